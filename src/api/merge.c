@@ -290,8 +290,10 @@ static lm_status run(lm_merging *g, const lm_adapter *const *adapters, const cha
 {
     const char *type;
 
-    if (!g->m->tensors || !g->m->container)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights"), lm_fail_in(e, g->m->source);
+    if (!g->m->tensors || !g->m->container) {
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights");
+        return lm_fail_in(e, g->m->source);
+    }
     g->c = g->m->container;
     if (!adapters[0])
         return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "none is given");

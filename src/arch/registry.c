@@ -220,7 +220,9 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
         lm_latent_naive(b);
     lm_value logits = f->build(b, c);
     lm_status status = lm_builder_finish(b, logits, out, e);
-    return status == LM_OK ? LM_OK : (lm_fail_in(e, lm_meta_file(s->meta)), status);
+    if (status != LM_OK)
+        lm_fail_in(e, lm_meta_file(s->meta));
+    return status;
 }
 
 /* Set the window requested by the caller; warn if it changes the attention of a layer. */

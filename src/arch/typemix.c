@@ -1,3 +1,4 @@
+/* typemix.c - the architectures that llama.cpp's quantizer treats apart. */
 #include "arch/typemix.h"
 
 #include <string.h>

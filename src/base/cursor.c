@@ -8,7 +8,8 @@ static lm_status take(lm_cursor *c, const char *field, uint64_t n, const uint8_t
 {
     if (n > lm_cursor_left(c)) {
         lm_fail(e, LM_BAD_MODEL, field, (int64_t)c->at, "needs %" PRIu64 " bytes, the file has %zu left", n, lm_cursor_left(c));
-        return lm_fail_in(e, c->file), LM_BAD_MODEL;
+        lm_fail_in(e, c->file);
+        return LM_BAD_MODEL;
     }
     *out = c->data ? c->data + c->at : NULL;             /* an empty file: no arithmetic on NULL */
     c->at += (size_t)n;
@@ -54,7 +55,8 @@ lm_status lm_cursor_string(lm_cursor *c, const char *field, uint64_t max, lm_vie
     if (n > max) {
         lm_fail(e, LM_BAD_MODEL, field, (int64_t)start, "is %" PRIu64 " bytes long; at most %" PRIu64 " are allowed", n, max);
         c->at = start;
-        return lm_fail_in(e, c->file), LM_BAD_MODEL;
+        lm_fail_in(e, c->file);
+        return LM_BAD_MODEL;
     }
     lm_status s = lm_cursor_view(c, field, n, out, e);
     if (s != LM_OK)

@@ -1,3 +1,5 @@
+/* widenum.c - scan a JSON text for numbers that parsers cannot hold, find them again by the double that a parser made
+ * of them, and write them as they were. */
 #include "base/widenum.h"
 
 #include <float.h>

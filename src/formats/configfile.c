@@ -1,3 +1,4 @@
+/* configfile.c - tell a configuration from other files, and read it. */
 #include "formats/configfile.h"
 
 #include <errno.h>

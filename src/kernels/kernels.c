@@ -1,3 +1,5 @@
+/* kernels.c - fill the tables of kernels: plain C first, then each instruction set that is detected and
+ * allowed, from the lowest up. */
 #include "kernels/kernels.h"
 
 void lm_kernels_init(lm_kernels *k, lm_cpu cpu)

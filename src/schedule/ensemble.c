@@ -1,3 +1,5 @@
+/* ensemble.c - several engines behind one schedule: what each contributes to the choice of a token. The
+ * schedule's thread steps them. */
 #include "schedule/ensemble.h"
 
 #include <math.h>
@@ -36,8 +38,10 @@ static lm_status add(lm_engine_ensemble *x, lm_engine *other, lm_error *e)
     if (other == x->g)
         return lm_fail(e, LM_USAGE, info.source, LM_NO_OFFSET, "each model needs a separate engine");
     lm_status status = lm_draft_fits(lm_engine_model(other), lm_engine_model(x->g), e);
-    if (status != LM_OK)
-        return lm_fail_in(e, info.source), status;
+    if (status != LM_OK) {
+        lm_fail_in(e, info.source);
+        return status;
+    }
     LM_TRY(check_room(x->g, other, info.source, e));
     for (uint32_t i = 0; i < lm_engine_sequences(other); i++)
         lm_engine_truncate(other, i, 0, NULL);

@@ -267,8 +267,10 @@ static lm_status read_file(lm_schedule *s, const stored_file *f, const char *pat
 
     if (status == LM_OK) {
         name_of(salt, ids.ids, ids.n, name);
-        if (strcmp(name, f->name) != 0)
-            status = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "its name is of other tokens"), lm_fail_in(e, path);
+        if (strcmp(name, f->name) != 0) {
+            lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "its name is of other tokens");
+            status = lm_fail_in(e, path);
+        }
     }
     if (status == LM_OK) {
         lm_prefix *x = lm_keep_tokens(s, 0, salt, ids.ids, ids.n);

@@ -1,3 +1,4 @@
+/* fit.c - refine a scale from several candidates by least squares, and keep the best. */
 #include "tensor/fit.h"
 
 #include <math.h>

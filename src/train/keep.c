@@ -425,12 +425,14 @@ lm_status lm_train_restore(lm_train_run *r, lm_error *e)
     LM_TRY_GOTO(status, compare(there.data, there.size, here.data, path, e), done);
     const lm_tensor_info *t = lm_container_find(c, "progress");
     if (!t || t->type != LM_F64 || t->elements != 5) {
-        status = lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is missing"), lm_fail_in(e, path);
+        lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is missing");
+        status = lm_fail_in(e, path);
         goto done;
     }
     memcpy(progress, lm_container_data(c, t), sizeof progress);
     if (!(progress[0] >= 0 && progress[0] <= r->steps && progress[1] >= 0 && progress[1] <= progress[0])) {
-        status = lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is of no run"), lm_fail_in(e, path);
+        lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is of no run");
+        status = lm_fail_in(e, path);
         goto done;
     }
     r->done               = (uint32_t)progress[0];

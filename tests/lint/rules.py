@@ -175,6 +175,15 @@ def page(path, text):
             yield number, f"begins after {blanks} blanks; break before the call, or make it two statements"
 
 
+def heads(path, text):
+    """Each file begins with a comment that says what it is for; a header names itself."""
+    if not path.startswith(("src/", "include/")):
+        return
+    name = path.rsplit("/", 1)[-1]
+    if not re.match(r"/\* (?:study/)?" + re.escape(name) + r" - \S" if name.endswith(".h") else r"/\* \S", text):
+        yield 1, f"does not begin with a comment about it: /* {name} - …"
+
+
 def places(path, text):
     """Forbid paths of one machine and addresses of package registries."""
     pattern = re.compile(r"(?<![\w.])/(?:home|Users|work|root|mnt|opt)/\w+"
@@ -397,6 +406,9 @@ RULES = {
          ("src/export/x.c", 'lm_fail_hint(e, "scripts/setup demo fetches it");\n')],
         [("src/runtime/x.c", 'lm_fail_hint(e, "`no_repack` runs from the file -- or not");  /* --no-repack */\n'),
          ("src/cli/x.c", 'puts("--force replaces it");\n'), ("src/export/x.c", 's = "made by lamina synth, a family that lamina knows";\n')]),
+    "heads": (
+        C_FILES, heads,
+        [("src/a/x.c", '#include "a/x.h"\n'), ("src/a/x.h", "/* y.h - what. */\n")], [("src/a/x.c", "/* GET /: the page. */\n"), ("include/lamina/x.h", "/* x.h - what. */\n")]),
     "page": (
         C_FILES + (".py", ".build", ".md", ".txt", "Makefile"), page,
         [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 141 + "\n"),

@@ -25,7 +25,7 @@ static lm_status read_all(int fd, void *data, size_t size, const char *path, con
             return lm_fail_errno(e, path, "cannot be read");
         if (n == 0) {
             lm_fail(e, LM_IO, NULL, (int64_t)at, "ends early");
-            return lm_fail_in(e, path), LM_IO;
+            return lm_fail_in(e, path);
         }
         at += (size_t)n;
         if (o && o->progress && !o->progress(o->arg, (double)at / (double)size))
@@ -39,7 +39,7 @@ static lm_status check_regular(int fd, const char *path, struct stat *st, lm_err
     if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
         return LM_OK;
     lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "is not a regular file");
-    return lm_fail_in(e, path), LM_IO;
+    return lm_fail_in(e, path);
 }
 
 static lm_status open_regular(const char *path, int *out, struct stat *st, lm_error *e)
@@ -156,7 +156,7 @@ lm_status lm_filemap_check(const lm_filemap *m, lm_error *e)
     if (m->copied || m->borrowed || (fstat(m->fd, &st) == 0 && (uint64_t)st.st_size >= m->size))
         return LM_OK;
     lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file was truncated while in use");
-    return lm_fail_in(e, m->path), LM_IO;
+    return lm_fail_in(e, m->path);
 }
 
 void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size)
@@ -185,7 +185,7 @@ static lm_status check_text(lm_text *t, size_t from, const char *path, lm_error 
         return LM_OK;
     lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "a Git LFS pointer, not the file itself");
     lm_fail_hint(e, "git lfs pull");
-    return lm_fail_in(e, path), LM_UNSUPPORTED;
+    return lm_fail_in(e, path);
 }
 
 lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
@@ -196,14 +196,14 @@ lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
 
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         lm_fail(e, LM_NOT_FOUND, NULL, LM_NO_OFFSET, "no such file or folder");
-        return lm_fail_in(e, path), LM_NOT_FOUND;
+        return lm_fail_in(e, path);
     }
     LM_TRY(open_regular(path, &fd, &st, e));
     if ((uint64_t)st.st_size > max) {
         close(fd);
         lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is %lld bytes long; at most %llu are allowed", (long long)st.st_size,
                 (unsigned long long)max);
-        return lm_fail_in(e, path), LM_BAD_MODEL;
+        return lm_fail_in(e, path);
     }
     size_t    size   = (size_t)st.st_size;
     lm_status status = lm_text_reserve(t, size) ? read_all(fd, t->data + t->size, size, path, NULL, e) : lm_fail_memory(e, path, size);

@@ -122,7 +122,7 @@ lm_status lm_filemap_guard(lm_status (*work)(void *arg), void *arg, const char *
     if (sigsetjmp(here, SAVE_MASK) != 0) {
         guard = outer;
         lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file was truncated while in use");
-        return lm_fail_in(e, file), LM_IO;
+        return lm_fail_in(e, file);
     }
     guard = &here;
     lm_status status = work(arg);

@@ -225,7 +225,9 @@ static lm_status read_back(lm_carrier *c, lm_error *e)
             c->tensors[i].order = lm_row_order_of(c->program, c->tensors[i].weight, c->config, stored);
     lm_program_free(read);
     lm_free(stored);
-    return status == LM_OK ? status : (lm_fail_in(e, lm_container_path(c->folder)), status);
+    if (status != LM_OK)
+        lm_fail_in(e, lm_container_path(c->folder));
+    return status;
 }
 
 static lm_status add_keys(lm_carrier *c, lm_gguf_writer *w, const char *name, lm_error *e)

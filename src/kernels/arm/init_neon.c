@@ -1,3 +1,4 @@
+/* init_neon.c - enter the kernels of NEON into the tables. */
 #include "kernels/arm/levels_arm.h"
 #include "kernels/q8_rows.h"
 

@@ -159,8 +159,10 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_
 {
     static const lm_engine_options defaults;
 
-    if (!g->model->tensors)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights and cannot be run"), lm_fail_in(e, g->model->source);
+    if (!g->model->tensors) {
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights and cannot be run");
+        return lm_fail_in(e, g->model->source);
+    }
     LM_TRY(take_adapters(g, o, e));
     const lm_dtype *types = v->given ? lm_given_types(g->program, &g->arena) : NULL;
     if (v->given && !types)

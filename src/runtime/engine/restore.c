@@ -82,13 +82,17 @@ static lm_status get_magic(reader *r, lm_error *e)
     size_t   got;
 
     LM_TRY(fill(r, found, sizeof found, &got, e));
-    if (got < sizeof found || memcmp(found, lm_save_magic, sizeof lm_save_magic) != 0)
-        return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is not a saved sequence"), lm_fail_in(e, r->path);
+    if (got < sizeof found || memcmp(found, lm_save_magic, sizeof lm_save_magic) != 0) {
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is not a saved sequence");
+        return lm_fail_in(e, r->path);
+    }
     lm_blake2b_add(&r->hash, found, sizeof found);
     r->at = sizeof found;
     LM_TRY(get(r, "version", &version, sizeof version, e));
-    if (version != LM_SAVE_VERSION)
-        return lm_fail(e, LM_UNSUPPORTED, "version", r->at, "%u; this program reads %u", version, LM_SAVE_VERSION), lm_fail_in(e, r->path);
+    if (version != LM_SAVE_VERSION) {
+        lm_fail(e, LM_UNSUPPORTED, "version", r->at, "%u; this program reads %u", version, LM_SAVE_VERSION);
+        return lm_fail_in(e, r->path);
+    }
     return LM_OK;
 }
 

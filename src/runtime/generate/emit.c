@@ -1,3 +1,5 @@
+/* emit.c - hold back text that a stop string, an end or an incomplete character may still claim, and emit
+ * the rest. */
 #include "runtime/generate/emit.h"
 
 #include <string.h>

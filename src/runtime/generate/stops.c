@@ -1,3 +1,4 @@
+/* stops.c - find stop strings in a text that grows. */
 #include "runtime/generate/stops.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* compare.c - compare rows of logits: relative error, argmax, Kullback-Leibler divergence (Kullback and
+ * Leibler 1951). */
 #include "runtime/measure/compare.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* golden.c - read the reference results of a model from a safetensors file, and check its shapes. */
 #include "runtime/measure/golden.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* identity.c - hash what decides the results of an engine. */
 #include "runtime/measure/identity.h"
 
 #include "runtime/engine/adapter.h"

@@ -1,3 +1,4 @@
+/* logits_file.c - read and write the files of logits that llama-perplexity writes. */
 #include "runtime/measure/logits_file.h"
 
 #include <inttypes.h>

@@ -68,8 +68,10 @@ lm_status lm_model_fingerprint(const lm_model *m, char out[65], lm_error *e)
     LM_REQUIRE(e, m && out);
     job j = { .m = m };
 
-    if (!m->tensors)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights and no fingerprint"), lm_fail_in(e, m->source);
+    if (!m->tensors) {
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights and no fingerprint");
+        return lm_fail_in(e, m->source);
+    }
     lm_blake2b_begin(&j.hash);
     add_number(&j.hash, m->config_text.size);
     lm_blake2b_add(&j.hash, m->config_text.data, m->config_text.size);

@@ -322,8 +322,10 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
         return lm_fail_memory(e, "model", 0);
     if (m->container && lm_container_n_tensors(m->container))
         LM_TRY(lm_model_bind(m, o->allow_unused, e));
-    else if (!o->structure_only && m->container)
-        return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "there are no weights"), lm_fail_in(e, path);
+    else if (!o->structure_only && m->container) {
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "there are no weights");
+        return lm_fail_in(e, path);
+    }
     if (!m->tensors)
         assume_types(m);
     find_name(m, path);
@@ -443,8 +445,10 @@ lm_status lm_model_open_memory(const void *data, size_t size, const char *name, 
     lm_filemap file;
 
     name = name ? name : "memory";
-    if (!data || !size)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "there are no bytes"), lm_fail_in(e, name), LM_USAGE;
+    if (!data || !size) {
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "there are no bytes");
+        return lm_fail_in(e, name);
+    }
     LM_TRY(lm_filemap_of_memory(data, size, name, &file, e));
     return open_file(&file, o ? o : &defaults, out, e);
 }

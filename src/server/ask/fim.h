@@ -1,4 +1,4 @@
-/* middle.h - fill-in-the-middle prompts, for models whose vocabularies have tokens for the prefix, the suffix
+/* fim.h - fill-in-the-middle prompts, for models whose vocabularies have tokens for the prefix, the suffix
  * and the middle (Bavarian et al. 2022, arXiv 2207.14255; files of a repository: arXiv 2409.12186). */
 #ifndef LM_SERVER_FIM_H
 #define LM_SERVER_FIM_H

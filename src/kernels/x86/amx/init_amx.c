@@ -1,3 +1,4 @@
+/* init_amx.c - enter the kernels of AMX into the tables. */
 #include "kernels/x86/amx/levels_amx.h"
 
 void lm_kernels_init_amx(lm_kernels *k)

@@ -1,3 +1,4 @@
+/* probe_amx.c - the rate of AMX's tiles, measured. */
 #include "kernels/probe.h"
 #include "kernels/x86/amx/tiles_amx.h"
 

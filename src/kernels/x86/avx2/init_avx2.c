@@ -1,3 +1,4 @@
+/* init_avx2.c - enter the kernels of AVX2 into the tables. */
 #include "kernels/x86/avx2/levels_avx2.h"
 
 void lm_kernels_init_avx2(lm_kernels *k)

@@ -1,3 +1,4 @@
+/* probe_avx2.c - the rate of AVX2's arithmetic, measured. */
 #include "kernels/x86/probe_chains.h"
 
 #ifdef SSE41

@@ -1,3 +1,4 @@
+/* bf16_strips.c - pack matrices of bfloat16 into strips, and read a row back. */
 #include "kernels/x86/avx512/bf16_strips.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* init_avx512.c - enter the kernels of AVX-512 and its extensions into the tables. */
 #include "kernels/x86/avx512/levels_avx512.h"
 
 void lm_kernels_init_avx512(lm_kernels *k)

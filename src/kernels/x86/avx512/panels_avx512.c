@@ -1,3 +1,4 @@
+/* panels_avx512.c - the tiles, and which of them a product uses. */
 #include "kernels/x86/avx512/panels_avx512.h"
 
 #define BYTES(sign, halves) LM_PANEL(c_panel, sign, LM_PANEL_OFFSET(sign, halves), halves, 32)

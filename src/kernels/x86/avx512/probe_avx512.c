@@ -1,3 +1,4 @@
+/* probe_avx512.c - the rate of AVX-512's float32 arithmetic, measured. */
 #include "kernels/x86/probe_chains.h"
 
 static void int8_avx512(void *data, uint64_t rounds)

@@ -1,3 +1,4 @@
+/* probe_avx512bf16.c - the rate of AVX-512's products in bfloat16, measured. */
 #include "kernels/x86/probe_chains.h"
 
 static void bf16_avx512(void *data, uint64_t rounds)

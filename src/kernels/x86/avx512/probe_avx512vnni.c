@@ -1,3 +1,4 @@
+/* probe_avx512vnni.c - the rate of AVX-512's products of bytes, measured. */
 #include "kernels/x86/probe_chains.h"
 
 static void int8_avx512vnni(void *data, uint64_t rounds)

@@ -1,3 +1,4 @@
+/* init_sse41.c - enter the kernels of SSE4.1 into the tables. */
 #include "kernels/x86/avx2/levels_avx2.h"
 
 void lm_kernels_init_sse41(lm_kernels *k)
