@@ -1,10 +1,13 @@
-/* kernels.c - measure every matrix kernel of this machine in GOP/s and GB/s, next to the peaks measured at the same time.
+/* kernels.c - measure every matrix kernel of this machine in GOP/s and GB/s, next to the peaks measured at
+ * the same time.
  *
- *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--stored] [--fine] [--exact]
+ *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--stored]
+ *   [--fine] [--exact]
  *
- * One thread, timed by its own processor time, the minimum of several rounds: other work on the machine hardly counts. Copies of
- * the matrix are used in rotation so that they come from memory; --hot keeps one strip pair in cache, --stored packs
- * the rows of a file as they are multiplied. --exact: the float32 kernels. */
+ * One thread, timed by its own processor time, the minimum of several rounds: other work on the machine
+ * hardly counts. Copies of the matrix are used in rotation so that they come from memory; --hot keeps one
+ * strip pair in cache, --stored packs the rows of a file as they are multiplied. --exact: the float32
+ * kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +80,8 @@ static double reading(const lm_probes *p, const uint8_t *memory, size_t bytes)
 
 /* ---- one kernel ---- */
 
-enum { REPEATS = 64 };               /* runs of a cached kernel between two clock readings, as a reading takes as long as a tile */
+enum { REPEATS = 64 };               /* runs of a cached kernel between two clock readings, as a reading takes
+                                        as long as a tile */
 
 /* Return a size that exceeds any cache. */
 static uint64_t memory_bytes(void)
@@ -178,13 +182,18 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
         else
             memcpy(j.w + c * j.bytes, c ? j.w : plain, c ? j.bytes : stored);
     }
-    double int8 = peak(&probes->int8, LM_PROBE_INT8), bf16 = peak(&probes->bf16, LM_PROBE_BF16), f32 = peak(&probes->f32, LM_PROBE_F32);
-    double top = m->arithmetic == LM_ARITHMETIC_INT8 ? int8 : m->arithmetic == LM_ARITHMETIC_BF16 ? bf16 : f32;
+    double int8 = peak(&probes->int8, LM_PROBE_INT8), bf16 = peak(&probes->bf16, LM_PROBE_BF16),
+           f32 = peak(&probes->f32, LM_PROBE_F32);
+    double top = m->arithmetic == LM_ARITHMETIC_INT8   ? int8
+                 : m->arithmetic == LM_ARITHMETIC_BF16 ? bf16
+                                                       : f32;
     double memory_rate = reading(probes, j.w, j.bytes * j.copies);
     printf("%-26s", m->name);
     for (size_t i = 0; i < o->n_tokens; i++) {
         uint64_t n = o->tokens[i], stride = m->x->pack ? m->x->bytes(cols) : (cols * 4 + 63) & ~UINT64_C(63);
-        uint64_t scratch_bytes = o->stored ? lm_stored_scratch(m, cols) + 64 : m->scratch_bytes ? m->scratch_bytes(cols) : 64;
+        uint64_t scratch_bytes = o->stored          ? lm_stored_scratch(m, cols) + 64
+                                 : m->scratch_bytes ? m->scratch_bytes(cols)
+                                                    : 64;
         float *x = memory(n * cols * 4), *y = memory(n * rows * 4);
         uint8_t *packed = memory(n * stride), *scratch = memory(scratch_bytes);
         for (uint64_t k = 0; k < n * cols; k++) {        /* approximately normal */
@@ -195,12 +204,22 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
         }
         for (uint64_t t = 0; t < n; t++) {
             if (m->x->pack)
-                (o->fine && m->x->pack_fine ? m->x->pack_fine : m->x->pack)(packed + t * stride, x + t * cols, cols);
+                (o->fine && m->x->pack_fine ? m->x->pack_fine
+                                            : m->x->pack)(packed + t * stride, x + t * cols, cols);
             else
                 memcpy(packed + t * stride, x + t * cols, cols * 4);
         }
-        j.a = (lm_matmul_args){ .w = j.w, .rows = rows, .cols = cols, .last = rows, .x = packed, .x_stride = stride, .n = n, .y = y,
-                                .y_stride = rows, .scale = 1, .scratch = scratch };
+        j.a = (lm_matmul_args){ .w = j.w,
+                                .rows = rows,
+                                .cols = cols,
+                                .last = rows,
+                                .x = packed,
+                                .x_stride = stride,
+                                .n = n,
+                                .y = y,
+                                .y_stride = rows,
+                                .scale = 1,
+                                .scratch = scratch };
         double s = measure(&j, o), rate = 2.0 * (double)(rows * cols * n) / s, gb = (double)j.bytes / s;
         if (n == 1 && !o->hot)
             printf("  n=1 %5.1f GB/s %3.0f %%", gb * 1e-9, 100 * gb / memory_rate);
@@ -219,8 +238,8 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
 
 static void usage(void)
 {
-    fputs("usage: bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--stored] [--fine] "
-          "[--exact]\n",
+    fputs("usage: bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] "
+          "[--stored] [--fine] [--exact]\n",
           stderr);
     exit(2);
 }
@@ -281,8 +300,8 @@ int main(int argc, char **argv)
     }
     lm_kernels_init(&k, cpu);
     lm_probes_init(&probes, cpu);
-    printf("%s, one thread, %d x %d%s; share of the peak and of reading memory\n", lm_cpu_name(cpu), (int)o.rows, (int)o.cols,
-           o.hot ? ", in cache" : "");
+    printf("%s, one thread, %d x %d%s; share of the peak and of reading memory\n", lm_cpu_name(cpu),
+           (int)o.rows, (int)o.cols, o.hot ? ", in cache" : "");
     for (uint32_t id = 0; id < LM_DTYPE_SLOTS; id++) {
         if (!k.fast[id] || (o.type && strcmp(o.type, lm_dtype_of((lm_dtype)id)->name)))
             continue;

@@ -1,11 +1,11 @@
-/* many.c - measure the cost of a schedule: the same sequences run through bare lm_sequences_step and through lm_schedule with its
- * queue, rings and readers, alternately in one process.
+/* many.c - measure the cost of a schedule: the same sequences run through bare lm_sequences_step and through
+ * lm_schedule with its queue, rings and readers, alternately in one process.
  *
  *   build/bench/bench/bench_many MODEL [AT_ONCE] [TOKENS] [ROUNDS] [LONG]
  *
- * Sequences have prompts of 16 tokens, are sampled with the defaults and ignore end tokens. Prints tokens per second of both and their
- * ratio. Then eight sequences generate while a prompt of LONG tokens arrives; the gaps between their tokens before it and while it is
- * processed are printed. */
+ * Sequences have prompts of 16 tokens, are sampled with the defaults and ignore end tokens. Prints tokens per
+ * second of both and their ratio. Then eight sequences generate while a prompt of LONG tokens arrives; the
+ * gaps between their tokens before it and while it is processed are printed. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -100,7 +100,8 @@ typedef struct writer {
     size_t    n[2];
 } writer;
 
-static atomic_int phase;                 /* 0: before the long prompt, 1: while it is processed, 2: after it */
+static atomic_int phase;                 /* 0: before the long prompt, 1: while it is processed, 2: after
+                                            it */
 
 static void *listen_to(void *arg)
 {
@@ -138,8 +139,8 @@ static void tell_gaps(const char *when, writer *w, int p)
     if (n == 0)
         return;
     qsort(all, n, sizeof *all, rising);
-    printf("%s: %zu gaps, median %.1f ms, p99 %.1f ms, most %.1f ms\n", when, n, 1e3 * all[n / 2], 1e3 * all[n * 99 / 100],
-           1e3 * all[n - 1]);
+    printf("%s: %zu gaps, median %.1f ms, p99 %.1f ms, most %.1f ms\n", when, n, 1e3 * all[n / 2],
+           1e3 * all[n * 99 / 100], 1e3 * all[n - 1]);
 }
 
 static lm_status long_prompt(bench *b, lm_schedule *s, uint32_t length, lm_error *e)
@@ -147,14 +148,16 @@ static lm_status long_prompt(bench *b, lm_schedule *s, uint32_t length, lm_error
     static writer  w[WRITERS];
     pthread_t      threads[WRITERS];
     lm_token      *ids = calloc(length, sizeof *ids);
-    lm_request     r   = { .prompt = ids, .n_prompt = length, .sequence = { .max_tokens = 1, .ignore_eos = true } };
+    lm_request r = { .prompt = ids, .n_prompt = length, .sequence = { .max_tokens = 1, .ignore_eos = true } };
     lm_reply      *reply;
     lm_reply_event event;
 
     for (uint32_t i = 0; ids && i < length; i++)
         ids[i] = (lm_token)((i * 7919 + 13) % b->n_vocab);
     for (int i = 0; i < WRITERS; i++) {
-        lm_request q = { .prompt = b->prompts[i], .n_prompt = PROMPT, .sequence = { .draw = (uint64_t)i, .ignore_eos = true } };
+        lm_request q = { .prompt = b->prompts[i],
+                         .n_prompt = PROMPT,
+                         .sequence = { .draw = (uint64_t)i, .ignore_eos = true } };
         LM_TRY(lm_schedule_submit(s, &q, &w[i].reply, e));
         pthread_create(&threads[i], NULL, listen_to, &w[i]);
     }
@@ -216,8 +219,8 @@ static lm_status run(bench *b, const char *path, int rounds, uint32_t length, lm
         LM_TRY(bare(b, &took[0], e));
         LM_TRY(scheduled(b, &took[1], e));
         double tokens = (double)b->n * (double)b->tokens;
-        printf("%u texts, %lld tokens each: %.1f bare, %.1f scheduled, %.1f %%\n", b->n, (long long)b->tokens, tokens / took[0],
-               tokens / took[1], 100 * took[0] / took[1]);
+        printf("%u texts, %lld tokens each: %.1f bare, %.1f scheduled, %.1f %%\n", b->n, (long long)b->tokens,
+               tokens / took[0], tokens / took[1], 100 * took[0] / took[1]);
         fflush(stdout);
         sum[0] += took[0];
         sum[1] += took[1];

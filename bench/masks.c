@@ -1,9 +1,11 @@
-/* masks.c - measure the cost of constraints for a list of schemas: compilation, and each mask during generation. Prints a Markdown table.
+/* masks.c - measure the cost of constraints for a list of schemas: compilation, and each mask during
+ * generation. Prints a Markdown table.
  *
  *   bench_masks TOKENIZER
  *
- * TOKENIZER: a tokenizer.json or a .gguf; the target of 50 microseconds refers to the 128 thousand tokens of Llama 3. Outputs are
- * random walks through the masks, with a fresh grammar per schema; the percentiles include every mask of every output, also the first. */
+ * TOKENIZER: a tokenizer.json or a .gguf; the target of 50 microseconds refers to the 128 thousand tokens of
+ * Llama 3. Outputs are random walks through the masks, with a fresh grammar per schema; the percentiles
+ * include every mask of every output, also the first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +63,8 @@ static int rising(const void *a, const void *b)
 
 static uint32_t next_random(uint32_t *seed) { return *seed = *seed * 1664525u + 1013904223u; }
 
-/* Return a random token of the mask. An end token is drawn again, up to three times, so that outputs do not stop early. */
+/* Return a random token of the mask. An end token is drawn again, up to three times, so that outputs do not
+ * stop early. */
 static lm_token choose(const lm_tokenizer *t, const uint64_t *mask, uint32_t size, uint32_t *seed)
 {
     lm_token found = -1;
@@ -115,8 +118,9 @@ static void row(const char *name, double compiling, double *x, size_t n)
     qsort(x, n, sizeof *x, rising);
     for (size_t i = 0; i < n; i++)
         sum += x[i];
-    printf("| %s | %.2f | %zu | %.1f | %.1f | %.1f | %.1f | %.0f |\n", name, 1e3 * compiling, n, 1e6 * sum / (double)n, 1e6 * x[n / 2],
-           1e6 * x[n * 95 / 100], 1e6 * x[n * 99 / 100], 1e6 * x[n - 1]);
+    printf("| %s | %.2f | %zu | %.1f | %.1f | %.1f | %.1f | %.0f |\n", name, 1e3 * compiling, n,
+           1e6 * sum / (double)n, 1e6 * x[n / 2], 1e6 * x[n * 95 / 100], 1e6 * x[n * 99 / 100],
+           1e6 * x[n - 1]);
 }
 
 int main(int argc, char **argv)
@@ -137,7 +141,8 @@ int main(int argc, char **argv)
         return 1;
     }
     printf("%u tokens; vocabulary made in %.0f ms\n\n", lm_vocabulary_size(v), 1e3 * (now() - started));
-    printf("| schema | compiled in ms | masks | µs mean | p50 | p95 | p99 | most |\n|---|---|---|---|---|---|---|---|\n");
+    printf("| schema | compiled in ms | masks | µs mean | p50 | p95 | p99 | most "
+           "|\n|---|---|---|---|---|---|---|---|\n");
     static double own[MAX_MASKS];
     for (size_t k = 0; k < sizeof schemas / sizeof *schemas; k++) {
         size_t before = n;

@@ -1,10 +1,12 @@
-/* schemes.c - measure the cost of each activation format: divergence from float32 and perplexity of a model, as a Markdown table.
+/* schemes.c - measure the cost of each activation format: divergence from float32 and perplexity of a model,
+ * as a Markdown table.
  *
  *   bench_schemes [MODEL.gguf] [FOLDER] [--only TEXT]
  *
- * FOLDER: tests/golden/smollm2, made for that model. Rows "by" the engine run its own kernels; simulated rows round every input of an
- * integer product as the scheme does and multiply in float32. "Products" is the number of columns multiplied, second bytes in groups of
- * four, per column of the input. --only: the rows whose name contains TEXT. */
+ * FOLDER: tests/golden/smollm2, made for that model. Rows "by" the engine run its own kernels; simulated rows
+ * round every input of an integer product as the scheme does and multiply in float32. "Products" is the
+ * number of columns multiplied, second bytes in groups of four, per column of the input. --only: the rows
+ * whose name contains TEXT. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,8 +19,10 @@
 
 typedef enum seconds_bytes {
     NO_SECONDS,
-    OF_OUTLIERS,                 /* values above `above` times the mean of the blocks' largest magnitudes have a second byte */
-    OF_BLOCKS                    /* all values of a block whose largest magnitude exceeds `above` times the root mean square of these */
+    OF_OUTLIERS,                 /* values above `above` times the mean of the blocks' largest magnitudes have
+                                    a second byte */
+    OF_BLOCKS                    /* all values of a block whose largest magnitude exceeds `above` times the
+                                    root mean square of these */
 } seconds_bytes;
 
 typedef enum scaling { TO_LARGEST, LEAST_ERROR, POWERS_OF_TWO } scaling;
@@ -57,7 +61,8 @@ static const scheme schemes[] = {
     { .name = "8 bits for each 32, scales by least error", .columns = 32, .scaling = LEAST_ERROR },
     { .name = "8 bits for each 16", .columns = 16 },
     { .name = "powers of two for each 32", .columns = 32, .scaling = POWERS_OF_TWO },
-    { .name = "powers of two for each 32, 15 bits in blocks above 2 ×", .columns = 32, .seconds = OF_BLOCKS, .above = 2.0f,
+    { .name = "powers of two for each 32, 15 bits in blocks above 2 ×", .columns = 32, .seconds = OF_BLOCKS,
+      .above = 2.0f,
       .scaling = POWERS_OF_TWO },
 };
 
@@ -111,7 +116,8 @@ static float top_of(const float *x, uint64_t cols)
     return running->above * (float)(running->seconds == OF_BLOCKS ? sqrt(sum) : sum);
 }
 
-/* Round the columns of one scale. Second bytes of outliers are counted in groups of four columns, as kernels multiply them. */
+/* Round the columns of one scale. Second bytes of outliers are counted in groups of four columns, as kernels
+ * multiply them. */
 static void round_group(float *y, const float *x, uint64_t n, float top)
 {
     float    most = largest(x, n), eight = most;
@@ -182,7 +188,8 @@ static lm_status run(const lm_model *m, const char *folder, const scheme *s, lm_
     atomic_store(&packed, 0);
     atomic_store(&second, 0);
     LM_TRY(fidelity_of(m, folder, &o, &f, e));
-    printf("| %s | %s | %.2e | %+.3f %% | ", s->name, s->as_is ? "engine" : "simulated", f.mean_kl, 100 * (f.perplexity / f.reference - 1));
+    printf("| %s | %s | %.2e | %+.3f %% | ", s->name, s->as_is ? "engine" : "simulated", f.mean_kl,
+           100 * (f.perplexity / f.reference - 1));
     if (packed)
         printf("%.2f |\n", 1 + (double)second / (double)packed);
     else
@@ -193,13 +200,15 @@ static lm_status run(const lm_model *m, const char *folder, const scheme *s, lm_
 
 static int failed(const lm_error *e)
 {
-    fprintf(stderr, "bench_schemes: error: %s%s%s: %s\n", e->file, e->file[0] && e->where[0] ? ": " : "", e->where, e->message);
+    fprintf(stderr, "bench_schemes: error: %s%s%s: %s\n", e->file, e->file[0] && e->where[0] ? ": " : "",
+            e->where, e->message);
     return 1;
 }
 
 int main(int argc, char **argv)
 {
-    const char *model = "build/assets/smollm2-135m-instruct-q4_1.gguf", *folder = "tests/golden/smollm2", *only = "";
+    const char *model = "build/assets/smollm2-135m-instruct-q4_1.gguf", *folder = "tests/golden/smollm2",
+               *only = "";
     int         given = 0;
     lm_model   *m     = NULL;
     lm_error    e     = { 0 };

@@ -46,7 +46,8 @@ static lm_status begin(batch *b, uint32_t i, uint32_t tokens, lm_error *e)
     lm_model_info info;
     lm_tokens prompt = { 0 };
     lm_model_describe(b->model, &info);
-    lm_status status = lm_tokenize(lm_model_tokenizer(b->model), b->texts[i], strlen(b->texts[i]), LM_ADD_SPECIAL, &prompt, e);
+    lm_status status = lm_tokenize(lm_model_tokenizer(b->model), b->texts[i], strlen(b->texts[i]),
+                                   LM_ADD_SPECIAL, &prompt, e);
     if (status == LM_OK)
         status = lm_sampler_new(&greedy, info.n_vocab, NULL, &b->samplers[i], e);
     if (status == LM_OK)
@@ -85,7 +86,8 @@ static lm_status print(const batch *b, uint32_t i, lm_error *e)
     lm_text text = { 0 };
     lm_sequence_describe(b->sequences[i], &info);
     const lm_token *chosen = lm_sequence_ids(b->sequences[i], NULL) + info.n_prompt;
-    lm_status status = lm_detokenize(lm_model_tokenizer(b->model), chosen, info.n_tokens, LM_SKIP_SPECIAL, &text, e);
+    lm_status status = lm_detokenize(lm_model_tokenizer(b->model), chosen, info.n_tokens, LM_SKIP_SPECIAL,
+                                     &text, e);
     if (status == LM_OK)
         printf("%s%s\n", b->texts[i], text.size ? text.data : "");
     lm_text_free(&text);
@@ -128,7 +130,8 @@ int main(int argc, char **argv)
     b.samplers = (lm_sampler **)calloc(b.n, sizeof *b.samplers);
     uint32_t tokens = (uint32_t)strtoul(argv[2], NULL, 10);
 
-    lm_status status = b.sequences && b.samplers ? open_batch(&b, argv[1], &e) : lm_fail_memory(&e, "the sequences", 0);
+    lm_status status = b.sequences && b.samplers ? open_batch(&b, argv[1], &e)
+                                                 : lm_fail_memory(&e, "the sequences", 0);
     for (uint32_t i = 0; status == LM_OK && i < b.n; i++)
         status = begin(&b, i, tokens, &e);
     if (status == LM_OK)

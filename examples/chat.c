@@ -1,9 +1,11 @@
-/* chat - a conversation through the model's own chat template; a message a line, until the end of standard input.
+/* chat - a conversation through the model's own chat template; a message a line, until the end of standard
+ * input.
  *
  *   cc chat.c $(pkg-config --cflags --libs lamina) -o chat
  *   ./chat model.gguf 128
  *
- * The whole conversation is rendered for every reply. What the engine has processed of it is not processed again. */
+ * The whole conversation is rendered for every reply. What the engine has processed of it is not processed
+ * again. */
 #define _POSIX_C_SOURCE 200809L      /* getline */
 #include <lamina/lamina.h>
 
@@ -26,7 +28,8 @@ static lm_status reply(lm_chat *c, const char *line, int64_t tokens, lm_error *e
     if (status == LM_OK)
         status = lm_chat_reply(c, &how, &done, e);
     if (status == LM_OK) {
-        fprintf(stderr, "%zu tokens read, %zu from the cache\n", done.n_prompt - done.n_reused, done.n_reused);
+        fprintf(stderr, "%zu tokens read, %zu from the cache\n", done.n_prompt - done.n_reused,
+                done.n_reused);
         lm_generation_free(&done);
     }
     return status;

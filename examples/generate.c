@@ -38,7 +38,8 @@ int main(int argc, char **argv)
     lm_generation done = { 0 };
     lm_model_info info;
     lm_engine_options options = { .context = 2048 };
-    lm_generate_options how = { .sequence = { .max_tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 64 }, .text = print };
+    lm_generate_options how = { .sequence = { .max_tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 64 },
+                                .text = print };
     lm_sampler_options choice = { .greedy = true };       /* greedy: the same text on every run */
 
     lm_status status = lm_model_open(argv[1], NULL, &model, &e);
@@ -51,12 +52,14 @@ int main(int argc, char **argv)
     if (status == LM_OK)
         status = lm_sampler_new(&choice, info.n_vocab, NULL, &sampler, &e);
     if (status == LM_OK)
-        status = lm_tokenize(lm_model_tokenizer(model), argv[2], strlen(argv[2]), LM_ADD_SPECIAL, &prompt, &e);
+        status = lm_tokenize(lm_model_tokenizer(model), argv[2], strlen(argv[2]), LM_ADD_SPECIAL, &prompt,
+                             &e);
     if (status == LM_OK)
         status = lm_generate(engine, sampler, prompt.ids, prompt.n, 0, &how, &done, &e);
     if (status == LM_OK)
         fprintf(stderr, "\n%zu tokens, %.1f per second, stopped: %s\n", done.ids.n,
-                done.ids.n > 1 ? (double)(done.ids.n - 1) / done.generate_seconds : 0,      /* the first came with the prompt */
+                done.ids.n > 1 ? (double)(done.ids.n - 1) / done.generate_seconds
+                               : 0,      /* the first came with the prompt */
                 lm_stop_word(done.stop));
 
     lm_generation_free(&done);

@@ -3,7 +3,8 @@
  *   cc next_token.c $(pkg-config --cflags --libs lamina) -lm -o next_token
  *   ./next_token model.gguf "The capital of France is" 3
  *
- * One line per position: the token, the probability the model gave it, and the K likeliest tokens to follow. */
+ * One line per position: the token, the probability the model gave it, and the K likeliest tokens to
+ * follow. */
 #include <lamina/lamina.h>
 
 #include <math.h>
@@ -29,7 +30,8 @@ static void print_token(const lm_tokenizer *t, lm_token id)
 }
 
 /* All rows ask for logits, so one step reads the whole text. */
-static lm_status look(const lm_model *model, lm_engine *engine, const lm_tokens *ids, uint32_t n_vocab, uint32_t k, lm_error *e)
+static lm_status look(const lm_model *model, lm_engine *engine, const lm_tokens *ids, uint32_t n_vocab,
+                      uint32_t k, lm_error *e)
 {
     const lm_tokenizer *t = lm_model_tokenizer(model);
     lm_logprob top[MAX];
@@ -84,7 +86,9 @@ int main(int argc, char **argv)
         status = lm_tokenize(lm_model_tokenizer(model), argv[2], strlen(argv[2]), LM_ADD_SPECIAL, &ids, &e);
     if (status == LM_OK && ids.n > 0) {
         lm_model_describe(model, &info);
-        lm_engine_options options = { .context = (uint32_t)ids.n, .max_rows = (uint32_t)ids.n, .max_logits = (uint32_t)ids.n };
+        lm_engine_options options = { .context = (uint32_t)ids.n,
+                                      .max_rows = (uint32_t)ids.n,
+                                      .max_logits = (uint32_t)ids.n };
         status = lm_engine_new(model, &options, &engine, &e);
         if (status == LM_OK)
             status = look(model, engine, &ids, info.n_vocab, k, &e);

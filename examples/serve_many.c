@@ -1,11 +1,12 @@
-/* serve_many - every line of standard input is continued, many at once on one engine, as a server would: the texts in the order in
- * which they end.
+/* serve_many - every line of standard input is continued, many at once on one engine, as a server would: the
+ * texts in the order in which they end.
  *
  *   cc serve_many.c $(pkg-config --cflags --libs lamina) -o serve_many
  *   ./serve_many model.gguf 32 128 <prompts.txt
  *
- * Texts that begin alike are read once: what the engine still has of one is shared by the next. What a line becomes does not depend on
- * the others, nor on how many are written at once. How fast it was is told on standard error. */
+ * Texts that begin alike are read once: what the engine still has of one is shared by the next. What a line
+ * becomes does not depend on the others, nor on how many are written at once. How fast it was is told on
+ * standard error. */
 #define _POSIX_C_SOURCE 200809L      /* getline, clock_gettime */
 #include <lamina/lamina.h>
 
@@ -153,9 +154,10 @@ static void tell_speed(const server *s, double took)
 {
     lm_schedule_statistics t;
     lm_schedule_describe(s->schedule, &t);
-    fprintf(stderr, "%zu texts, %llu tokens of prompts (%llu of them cached), %llu tokens written: %.1f a second\n", s->n,
-            (unsigned long long)t.prompt_tokens, (unsigned long long)t.cached_tokens, (unsigned long long)t.tokens,
-            (double)t.tokens / took);
+    fprintf(stderr,
+            "%zu texts, %llu tokens of prompts (%llu of them cached), %llu tokens written: %.1f a second\n",
+            s->n, (unsigned long long)t.prompt_tokens, (unsigned long long)t.cached_tokens,
+            (unsigned long long)t.tokens, (double)t.tokens / took);
 }
 
 static void close_server(server *s)

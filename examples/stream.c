@@ -3,8 +3,8 @@
  *   cc stream.c $(pkg-config --cflags --libs lamina) -lpthread -o stream
  *   ./stream model.gguf 64 "The capital of France is" "Once upon a time" "1, 2, 3,"
  *
- * Every line is a piece of the text with the number before it. All are drawn with the same seed; what one of them becomes does not
- * change when another is stopped. */
+ * Every line is a piece of the text with the number before it. All are drawn with the same seed; what one of
+ * them becomes does not change when another is stopped. */
 #include <lamina/lamina.h>
 
 #include <pthread.h>
@@ -63,7 +63,8 @@ static lm_status begin(stream *s, uint32_t i, const char *text, int64_t tokens, 
     lm_model_info info;
     lm_tokens prompt = { 0 };
     lm_model_describe(s->model, &info);
-    lm_status status = lm_tokenize(lm_model_tokenizer(s->model), text, strlen(text), LM_ADD_SPECIAL, &prompt, e);
+    lm_status status = lm_tokenize(lm_model_tokenizer(s->model), text, strlen(text), LM_ADD_SPECIAL, &prompt,
+                                   e);
     if (status == LM_OK)
         status = lm_sampler_new(NULL, info.n_vocab, NULL, &s->samplers[i], e);
     if (status == LM_OK)
@@ -148,7 +149,8 @@ int main(int argc, char **argv)
     s.samplers = (lm_sampler **)calloc(s.n, sizeof *s.samplers);
     pthread_mutex_init(&s.lock, NULL);
 
-    lm_status status = s.sequences && s.samplers ? open_stream(&s, argv[1], &e) : lm_fail_memory(&e, "the sequences", 0);
+    lm_status status = s.sequences && s.samplers ? open_stream(&s, argv[1], &e)
+                                                 : lm_fail_memory(&e, "the sequences", 0);
     for (uint32_t i = 0; status == LM_OK && i < s.n; i++)
         status = begin(&s, i, argv[3 + i], strtol(argv[2], NULL, 10), &e);
     if (status == LM_OK && pthread_create(&listener, NULL, listen_for_numbers, &s) == 0)

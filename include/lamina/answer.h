@@ -2,12 +2,14 @@
  *
  *   lm_answer_style_of(lm_model_chat_template(model, NULL), &style);         once per model
  *   options.tools = tools; options.n_tools = n;
- *   options.in_reasoning = lm_answer_in_reasoning(&style, prompt, size);     the prompt as the template rendered it
+ *   options.in_reasoning = lm_answer_in_reasoning(&style, prompt, size);     the prompt as the template
+ *   rendered it
  *   lm_answer_new(&style, &options, &a, &e);                                 one per output
  *   lm_answer_feed(a, text, size, event, arg, &e); ... lm_answer_end(a, event, arg, &e);
  *
- * Each model family has its own markers for tool calls; the chat template determines which. Parsing never fails: output that is not a call
- * of a supplied tool is content. The concatenated events do not depend on how the output was divided among calls of lm_answer_feed. */
+ * Each model family has its own markers for tool calls; the chat template determines which. Parsing never
+ * fails: output that is not a call of a supplied tool is content. The concatenated events do not depend on
+ * how the output was divided among calls of lm_answer_feed. */
 #ifndef LAMINA_ANSWER_H
 #define LAMINA_ANSWER_H
 
@@ -34,8 +36,8 @@ const char *lm_answer_style_name(const lm_answer_style *s);
 /* The i-th supported family; NULL past the last. */
 const char *lm_answer_family_name(size_t i);
 
-/* The i-th marker of the family around calls, content and reasoning; NULL past the last. If a marker is a control token, the output must
- * contain it (lm_sequence_options.special). */
+/* The i-th marker of the family around calls, content and reasoning; NULL past the last. If a marker is a
+ * control token, the output must contain it (lm_sequence_options.special). */
 const char *lm_answer_mark(const lm_answer_style *s, size_t i);
 
 /* Whether a prompt ends inside reasoning. */
@@ -55,8 +57,9 @@ typedef struct lm_answer_options {
     uint64_t    ids;                 /* seed of call ids, for models that do not write ids */
     bool        in_reasoning;        /* the prompt ends inside reasoning */
     bool        keep_reasoning;      /* return reasoning as content, with its markers */
-    bool        eager;               /* report arguments as they arrive, for output that a grammar constrains. false: when the call is
-                                        complete, so that an incomplete call becomes content */
+    bool        eager;               /* report arguments as they arrive, for output that a grammar constrains.
+                                        false: when the call is complete, so that an incomplete call becomes
+                                        content */
     uint64_t    reserved[4];         /* zero */
 } lm_answer_options;
 
@@ -81,9 +84,10 @@ typedef struct lm_answer_event {
 typedef struct lm_answer lm_answer;
 
 lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm_answer **out, lm_error *e);
-lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*event)(void *arg, const lm_answer_event *event), void *arg,
-                         lm_error *e);
-lm_status lm_answer_end(lm_answer *a, void (*event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e);   /* end of output */
+lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size,
+                         void (*event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e);
+lm_status lm_answer_end(lm_answer *a, void (*event)(void *arg, const lm_answer_event *event), void *arg,
+                        lm_error *e); /* end of output */
 void      lm_answer_free(lm_answer *a);
 
 #ifdef __cplusplus

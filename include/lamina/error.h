@@ -1,7 +1,8 @@
 /* error.h - how every lamina function reports failure.
  *
- * Functions that can fail return an lm_status and write their results through out parameters, only on success. An
- * lm_error, owned by the caller and never allocated, describes what failed and where. It may be NULL. */
+ * Functions that can fail return an lm_status and write their results through out parameters, only on
+ * success. An lm_error, owned by the caller and never allocated, describes what failed and where. It may be
+ * NULL. */
 #ifndef LAMINA_ERROR_H
 #define LAMINA_ERROR_H
 
@@ -54,12 +55,12 @@ typedef struct lm_error {
 /* The stable word of a status ("bad_model"), never NULL. */
 const char *lm_status_word(lm_status s);
 
-/* `WHERE: FILE: MESSAGE (offset N)` on one line: parts that are empty are left out, control characters are escaped.
- * Writes at most `size` bytes including the terminator and returns `out`. */
+/* `WHERE: FILE: MESSAGE (offset N)` on one line: parts that are empty are left out, control characters are
+ * escaped. Writes at most `size` bytes including the terminator and returns `out`. */
 char *lm_error_text(const lm_error *e, char *out, size_t size);
 
-/* Escape `text` for one line of a terminal: control characters, line separators, direction marks and invalid UTF-8 become \xHH. Writes at
- * most `size` bytes including the terminator, and whole characters only. */
+/* Escape `text` for one line of a terminal: control characters, line separators, direction marks and invalid
+ * UTF-8 become \xHH. Writes at most `size` bytes including the terminator, and whole characters only. */
 void lm_escape(char *out, size_t size, const char *text);
 
 /* ---- raising errors in programs and callbacks: thread-safe, `e` may be NULL ---- */
@@ -72,19 +73,22 @@ void lm_escape(char *out, size_t size, const char *text);
             return lm_try_;               \
     } while (0)
 
-/* Fill `e` and return `code`. `where` may be NULL; `offset` may be LM_NO_OFFSET. Bytes that are not printable are escaped, so
- * hostile names cannot break the one-line rule. lm_error_set takes the message as it is, lm_fail as printf does. */
+/* Fill `e` and return `code`. `where` may be NULL; `offset` may be LM_NO_OFFSET. Bytes that are not printable
+ * are escaped, so hostile names cannot break the one-line rule. lm_error_set takes the message as it is,
+ * lm_fail as printf does. */
 lm_status lm_error_set(lm_error *e, lm_status code, const char *where, int64_t offset, const char *message);
-lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...) LM_PRINTF(5, 6);
+lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...)
+    LM_PRINTF(5, 6);
 
-/* Set the file of an error that has none. Returns the last status raised by this thread, even if `e` is NULL. */
+/* Set the file of an error that has none. Returns the last status raised by this thread, even if `e` is
+ * NULL. */
 lm_status lm_fail_in(lm_error *e, const char *file);
 
 /* Add a hint ("convert it with …"). Returns the last status raised by this thread. */
 lm_status lm_fail_hint(lm_error *e, const char *format, ...) LM_PRINTF(2, 3);
 
-/* Report errno for the file `path` as LM_IO, or LM_NOT_FOUND if it does not exist: "WHAT: " and the system's message. A missing file that
- * "cannot be opened" is reported as "no such file or folder". */
+/* Report errno for the file `path` as LM_IO, or LM_NOT_FOUND if it does not exist: "WHAT: " and the system's
+ * message. A missing file that "cannot be opened" is reported as "no such file or folder". */
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what);
 
 /* Report that allocating `what` failed; `bytes` 0: size unknown. */

@@ -14,8 +14,8 @@ typedef enum lm_log_level {
 } lm_log_level;
 
 typedef struct lm_log {
-    /* `text`: one printable line without a newline, valid during the call. Called by the thread that calls the library, never by a
-     * worker. NULL: no log. */
+    /* `text`: one printable line without a newline, valid during the call. Called by the thread that calls
+     * the library, never by a worker. NULL: no log. */
     void (*write)(void *arg, lm_log_level level, const char *text);
     void  *arg;
 } lm_log;

@@ -13,15 +13,18 @@ extern "C" {
 
 typedef struct lm_machine {
     const char *cpu;                 /* "AMD EPYC 9R14" */
-    const char *detected;            /* the highest instruction set level that processor and system have, "amx" */
+    const char *detected;            /* the highest instruction set level that processor and system have,
+                                        "amx" */
     const char *usable;              /* the level that engines use by default */
     const char *limited_by;          /* the value of LAMINA_CPU if it lowers the level, else NULL */
     const char *const *levels;       /* all detected levels, lowest first, NULL-ended */
     uint32_t    cores, threads;      /* physical cores this process may use; hardware threads */
-    uint64_t    memory, available;   /* bytes of the machine; bytes available to this process now. 0: unknown */
+    uint64_t    memory, available;   /* bytes of the machine; bytes available to this process now. 0:
+                                        unknown */
     char        huge_pages[16];      /* "always" "madvise" "never"; "": unknown */
     uint64_t    memory_limit;        /* memory limit of its control groups, in bytes; 0: no limit */
-    uint64_t    address_space_limit; /* limit of its address space, mapped files included (ulimit -v); 0: no limit */
+    uint64_t    address_space_limit; /* limit of its address space, mapped files included (ulimit -v); 0: no
+                                        limit */
     double      processor_quota;     /* processor quota of its control groups, in processors; 0: no limit */
     uint64_t    reserved[8];         /* zero */
 } lm_machine;
@@ -31,8 +34,9 @@ lm_status lm_machine_describe(lm_machine *out, lm_error *e);
 
 /* Operations or bytes a second; 0: not measured. */
 typedef struct lm_rate {
-    double one, all;                 /* with one thread; with one per core. Arithmetic: the best of several windows of time;
-                                        memory, which other processes use too: their median */
+    double one, all;                 /* with one thread; with one per core. Arithmetic: the best of several
+                                        windows of time; memory, which other processes use too: their
+                                        median */
     double best;                     /* the best window of `all` */
     char   by[32];                   /* the instruction; "" if this level has none */
 } lm_rate;
@@ -43,12 +47,13 @@ typedef struct lm_limits {
     lm_rate memory;                  /* reading */
     uint32_t threads;                /* what "all" means */
     int64_t  measured_at;            /* seconds since 1970, UTC */
-    double   busy;                   /* share of the time that other work took from the measuring threads, 0…1; a large share
-                                        makes the results too low */
+    double   busy;                   /* share of the time that other work took from the measuring threads,
+                                        0…1; a large share makes the results too low */
     double   seconds;                /* duration of the measurement; 0: the results were in the cache */
     bool     kept;                   /* the results are in the cache now */
-    double   below;                  /* how far the worst result of this measurement is below the best known one, 0…1; then the
-                                        best known results are returned. 0: at most a tenth below */
+    double   below;                  /* how far the worst result of this measurement is below the best known
+                                        one, 0…1; then the best known results are returned. 0: at most a tenth
+                                        below */
     uint64_t reserved[8];            /* zero */
 } lm_limits;
 
@@ -61,15 +66,17 @@ typedef struct lm_measure_options {
     const char *cpu;                 /* instruction set level; NULL: the best there is */
     uint32_t    threads;             /* 0: physical cores */
     bool        fresh;               /* measure again even if the cache folder has results of this machine */
-    bool        kept_only;           /* neither measure nor write; LM_NOT_FOUND if the cache folder has no results */
+    bool        kept_only;           /* neither measure nor write; LM_NOT_FOUND if the cache folder has no
+                                        results */
     uint64_t    reserved[4];         /* zero */
 } lm_measure_options;
 
 lm_measure_options lm_measure_defaults(void);
 
-/* Return the limits of this machine from the cache folder; else measure them, in about a second, and store them there. Results more than a
- * tenth below the best known ones are measured again, then replaced by them (`below`); stored results never get worse. Results measured
- * while the machine was busy are used for ten minutes. A cache folder that cannot be written is not an error. `o` may be NULL. */
+/* Return the limits of this machine from the cache folder; else measure them, in about a second, and store
+ * them there. Results more than a tenth below the best known ones are measured again, then replaced by them
+ * (`below`); stored results never get worse. Results measured while the machine was busy are used for ten
+ * minutes. A cache folder that cannot be written is not an error. `o` may be NULL. */
 lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_error *e);
 
 /* Name and version of the i-th library that lamina uses; NULL past the end. */

@@ -16,12 +16,15 @@ typedef struct lm_cluster lm_cluster;    /* processes that run one model: cluste
 typedef struct lm_model_options {
     bool        no_mmap;             /* read files into memory instead of mapping them */
     bool        allow_unused;        /* tensors that no operation uses are a warning, not an error */
-    bool        structure_only;      /* read the description only; a config.json is enough, weights are not read */
-    bool        weights_optional;    /* as structure_only if there are no weights: presets, config.json, a folder without weights */
-    bool        tokenizer_optional;  /* a valid tokenizer of an unsupported kind is a warning, not LM_UNSUPPORTED */
+    bool        structure_only;      /* read the description only; a config.json is enough, weights are not
+                                        read */
+    bool        weights_optional;    /* as structure_only if there are no weights: presets, config.json, a
+                                        folder without weights */
+    bool        tokenizer_optional;  /* a valid tokenizer of an unsupported kind is a warning, not
+                                        LM_UNSUPPORTED */
     const char *pre;                 /* as in lm_tokenizer_options */
-    /* With no_mmap: called by the opening thread while a file is read; fraction of that file in 0…1. Return false to cancel:
-     * LM_CANCELLED. Mapped files are not read in advance. */
+    /* With no_mmap: called by the opening thread while a file is read; fraction of that file in 0…1. Return
+     * false to cancel: LM_CANCELLED. Mapped files are not read in advance. */
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
     lm_log      log;                 /* used while the model is opened */
@@ -31,9 +34,10 @@ typedef struct lm_model_options {
     uint32_t    yarn_orig_ctx;
     int64_t     sliding_window;      /* -1: no window in any layer */
     const char *mla;                 /* form of latent attention: "absorbed" (default) or "naive" */
-    const lm_cluster *cluster;       /* the ranks that run the model (cluster.h), this process among them; NULL: run alone */
-    bool        adaptable;           /* for lm_train: use the naive form of latent attention, which keeps every projection as one
-                                        matrix; no warning */
+    const lm_cluster *cluster;       /* the ranks that run the model (cluster.h), this process among them;
+                                        NULL: run alone */
+    bool        adaptable;           /* for lm_train: use the naive form of latent attention, which keeps
+                                        every projection as one matrix; no warning */
     uint64_t    reserved[6];         /* zero */
 } lm_model_options;
 
@@ -50,7 +54,8 @@ lm_model_options lm_model_defaults(void);
  * LM_NOT_FOUND: no such model. LM_USAGE: NAME matches more than one. */
 lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e);
 
-/* Append lamina's cache folder, with a slash at its end, to `path`; it need not exist. LM_NOT_FOUND if none of the variables is set. */
+/* Append lamina's cache folder, with a slash at its end, to `path`; it need not exist. LM_NOT_FOUND if none
+ * of the variables is set. */
 lm_status lm_cache_folder(lm_text *path, lm_error *e);
 
 /* A model in one of the caches, by a name that lm_model_locate accepts. Strings are valid during the call. */
@@ -62,23 +67,26 @@ typedef struct lm_cached_model {
     uint64_t    reserved[4];         /* zero */
 } lm_cached_model;
 
-/* Call `each`, in the calling thread, for every cached model: lamina's cache, then the Hugging Face cache, sorted by name. `each` returns
- * false to stop. A missing cache is empty, and damaged entries are skipped. Models are not opened. Thread-safe. */
+/* Call `each`, in the calling thread, for every cached model: lamina's cache, then the Hugging Face cache,
+ * sorted by name. `each` returns false to stop. A missing cache is empty, and damaged entries are skipped.
+ * Models are not opened. Thread-safe. */
 lm_status lm_model_cached(bool (*each)(void *arg, const lm_cached_model *model), void *arg, lm_error *e);
 
-/* `path`: a .gguf file (a split one: any part) or a Hugging Face folder; with structure_only or weights_optional also a
- * config.json or "preset:NAME". `o` may be NULL. On success the program is built and, unless only a description was
- * read, every tensor it needs exists with the right shape. */
+/* `path`: a .gguf file (a split one: any part) or a Hugging Face folder; with structure_only or
+ * weights_optional also a config.json or "preset:NAME". `o` may be NULL. On success the program is built and,
+ * unless only a description was read, every tensor it needs exists with the right shape. */
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);
 
-/* Open a GGUF file without a path. It must not be split (LM_UNSUPPORTED). `name` is used in messages, and as the model's name if the file
- * has none; NULL: "descriptor N" or "memory".
- *   fd      a regular file, open for reading. It is duplicated: the caller may close it. Its position is neither used nor changed
- *   memory  `size` bytes at any address, which must stay unchanged until lm_model_close: weights are used in place. NULL or size 0:
+/* Open a GGUF file without a path. It must not be split (LM_UNSUPPORTED). `name` is used in messages, and as
+ * the model's name if the file has none; NULL: "descriptor N" or "memory".
+ *   fd      a regular file, open for reading. It is duplicated: the caller may close it. Its position is
+ *   neither used nor changed
+ *   memory  `size` bytes at any address, which must stay unchanged until lm_model_close: weights are used in
+ *   place. NULL or size 0:
  *           LM_USAGE. no_mmap has no effect */
 lm_status lm_model_open_fd(int fd, const char *name, const lm_model_options *o, lm_model **out, lm_error *e);
-lm_status lm_model_open_memory(const void *data, size_t size, const char *name, const lm_model_options *o, lm_model **out,
-                               lm_error *e);
+lm_status lm_model_open_memory(const void *data, size_t size, const char *name, const lm_model_options *o,
+                               lm_model **out, lm_error *e);
 void      lm_model_close(lm_model *m);           /* engines made from it must be freed first */
 
 /* Strings are printable UTF-8 on one line; other bytes of a file or path are written as \xHH. */
@@ -99,10 +107,12 @@ typedef struct lm_model_info {
 
 void lm_model_describe(const lm_model *m, lm_model_info *out);
 
-/* Identify the model's files independently of their path: 64 hexadecimal digits, a BLAKE2b hash of config.json, of each file's size and
- * everything before its weights (metadata, tensor directory), and of 256 bytes at the beginning, middle and end of each tensor. It differs
- * for another training or quantisation, but does not detect a weight changed elsewhere in a tensor. Takes milliseconds; the time depends on
- * the number of tensors, not on their size. Options of lm_model_open have no effect. LM_USAGE: the model has no weights. Thread-safe. */
+/* Identify the model's files independently of their path: 64 hexadecimal digits, a BLAKE2b hash of
+ * config.json, of each file's size and everything before its weights (metadata, tensor directory), and of 256
+ * bytes at the beginning, middle and end of each tensor. It differs for another training or quantisation, but
+ * does not detect a weight changed elsewhere in a tensor. Takes milliseconds; the time depends on the number
+ * of tensors, not on their size. Options of lm_model_open have no effect. LM_USAGE: the model has no weights.
+ * Thread-safe. */
 lm_status lm_model_fingerprint(const lm_model *m, char out[65], lm_error *e);
 
 /* Warnings from opening the model; one line each, NULL past the end. */

@@ -1,7 +1,7 @@
 /* preset.h - published models by name: their configurations, without weights.
  *
- * A preset is the config.json that the model was published with, read by the same code as any other. lm_model_locate finds
- * presets by name, lm_model_open opens them where no weights are needed. */
+ * A preset is the config.json that the model was published with, read by the same code as any other.
+ * lm_model_locate finds presets by name, lm_model_open opens them where no weights are needed. */
 #ifndef LAMINA_PRESET_H
 #define LAMINA_PRESET_H
 
@@ -27,8 +27,9 @@ typedef struct lm_preset {
 /* NULL past the end. */
 const lm_preset *lm_preset_at(size_t i);
 
-/* By name, as people write it: "Llama 3.2 3B", "meta-llama/Llama-3.2-3B", "llama3.2-3b". Fewer words will do where they
- * leave one preset. LM_USAGE lists those that an ambiguous name could mean; LM_NOT_FOUND hints at the nearest. */
+/* By name, as people write it: "Llama 3.2 3B", "meta-llama/Llama-3.2-3B", "llama3.2-3b". Fewer words will do
+ * where they leave one preset. LM_USAGE lists those that an ambiguous name could mean; LM_NOT_FOUND hints at
+ * the nearest. */
 lm_status lm_preset_find(const char *name, const lm_preset **out, lm_error *e);
 
 #ifdef __cplusplus

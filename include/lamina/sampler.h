@@ -10,7 +10,8 @@ extern "C" {
 
 typedef struct lm_logit_bias { lm_token id; float bias; } lm_logit_bias;
 
-/* All zero: the defaults, which the comments give first. A number that is 0 means its default, unless `literal` is set. */
+/* All zero: the defaults, which the comments give first. A number that is 0 means its default, unless
+ * `literal` is set. */
 typedef struct lm_sampler_options {
     uint64_t seed;                   /* 0 */
     float    temperature;            /* 0.8; negative, or with `literal` 0: greedy */
@@ -31,13 +32,15 @@ typedef struct lm_sampler_options {
     int32_t  dry_allowed_length;     /* 2 */
     int32_t  dry_penalty_last_n;     /* -1: all; with `literal`, 0: none */
     const char *const *dry_breakers; /* NULL-ended strings; NULL: "\n" ":" "\"" "*" */
-    int32_t  mirostat;               /* 0: off, 2: mirostat and temperature replace all samplers except penalties and dry */
+    int32_t  mirostat;               /* 0: off, 2: mirostat and temperature replace all samplers except
+                                        penalties and dry */
     float    mirostat_tau;           /* 5 */
     float    mirostat_eta;           /* 0.1 */
     uint32_t min_keep;               /* 0 */
     const lm_logit_bias *bias;
     size_t   n_bias;
-    const char *order;               /* NULL: "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature" */
+    const char *order;               /* NULL:
+                                        "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature" */
     bool     greedy;                 /* choose the most probable token: the same text on every run */
     bool     literal;                /* numbers that are 0 mean 0. lm_sampler_defaults sets it */
     uint64_t reserved[7];            /* zero */
@@ -51,20 +54,22 @@ lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e);
 
 typedef struct lm_sampler lm_sampler;
 
-/* Create a sampler; later calls do not allocate. `o` NULL: the defaults. `t` is only needed for dry_breakers and may be NULL. LM_USAGE
- * names an invalid value or an unknown sampler in `order`. */
-lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_sampler **out, lm_error *e);
+/* Create a sampler; later calls do not allocate. `o` NULL: the defaults. `t` is only needed for dry_breakers
+ * and may be NULL. LM_USAGE names an invalid value or an unknown sampler in `order`. */
+lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t,
+                         lm_sampler **out, lm_error *e);
 void      lm_sampler_free(lm_sampler *s);
 uint32_t  lm_sampler_vocabulary(const lm_sampler *s);       /* number of logits that it expects */
 void      lm_sampler_reset(lm_sampler *s);                  /* forget the history */
 /* Add a token to the history (prompt tokens and sampled ones). */
 void      lm_sampler_accept(lm_sampler *s, lm_token id);
-/* Sample from `logits` [vocabulary]. The random draw depends only on (seed, sequence, position). Does not add the token to the history.
- * Never allocates. LM_FAILED: a logit is NaN, or none is finite. */
-lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position, lm_token *out, lm_error *e);
+/* Sample from `logits` [vocabulary]. The random draw depends only on (seed, sequence, position). Does not add
+ * the token to the history. Never allocates. LM_FAILED: a logit is NaN, or none is finite. */
+lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
+                          lm_token *out, lm_error *e);
 
-/* Natural-log probabilities of the model, before any sampler: of the k best tokens, best first, in `top`; returns that of `chosen`. If
- * there are fewer than k tokens, the rest of `top` has id -1. */
+/* Natural-log probabilities of the model, before any sampler: of the k best tokens, best first, in `top`;
+ * returns that of `chosen`. If there are fewer than k tokens, the rest of `top` has id -1. */
 typedef struct lm_logprob { lm_token id; float logprob; } lm_logprob;
 float lm_logprobs(const float *logits, uint32_t n_vocab, lm_token chosen, lm_logprob *top, uint32_t k);
 

@@ -1,8 +1,9 @@
-/* study.h - the whole interface of the study: what explains models. It reads models that lamina.h has opened, and runs
- * them only where a function says so. A liblamina built with -Dstudy=disabled has neither it nor these headers.
+/* study.h - the whole interface of the study: what explains models. It reads models that lamina.h has opened,
+ * and runs them only where a function says so. A liblamina built with -Dstudy=disabled has neither it nor
+ * these headers.
  *
- * The rules of lamina.h hold: errors, NULL, options, growth, outputs, threads, strings. An lm_facts is used by one
- * thread at a time. */
+ * The rules of lamina.h hold: errors, NULL, options, growth, outputs, threads, strings. An lm_facts is used
+ * by one thread at a time. */
 #ifndef LAMINA_STUDY_H
 #define LAMINA_STUDY_H
 

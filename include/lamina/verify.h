@@ -19,9 +19,11 @@ typedef struct lm_verdict_row {
 typedef struct lm_verify_options {
     lm_engine_options engine;        /* compute mode, instruction set, threads, cache type */
     double      tol;                 /* tolerated relative error; 0: 1e-4; negative: 0 */
-    double      kl_max;              /* if not 0: tolerated mean KL, instead of the relative error; negative: 0 */
+    double      kl_max;              /* if not 0: tolerated mean KL, instead of the relative error; negative:
+                                        0 */
     const char *dump;                /* write the computed values to this safetensors file; NULL: do not */
-    void      (*row)(void *arg, const lm_verdict_row *row);        /* called for each row, in the calling thread; may be NULL */
+    /* called for each row, in the calling thread; may be NULL */
+    void      (*row)(void *arg, const lm_verdict_row *row);
     void       *arg;
     uint64_t    reserved[4];         /* zero */
 } lm_verify_options;
@@ -50,10 +52,11 @@ typedef struct lm_verdict {
     uint64_t reserved[6];            /* zero */
 } lm_verdict;
 
-/* GOLDEN: input_ids I64 [B,T], logits F32 [B,T,V] or [B,P,V] with logit_positions I64 [P], greedy_ids I64 [B,N], tap.PATH
- * F32 [B,T,width]. `o` NULL: float32 arithmetic and cache. LM_OK whatever the
+/* GOLDEN: input_ids I64 [B,T], logits F32 [B,T,V] or [B,P,V] with logit_positions I64 [P], greedy_ids I64
+ * [B,N], tap.PATH F32 [B,T,width]. `o` NULL: float32 arithmetic and cache. LM_OK whatever the
  * verdict; errors only when no verdict was possible. */
-lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out, lm_error *e);
+lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out,
+                    lm_error *e);
 
 #ifdef __cplusplus
 }

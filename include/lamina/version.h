@@ -1,4 +1,5 @@
-/* version.h - which lamina this is: of the headers when a program is compiled, of the library when it runs. */
+/* version.h - which lamina this is: of the headers when a program is compiled, of the library when it
+ * runs. */
 #ifndef LAMINA_VERSION_H
 #define LAMINA_VERSION_H
 

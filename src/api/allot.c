@@ -29,9 +29,12 @@ static lm_status read_budget(lm_allotting *a, lm_error *e)
     a->budget = a->o->bytes ? a->o->bytes : (uint64_t)(a->o->bits_per_weight / 8 * (double)a->elements);
     if (a->budget >= least)
         return LM_OK;
-    lm_fail(e, LM_USAGE, "budget", LM_NO_OFFSET, "%" PRIu64 " bytes; in its smallest types the model takes %" PRIu64
-            " (%.3f bits per weight)", a->budget, least, 8 * (double)least / (double)a->elements);
-    return a->imatrix || a->bits >= 4 ? LM_USAGE : lm_fail_hint(e, "an importance matrix (`imatrix`) allows types of one and two bits");
+    lm_fail(e, LM_USAGE, "budget", LM_NO_OFFSET,
+            "%" PRIu64 " bytes; in its smallest types the model takes %" PRIu64 " (%.3f bits per weight)",
+            a->budget, least, 8 * (double)least / (double)a->elements);
+    return a->imatrix || a->bits >= 4
+               ? LM_USAGE
+               : lm_fail_hint(e, "an importance matrix (`imatrix`) allows types of one and two bits");
 }
 
 /* ---- measuring ---- */
@@ -50,7 +53,8 @@ static lm_status put(lm_allotting *a, lm_allot_unit *u, uint32_t at, lm_error *e
         if (at == u->n)
             LM_TRY(lm_pair_matrix_a(a->pair, u->weight, k, a->x, e));
         else
-            LM_TRY(lm_pair_matrix_as(a->pair, u->weight, k, u->forms[at].type, lm_allot_importance(a, u, k), a->x, e));
+            LM_TRY(lm_pair_matrix_as(a->pair, u->weight, k, u->forms[at].type, lm_allot_importance(a, u, k),
+                                     a->x, e));
         lm_engine_put(a->f.g, u->weight, k, a->x);
     }
     u->put = at;
@@ -68,8 +72,8 @@ static lm_status open_engine(lm_allotting *a, lm_error *e)
     a->x = lm_alloc(most * sizeof *a->x);
     if (!a->x)
         return lm_fail_memory(e, "a matrix", most * sizeof *a->x);
-    LM_TRY(lm_effect_new(a->m, &a->o->engine, give, a, a->o->ids, a->o->n, a->o->chunk ? a->o->chunk : 256, a->o->chunks ? a->o->chunks : 2,
-                         &a->f, e));
+    LM_TRY(lm_effect_new(a->m, &a->o->engine, give, a, a->o->ids, a->o->n, a->o->chunk ? a->o->chunk : 256,
+                         a->o->chunks ? a->o->chunks : 2, &a->f, e));
     a->chosen_by = (a->f.chunks + 1) / 2;
     return lm_effect_begin(&a->f, e);
 }
@@ -79,7 +83,8 @@ static lm_status take_record(void *arg, uint64_t index, const void *data, size_t
     lm_allotting *a = arg;
 
     if (index >= a->n || n != sizeof a->units[index].kl)
-        return lm_fail(e, LM_BAD_MODEL, a->o->state, LM_NO_OFFSET, "a record of tensor %" PRIu64 " that cannot be", index);
+        return lm_fail(e, LM_BAD_MODEL, a->o->state, LM_NO_OFFSET,
+                       "a record of tensor %" PRIu64 " that cannot be", index);
     memcpy(&a->units[index].kl, data, n);
     return LM_OK;
 }
@@ -106,7 +111,8 @@ static lm_status open_state(lm_allotting *a, lm_error *e)
     return lm_journal_open(a->o->state, key, take_record, a, &a->journal, e);
 }
 
-/* Measure tensors spread over the whole model, so that those measured within a short time represent the rest. */
+/* Measure tensors spread over the whole model, so that those measured within a short time represent the
+ * rest. */
 static lm_status try_units(lm_allotting *a, lm_error *e)
 {
     double start = lm_clock_seconds();
@@ -154,7 +160,8 @@ static void learn(lm_allotting *a)
         if (!isnan(a->units[i].kl))
             continue;
         for (size_t j = 0; j < a->n; j++)
-            if (!isnan(a->units[j].kl) && strcmp(kind_of(lm_allot_name(a, &a->units[i])), kind_of(lm_allot_name(a, &a->units[j]))) == 0) {
+            if (!isnan(a->units[j].kl) && strcmp(kind_of(lm_allot_name(a, &a->units[i])),
+                                                 kind_of(lm_allot_name(a, &a->units[j]))) == 0) {
                 sum += a->units[j].sensitivity;
                 k++;
             }
@@ -223,11 +230,16 @@ static lm_status spend(lm_allotting *a, lm_error *e)
         const lm_allot_form *from = &u->forms[u->at], *to = &u->forms[++u->at];
         bytes += to->bytes - from->bytes;
         lm_allot_step *s = &a->steps[a->n_steps++];
-        *s = (lm_allot_step){ .tensor = lm_arena_strdup(&a->arena, lm_allot_name(a, u)), .from = lm_dtype_of(from->type)->name,
-                              .to = lm_dtype_of(to->type)->name, .bytes = bytes, .estimate = estimate(a), .kl = NAN };
+        *s = (lm_allot_step){ .tensor = lm_arena_strdup(&a->arena, lm_allot_name(a, u)),
+                              .from = lm_dtype_of(from->type)->name,
+                              .to = lm_dtype_of(to->type)->name,
+                              .bytes = bytes,
+                              .estimate = estimate(a),
+                              .kl = NAN };
         if (bytes < next)
             continue;
-        LM_TRY(report_progress(a, 0.85 + 0.15 * (double)(bytes - first) / (double)(a->budget - first + 1), "spending", e));
+        LM_TRY(report_progress(a, 0.85 + 0.15 * (double)(bytes - first) / (double)(a->budget - first + 1),
+                               "spending", e));
         LM_TRY(judge(a, &s->kl, e));
         next += (a->budget - first) / POINTS;
     }

@@ -14,7 +14,10 @@ enum { SAMPLE = 48 };
 
 #define LOW 4.25                     /* bits per weight of a budget that calls for codebooks */
 
-const char *lm_allot_name(const lm_allotting *a, const lm_allot_unit *u) { return a->m->program->weights[u->weight].gguf; }
+const char *lm_allot_name(const lm_allotting *a, const lm_allot_unit *u)
+{
+    return a->m->program->weights[u->weight].gguf;
+}
 
 const float *lm_allot_importance(lm_allotting *a, const lm_allot_unit *u, uint64_t k)
 {
@@ -25,8 +28,8 @@ const float *lm_allot_importance(lm_allotting *a, const lm_allot_unit *u, uint64
     return all && n == cols * lm_weight_matrices(w) ? all + k * cols : NULL;
 }
 
-/* The types that are offered, and the budget in bits per weight below which each is. Codebooks take long to search, and a tensor is
- * rarely given a type of far fewer bits than the average. */
+/* The types that are offered, and the budget in bits per weight below which each is. Codebooks take long to
+ * search, and a tensor is rarely given a type of far fewer bits than the average. */
 static const struct { const char *name; double below; } usual[] = {
     { "iq1_s", 3 },        { "iq1_m", 3 },         { "iq2_xxs", 3.75 },   { "iq2_xs", 3.75 },    { "iq2_s", LOW },  { "q2_k", INFINITY },
     { "iq3_xxs", LOW },   { "iq3_s", LOW },      { "q3_k", INFINITY },  { "iq4_xs", INFINITY }, { "q4_0", INFINITY },
@@ -39,7 +42,8 @@ static lm_status add_type(lm_allotting *a, const char *name, lm_error *e)
     const lm_dtype_info *type = lm_dtype_named(name);
 
     if (!type || !type->quantized || !lm_can_quantize(type->type))
-        return lm_fail(e, LM_USAGE, "types", LM_NO_OFFSET, "cannot make \"%s\": unknown type, or one without a quantizer", name);
+        return lm_fail(e, LM_USAGE, "types", LM_NO_OFFSET,
+                       "cannot make \"%s\": unknown type, or one without a quantizer", name);
     if (a->n_types == LM_MAX_FORMS)
         return lm_fail(e, LM_USAGE, "types", LM_NO_OFFSET, "more than %d", LM_MAX_FORMS);
     a->types[a->n_types++] = type->type;
@@ -59,7 +63,8 @@ lm_status lm_allot_types(lm_allotting *a, lm_error *e)
     return LM_OK;
 }
 
-/* Return whether a tensor can have a type: its rows are whole blocks, and it has the importance without which the type is noise. */
+/* Return whether a tensor can have a type: its rows are whole blocks, and it has the importance without which
+ * the type is noise. */
 static bool is_possible(lm_allotting *a, const lm_allot_unit *u, lm_dtype type)
 {
     static const lm_file_type any = { .name = "any", .id = 0, .base = LM_F32 };
@@ -74,7 +79,9 @@ static int smaller(const void *a, const void *b)
 {
     const lm_allot_form *x = a, *y = b;
 
-    return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : x->error < y->error ? -1 : x->error > y->error;
+    return x->bytes != y->bytes  ? (x->bytes < y->bytes ? -1 : 1)
+           : x->error < y->error ? -1
+                                 : x->error > y->error;
 }
 
 /* Keep the forms on the lower convex hull of error over bytes; the others are never worth their bytes. */
@@ -101,8 +108,8 @@ static void keep_edge(lm_allot_unit *u)
     u->put = n;
 }
 
-/* Choose the form to try: the smallest one, or under a low budget the largest one within its bits per weight. The divergence that a tensor
- * causes in one or two bits tells little about sizes near to the budget. */
+/* Choose the form to try: the smallest one, or under a low budget the largest one within its bits per weight.
+ * The divergence that a tensor causes in one or two bits tells little about sizes near to the budget. */
 static uint32_t form_to_try(const lm_allotting *a, const lm_allot_unit *u)
 {
     uint64_t elements = a->m->program->weights[u->weight].elements;
@@ -116,7 +123,8 @@ static uint32_t form_to_try(const lm_allotting *a, const lm_allot_unit *u)
 /* Measure the squared relative error of each form on a sample of rows. */
 static lm_status measure_forms(lm_allotting *a, lm_allot_unit *u, lm_error *e)
 {
-    uint64_t        cols = lm_pair_cols(a->pair, u->weight), rows = lm_pair_rows(a->pair, u->weight), bytes = cols * 5 + 512;
+    uint64_t cols = lm_pair_cols(a->pair, u->weight), rows = lm_pair_rows(a->pair, u->weight),
+             bytes = cols * 5 + 512;
     uint64_t        some = rows < SAMPLE ? rows : SAMPLE, k = lm_pair_matrices(a->pair, u->weight) / 2;
     float          *x = lm_alloc(2 * cols * sizeof *x), *y = x ? x + cols : NULL;
     uint8_t        *packed = lm_alloc(bytes);
@@ -129,14 +137,16 @@ static lm_status measure_forms(lm_allotting *a, lm_allot_unit *u, lm_error *e)
         status = lm_pair_read_a(a->pair, u->weight, k, i * rows / some, 1, x, e);
         for (uint64_t c = 0; status == LM_OK && c < cols; c++) {
             if (!isfinite(x[c]))
-                status = lm_fail(e, LM_BAD_MODEL, lm_allot_name(a, u), LM_NO_OFFSET, "has a number that is not finite");
+                status = lm_fail(e, LM_BAD_MODEL, lm_allot_name(a, u), LM_NO_OFFSET,
+                                 "has a number that is not finite");
             squares += (double)x[c] * (double)x[c] * (w ? (double)w[c] : 1);
         }
         for (uint32_t f = 0; status == LM_OK && f < u->n; f++) {
             quantize(u->forms[f].type, packed, x, cols, w);
             lm_dtype_of(u->forms[f].type)->unpack(y, packed, cols);
             for (uint64_t c = 0; c < cols; c++)
-                u->forms[f].error += ((double)x[c] - (double)y[c]) * ((double)x[c] - (double)y[c]) * (w ? (double)w[c] : 1);
+                u->forms[f].error += ((double)x[c] - (double)y[c]) * ((double)x[c] - (double)y[c]) *
+                                     (w ? (double)w[c] : 1);
         }
     }
     for (uint32_t f = 0; f < u->n; f++)
@@ -160,14 +170,16 @@ static void measure_chunk(void *arg, unsigned worker, unsigned chunk)
         a->error = e;
 }
 
-/* Return whether a file in the older form of latent attention stores a weight among the rows of another, to which its type applies too. */
+/* Return whether a file in the older form of latent attention stores a weight among the rows of another, to
+ * which its type applies too. */
 static bool is_joint(const lm_allotting *a, const lm_weight *w)
 {
     return w->kind == LM_HEADS && lm_container_kind_of(a->m->container) == LM_GGUF && w->joint.gguf &&
            lm_container_find(a->m->container, w->joint.gguf);
 }
 
-/* The joint matrix of such files is small and gets one type, untried. Its rows are the inputs of the values. */
+/* The joint matrix of such files is small and gets one type, untried. Its rows are the inputs of the
+ * values. */
 static lm_dtype joint_type(const lm_allotting *a, uint32_t weight)
 {
     const lm_weight *w   = &a->m->program->weights[weight];
@@ -205,9 +217,11 @@ static lm_status add_unit(lm_allotting *a, uint32_t weight, lm_error *e)
         return LM_OK;
     }
     *u = (lm_allot_unit){ .weight = weight, .kl = NAN };
-    for (size_t t = 0; t < a->n_types; t++)              /* computes the importance, here by a single thread */
+    for (size_t t = 0; t < a->n_types; t++)              /* computes the importance, here by a single
+                                                            thread */
         if (is_possible(a, u, a->types[t]))
-            u->forms[u->n++] = (lm_allot_form){ .type = a->types[t], .bytes = lm_elements_bytes(w->elements, a->types[t]) };
+            u->forms[u->n++] = (lm_allot_form){ .type = a->types[t],
+                                                .bytes = lm_elements_bytes(w->elements, a->types[t]) };
     if (u->n)
         a->n++;
     else

@@ -54,12 +54,13 @@ lm_status lm_allot_types(lm_allotting *a, lm_error *e);
 /* List the tensors whose types are chosen, each with its forms, and sum up the bytes of the others. */
 lm_status lm_allot_units(lm_allotting *a, lm_error *e);
 
-/* Return the name of a joint matrix of latent attention, which is not tried, at its first weight, and the type that it gets; otherwise
- * NULL. */
+/* Return the name of a joint matrix of latent attention, which is not tried, at its first weight, and the
+ * type that it gets; otherwise NULL. */
 const char *lm_allot_joint(const lm_allotting *a, uint32_t weight, lm_dtype *type);
 
 const char  *lm_allot_name(const lm_allotting *a, const lm_allot_unit *u);
-/* Return the importance of the inputs of matrix k; NULL: none. The first call for a tensor must not run beside others. */
+/* Return the importance of the inputs of matrix k; NULL: none. The first call for a tensor must not run
+ * beside others. */
 const float *lm_allot_importance(lm_allotting *a, const lm_allot_unit *u, uint64_t k);
 
 #endif

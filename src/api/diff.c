@@ -12,7 +12,8 @@ static lm_status check(lm_differing *d, lm_error *e)
     const lm_diff_options *o = d->o;
 
     if (d->a->family != d->b->family)
-        return lm_fail(e, LM_USAGE, d->b->source, LM_NO_OFFSET, "a model of the family %s; the other is of %s", d->b->family->name,
+        return lm_fail(e, LM_USAGE, d->b->source, LM_NO_OFFSET,
+                       "a model of the family %s; the other is of %s", d->b->family->name,
                        d->a->family->name);
     if (!o->ids)
         return LM_OK;
@@ -23,7 +24,8 @@ static lm_status check(lm_differing *d, lm_error *e)
     if (d->chunk < 2)
         return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens; two at least", d->chunk);
     if (o->n < d->chunk)
-        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu tokens; a chunk of %u at least", o->n, d->chunk);
+        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu tokens; a chunk of %u at least", o->n,
+                       d->chunk);
     return LM_OK;
 }
 
@@ -54,7 +56,8 @@ static void end(lm_differing *d)
     lm_free(d);
 }
 
-lm_status lm_diff(const lm_model *a, const lm_model *b, const lm_diff_options *o, lm_diff_result *out, lm_error *e)
+lm_status lm_diff(const lm_model *a, const lm_model *b, const lm_diff_options *o, lm_diff_result *out,
+                  lm_error *e)
 {
     LM_REQUIRE(e, a && b && out);
     LM_CHECK_RESERVED(e, o);

@@ -1,5 +1,6 @@
-/* diff_advice.c - find the tensors of `b` that are worth more bytes: try each one separately, then the best ones together, on an engine
- * with given values and the program of `a`. Half of the text selects the tensors, the other half measures the improvement. */
+/* diff_advice.c - find the tensors of `b` that are worth more bytes: try each one separately, then the best
+ * ones together, on an engine with given values and the program of `a`. Half of the text selects the tensors,
+ * the other half measures the improvement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,8 @@ typedef struct advising {
     size_t        n;
     float        *x;                 /* a matrix */
     bool          of_b;              /* the engine gets the values of `b` */
-    uint32_t      chosen_by;         /* number of chunks for the selection; the others measure the improvement */
+    uint32_t      chosen_by;         /* number of chunks for the selection; the others measure the
+                                        improvement */
     double        before;            /* divergence of `b` on the first part */
     uint32_t      steps, done;
 } advising;
@@ -43,8 +45,8 @@ static lm_status report_progress(advising *v, lm_error *e)
 
 /* ---- candidates ---- */
 
-/* Relative errors in some kinds of tensors affect the residual stream more, as published measurements show. The weights only determine the
- * order in which tensors are tried. */
+/* Relative errors in some kinds of tensors affect the residual stream more, as published measurements show.
+ * The weights only determine the order in which tensors are tried. */
 static double kind_weight(const char *name)
 {
     static const struct { const char *part; double weight; } kinds[] = {
@@ -62,7 +64,9 @@ static int heavier(const void *a, const void *b)
 {
     double x = ((const candidate *)a)->weighs, y = ((const candidate *)b)->weighs;
 
-    return x == y ? (int)((const candidate *)a)->tensor - (int)((const candidate *)b)->tensor : x < y ? 1 : -1;
+    return x == y  ? (int)((const candidate *)a)->tensor - (int)((const candidate *)b)->tensor
+           : x < y ? 1
+                   : -1;
 }
 
 /* Sort by gain per byte. */
@@ -85,7 +89,8 @@ static lm_status find_candidates(advising *v, lm_error *e)
         const lm_diff_tensor *t    = &d->r.tensors[i];
         uint32_t              w    = d->weights[i];
         lm_dtype              from = lm_matrices_type(d->pair->of_b, d->pair->in_b[w]), to;
-        if (d->a->program->weights[w].kind == LM_VECTOR || !lm_dtype_of(from)->quantized || !(t->relative > 0))
+        if (d->a->program->weights[w].kind == LM_VECTOR || !lm_dtype_of(from)->quantized ||
+            !(t->relative > 0))
             continue;
         to             = lm_fitting_type(v->raise, lm_pair_cols(d->pair, w));
         uint64_t bytes = lm_elements_bytes(t->elements, to);
@@ -107,7 +112,8 @@ static lm_status give(void *arg, uint32_t weight, uint64_t k, float *out, lm_err
     advising *v = arg;
     lm_pair  *p = v->d->pair;
 
-    return v->of_b && p->in_b[weight] != LM_NONE ? lm_pair_matrix_b(p, weight, k, out, e) : lm_pair_matrix_a(p, weight, k, out, e);
+    return v->of_b && p->in_b[weight] != LM_NONE ? lm_pair_matrix_b(p, weight, k, out, e)
+                                                 : lm_pair_matrix_a(p, weight, k, out, e);
 }
 
 static lm_status put_b(advising *v, uint32_t weight, lm_error *e)
@@ -177,7 +183,8 @@ static lm_status judge(advising *v, double *kl, lm_error *e)
     return lm_effect_kl(&v->f, from, v->f.chunks - from, kl, e);
 }
 
-static lm_status add_advice(advising *v, size_t n, uint64_t bytes, double kl, double before, lm_diff_advice *out, lm_error *e)
+static lm_status add_advice(advising *v, size_t n, uint64_t bytes, double kl, double before,
+                            lm_diff_advice *out, lm_error *e)
 {
     const char **names = lm_arena_new(&v->d->arena, n, const char *);
 
@@ -228,7 +235,8 @@ static lm_status advise(advising *v, lm_error *e)
     const lm_dtype_info *type = lm_dtype_named(name);
 
     if (!type || !lm_can_quantize(type->type) || !type->quantized)
-        return lm_fail(e, LM_USAGE, "raise", LM_NO_OFFSET, "cannot make \"%s\": unknown type, or one without a quantizer", name);
+        return lm_fail(e, LM_USAGE, "raise", LM_NO_OFFSET,
+                       "cannot make \"%s\": unknown type, or one without a quantizer", name);
     v->raise = type->type;
     LM_TRY(find_candidates(v, e));
     if (!v->n) {

@@ -1,4 +1,5 @@
-/* diff_layers.c - run one sequence through both models: where their residual streams diverge, and where the prediction changes. */
+/* diff_layers.c - run one sequence through both models: where their residual streams diverge, and where the
+ * prediction changes. */
 #include <string.h>
 
 #include "api/differing.h"
@@ -14,7 +15,8 @@ typedef struct walking {
     double        kl;
 } walking;
 
-static lm_status open_tracer(const lm_differing *d, const lm_model *m, bool lens, lm_tracer **out, lm_error *e)
+static lm_status open_tracer(const lm_differing *d, const lm_model *m, bool lens, lm_tracer **out,
+                             lm_error *e)
 {
     lm_trace_options o = { .engine = d->o->engine, .norms = true, .lens = lens };
 

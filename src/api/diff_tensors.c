@@ -1,5 +1,5 @@
-/* diff_tensors.c - compare each tensor with its counterpart. Sums are computed per piece and added in the order of the pieces, so results
- * do not depend on the number of threads. */
+/* diff_tensors.c - compare each tensor with its counterpart. Sums are computed per piece and added in the
+ * order of the pieces, so results do not depend on the number of threads. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -52,7 +52,8 @@ static void add(sums *s, float a, float b, uint64_t row, uint64_t column)
 static lm_status compare_rows(comparing *c, uint64_t from, uint64_t n, sums *s, lm_error *e)
 {
     float    *x      = lm_alloc(2 * n * c->cols * sizeof *x), *y = x ? x + n * c->cols : NULL;
-    lm_status status = x ? lm_pair_read_a(c->p, c->weight, c->k, from, n, x, e) : lm_fail_memory(e, "rows", 2 * n * c->cols * sizeof *x);
+    lm_status status = x ? lm_pair_read_a(c->p, c->weight, c->k, from, n, x, e)
+                         : lm_fail_memory(e, "rows", 2 * n * c->cols * sizeof *x);
 
     if (status == LM_OK)
         status = lm_pair_read_b(c->p, c->weight, c->k, from, n, y, e);
@@ -128,13 +129,18 @@ static uint64_t stored_bytes(const lm_matrices *m, uint32_t weight, uint64_t ele
 
 static lm_status compare_tensor(lm_differing *d, uint32_t weight, lm_diff_tensor *t, lm_error *e)
 {
-    comparing c   = { .p = d->pair, .weight = weight, .rows = lm_pair_rows(d->pair, weight), .cols = lm_pair_cols(d->pair, weight) };
+    comparing c = { .p = d->pair,
+                    .weight = weight,
+                    .rows = lm_pair_rows(d->pair, weight),
+                    .cols = lm_pair_cols(d->pair, weight) };
     sums      all = { .most = -1 };
     uint32_t  to  = d->pair->in_b[weight];
 
     *t = (lm_diff_tensor){
-        .name = lm_pair_name(d->pair, weight), .elements = d->a->program->weights[weight].elements,
-        .a = lm_dtype_of(lm_matrices_type(d->pair->of_a, weight))->name, .b = lm_dtype_of(lm_matrices_type(d->pair->of_b, to))->name,
+        .name = lm_pair_name(d->pair, weight),
+        .elements = d->a->program->weights[weight].elements,
+        .a = lm_dtype_of(lm_matrices_type(d->pair->of_a, weight))->name,
+        .b = lm_dtype_of(lm_matrices_type(d->pair->of_b, to))->name,
     };
     t->a_bytes = stored_bytes(d->pair->of_a, weight, t->elements);
     t->b_bytes = stored_bytes(d->pair->of_b, to, t->elements);

@@ -18,7 +18,8 @@ typedef struct lm_differing {
 } lm_differing;
 
 /* Report progress: `fraction` of the current part. */
-static inline lm_status lm_differing_report(const lm_differing *d, double fraction, const char *what, lm_error *e)
+static inline lm_status lm_differing_report(const lm_differing *d, double fraction, const char *what,
+                                            lm_error *e)
 {
     if (!d->o->progress || d->o->progress(d->o->progress_arg, d->from + (d->to - d->from) * fraction, what))
         return LM_OK;

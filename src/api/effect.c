@@ -23,15 +23,18 @@ static lm_engine_options options_of(const lm_effect *f, const lm_engine_options 
     x.context    = f->chunk;
     x.sequences  = f->chunks < SEQUENCES ? f->chunks : SEQUENCES;
     x.max_rows       = f->chunk * x.sequences < MAX_ROWS ? f->chunk * x.sequences : MAX_ROWS;
-    x.max_logits = (uint64_t)x.max_rows * f->n_vocab * sizeof(float) > most ? (uint32_t)(most / sizeof(float) / f->n_vocab) : x.max_rows;
+    x.max_logits = (uint64_t)x.max_rows * f->n_vocab * sizeof(float) > most
+                       ? (uint32_t)(most / sizeof(float) / f->n_vocab)
+                       : x.max_rows;
     x.max_logits = x.max_logits ? x.max_logits : 1;
     x.kv_positions = 0;
     x.hidden     = false;
     return x;
 }
 
-lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_values *values, void *arg, const lm_token *ids, size_t n,
-                        uint32_t chunk, uint32_t chunks, lm_effect *out, lm_error *e)
+lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_values *values, void *arg,
+                        const lm_token *ids, size_t n, uint32_t chunk, uint32_t chunks, lm_effect *out,
+                        lm_error *e)
 {
     lm_effect f = { .ids = ids, .chunk = chunk, .n_vocab = m->program->n_vocab };
 
@@ -50,7 +53,8 @@ lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_
     if (f.first && f.kl)
         return LM_OK;
     lm_effect_free(out);
-    return lm_fail(e, LM_NO_FIT, "expectations", LM_NO_OFFSET, "cannot allocate %llu MB", (unsigned long long)(bytes >> 20));
+    return lm_fail(e, LM_NO_FIT, "expectations", LM_NO_OFFSET, "cannot allocate %llu MB",
+                   (unsigned long long)(bytes >> 20));
 }
 
 void lm_effect_free(lm_effect *f)
@@ -99,7 +103,9 @@ static lm_status read_chunks(lm_effect *f, uint32_t from, uint32_t n, bool first
         lm_stretch s[SEQUENCES];
         uint32_t   k = 0;
         for (; k < most && i < from + n; k++, i++) {
-            s[k] = (lm_stretch){ .sequence = k, .ids = f->ids + (size_t)i * f->chunk, .n = f->chunk, .first = -1, .tag = i };
+            s[k] = (lm_stretch){
+                .sequence = k, .ids = f->ids + (size_t)i * f->chunk, .n = f->chunk, .first = -1, .tag = i
+            };
             LM_TRY(lm_engine_truncate(f->g, k, 0, e));
         }
         LM_TRY(lm_read_stretches(&f->g, 1, s, k, take_row, &r, e));

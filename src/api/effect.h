@@ -1,7 +1,8 @@
-/* effect.h - how a change of weights affects the predictions of a model: an engine with given values, a text, and the predictions for every
- * token before the change.
+/* effect.h - how a change of weights affects the predictions of a model: an engine with given values, a text,
+ * and the predictions for every token before the change.
  *
- * Memory: one copy of the weights in float32, and the first predictions, 4 bytes per token of the text and vocabulary entry. */
+ * Memory: one copy of the weights in float32, and the first predictions, 4 bytes per token of the text and
+ * vocabulary entry. */
 #ifndef LM_API_EFFECT_H
 #define LM_API_EFFECT_H
 
@@ -16,10 +17,12 @@ typedef struct lm_effect {
     double         *kl;              /* [chunks × chunk], last run */
 } lm_effect;
 
-/* Create an engine for a text of n ids, split into at most `chunks` chunks. It computes in float32 regardless of `o`, which sets the
- * threads, the instruction set and the cache. LM_USAGE: the text is shorter than a chunk; LM_NO_FIT. */
-lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_values *values, void *arg, const lm_token *ids, size_t n,
-                        uint32_t chunk, uint32_t chunks, lm_effect *out, lm_error *e);
+/* Create an engine for a text of n ids, split into at most `chunks` chunks. It computes in float32 regardless
+ * of `o`, which sets the threads, the instruction set and the cache. LM_USAGE: the text is shorter than a
+ * chunk; LM_NO_FIT. */
+lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_values *values, void *arg,
+                        const lm_token *ids, size_t n, uint32_t chunk, uint32_t chunks, lm_effect *out,
+                        lm_error *e);
 void      lm_effect_free(lm_effect *f);
 
 /* Do the first run, with which later runs are compared. */

@@ -25,8 +25,8 @@ typedef struct collecting {
 
 /* ---- which weights ---- */
 
-/* Return whether a weight is measured: matrices of layers, and the output head if requested. Weights that the file stores in another form
- * (as part of a fused one) are skipped. */
+/* Return whether a weight is measured: matrices of layers, and the output head if requested. Weights that the
+ * file stores in another form (as part of a fused one) are skipped. */
 static bool is_wanted(const collecting *c, const lm_weight *w)
 {
     bool matrix = w->kind == LM_MATRIX || w->kind == LM_EXPERTS || w->kind == LM_HEADS;
@@ -47,7 +47,8 @@ static lm_status find_weights(collecting *c, lm_error *e)
         for (uint32_t i = 0; i < p->n_weights; i++) {
             const lm_weight *w = &p->weights[i];
             if (is_wanted(c, w))
-                LM_TRY(lm_imatrix_entry_of(c->m, lm_view_of(w->gguf), w->dims[w->n_dims - 1], lm_weight_matrices(w), &c->sums[i], e));
+                LM_TRY(lm_imatrix_entry_of(c->m, lm_view_of(w->gguf), w->dims[w->n_dims - 1],
+                                           lm_weight_matrices(w), &c->sums[i], e));
         }
     return LM_OK;
 }
@@ -87,20 +88,23 @@ static void score(collecting *c, const lm_token *ids, uint32_t position, const f
 
 static lm_status read_chunk(collecting *c, const lm_token *ids, lm_error *e)
 {
-    uint32_t most = lm_engine_max_rows(c->g) < lm_engine_max_logits(c->g) ? lm_engine_max_rows(c->g) : lm_engine_max_logits(c->g);
+    uint32_t most = lm_engine_max_rows(c->g) < lm_engine_max_logits(c->g) ? lm_engine_max_rows(c->g)
+                                                                          : lm_engine_max_logits(c->g);
 
     LM_TRY(lm_engine_truncate(c->g, 0, 0, e));
     for (uint32_t at = 0, n; at < c->chunk; at += n) {
         n = c->chunk - at < most ? c->chunk - at : most;
         for (uint32_t i = 0; i < n; i++)
-            c->rows[i] = (lm_row){ 0, at + i == 0 && c->o->replace_first ? c->o->bos : ids[at + i], at + i, true };
+            c->rows[i] = (lm_row){ 0, at + i == 0 && c->o->replace_first ? c->o->bos : ids[at + i], at + i,
+                                   true };
         LM_TRY(lm_engine_step(c->g, c->rows, n, e));
         for (uint32_t i = 0; i < n; i++)
             score(c, ids, at + i, lm_engine_logits(c->g, i));
     }
     c->m->chunks++;
     if (c->bad)
-        return lm_fail(e, LM_FAILED, c->g->program->weights[c->bad_weight].gguf, LM_NO_OFFSET, "its inputs are not finite");
+        return lm_fail(e, LM_FAILED, c->g->program->weights[c->bad_weight].gguf, LM_NO_OFFSET,
+                       "its inputs are not finite");
     return LM_OK;
 }
 
@@ -135,7 +139,8 @@ static lm_status check(collecting *c, size_t n, lm_error *e)
     uint64_t whole = n / c->chunk;
 
     if (c->chunk > lm_engine_context(c->g))
-        return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens; the context size is %u", c->chunk, lm_engine_context(c->g));
+        return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens; the context size is %u", c->chunk,
+                       lm_engine_context(c->g));
     if (c->chunk < 4)
         return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens, four at least", c->chunk);
     if (whole < 1)
@@ -143,20 +148,22 @@ static lm_status check(collecting *c, size_t n, lm_error *e)
     if (c->o->first >= whole)
         return lm_fail(e, LM_USAGE, "first", LM_NO_OFFSET, "chunk %u of %" PRIu64, c->o->first, whole);
     if (c->m->chunk_size && c->m->chunk_size != c->chunk)
-        return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens; what is there was collected in chunks of %u", c->chunk,
-                       c->m->chunk_size);
+        return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET,
+                       "%u tokens; what is there was collected in chunks of %u", c->chunk, c->m->chunk_size);
     for (size_t i = 0; i < n; i++)
         if (c->ids[i] < 0 || (uint32_t)c->ids[i] >= vocab)
-            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", c->ids[i], vocab);
+            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                           c->ids[i], vocab);
     if (c->o->replace_first && (c->o->bos < 0 || (uint32_t)c->o->bos >= vocab))
-        return lm_fail(e, LM_USAGE, "bos", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", c->o->bos, vocab);
+        return lm_fail(e, LM_USAGE, "bos", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                       c->o->bos, vocab);
     whole -= c->o->first;
     c->n_chunks = (uint32_t)(c->o->chunks && c->o->chunks < whole ? c->o->chunks : whole);
     return LM_OK;
 }
 
-lm_status lm_imatrix_collect(lm_imatrix *m, lm_engine *g, const lm_token *ids, size_t n, const lm_imatrix_options *o,
-                             lm_imatrix_result *result, lm_error *e)
+lm_status lm_imatrix_collect(lm_imatrix *m, lm_engine *g, const lm_token *ids, size_t n,
+                             const lm_imatrix_options *o, lm_imatrix_result *result, lm_error *e)
 {
     LM_REQUIRE(e, m && g && (ids || !n));
     LM_CHECK_RESERVED(e, o);

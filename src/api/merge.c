@@ -31,14 +31,18 @@ static void figures(const lm_merging_sums *s, double *change, double *kept, doub
     *noise  = s->u2 > 0 ? root((s->d2 - *kept * s->du) / s->u2) : 0;
 }
 
-static void add_result(lm_merging *g, size_t at, const lm_merging_tensor *t, const lm_merging_sums *s, lm_merging_sums *all)
+static void add_result(lm_merging *g, size_t at, const lm_merging_tensor *t, const lm_merging_sums *s,
+                       lm_merging_sums *all)
 {
     lm_merged_tensor *r = &g->results[at];
     uint64_t          bytes = 0;
 
     lm_dtype_row_bytes(t->to, t->from->elements, &bytes);
-    *r = (lm_merged_tensor){ .name = t->from->name, .from = lm_dtype_of(t->from->type)->name, .to = lm_dtype_of(t->to)->name,
-                             .elements = t->from->elements, .bytes = bytes };
+    *r = (lm_merged_tensor){ .name = t->from->name,
+                             .from = lm_dtype_of(t->from->type)->name,
+                             .to = lm_dtype_of(t->to)->name,
+                             .elements = t->from->elements,
+                             .bytes = bytes };
     figures(s, &r->change, &r->kept, &r->noise);
     all->w2 += s->w2;
     all->u2 += s->u2;
@@ -49,7 +53,8 @@ static void add_result(lm_merging *g, size_t at, const lm_merging_tensor *t, con
 static lm_status went_on(lm_merging *g, uint64_t elements, lm_error *e)
 {
     g->done += elements;
-    if (g->o->progress && !g->o->progress(g->o->progress_arg, g->elements ? (double)g->done / (double)g->elements : 1))
+    if (g->o->progress &&
+        !g->o->progress(g->o->progress_arg, g->elements ? (double)g->done / (double)g->elements : 1))
         return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
     return LM_OK;
 }
@@ -75,7 +80,8 @@ static lm_status measure(void *arg)
         lm_merging_sums          s = { 0 };
         if (!t->addends)
             continue;
-        uint64_t step = (t->rows + SAMPLE_ROWS - 1) / SAMPLE_ROWS, n = (t->rows + step - 1) / step, piece = lm_merging_piece(t);
+        uint64_t step = (t->rows + SAMPLE_ROWS - 1) / SAMPLE_ROWS, n = (t->rows + step - 1) / step,
+                 piece = lm_merging_piece(t);
         for (uint64_t done = 0; done < n; done += piece)
             LM_TRY(lm_merging_rows(g, t, done * step, step, n - done < piece ? n - done : piece, &s, k->e));
         add_result(g, at++, t, &s, &k->all);
@@ -99,16 +105,22 @@ static lm_status refuse(const work *k, const char *type, lm_error *e)
 
     figures(&k->all, &change, &kept, &noise);
     lm_fail(e, LM_USAGE, lm_container_path(k->g->c), LM_NO_OFFSET,
-            "%s keeps %.3g %% of an update of %.2g %% of the weights, plus %.3g %% of noise", type, 100 * kept, 100 * change,
-            100 * noise);
-    return lm_fail_hint(e, "merge into the float original and quantise that; or a `type` of f16 keeps the tensors that change whole; "
-                           "`lossy` writes it all the same");
+            "%s keeps %.3g %% of an update of %.2g %% of the weights, plus %.3g %% of noise", type,
+            100 * kept, 100 * change, 100 * noise);
+    return lm_fail_hint(e, "merge into the float original and quantise that; or a `type` of f16 keeps the "
+                           "tensors that change whole; `lossy` writes it all the same");
 }
 
 /* ---- writing ---- */
 
-static lm_status put_gguf(void *to, const void *data, size_t n, lm_error *e)        { return lm_gguf_write(to, data, n, e); }
-static lm_status put_safetensors(void *to, const void *data, size_t n, lm_error *e) { return lm_safetensors_write(to, data, n, e); }
+static lm_status put_gguf(void *to, const void *data, size_t n, lm_error *e)
+{
+    return lm_gguf_write(to, data, n, e);
+}
+static lm_status put_safetensors(void *to, const void *data, size_t n, lm_error *e)
+{
+    return lm_safetensors_write(to, data, n, e);
+}
 
 static lm_status copy(work *k, const lm_merging_tensor *t)
 {
@@ -169,7 +181,8 @@ static lm_status write_gguf(work *k, const char *out, lm_error *e)
     LM_TRY(lm_gguf_create(out, &w, e));
     lm_gguf_add_some(w, lm_container_meta(g->c), "", NULL);
     for (size_t i = 0; i < g->n; i++)
-        lm_gguf_add_tensor(w, g->tensors[i].from->name, g->tensors[i].to, g->tensors[i].from->n_dims, g->tensors[i].from->dims);
+        lm_gguf_add_tensor(w, g->tensors[i].from->name, g->tensors[i].to, g->tensors[i].from->n_dims,
+                           g->tensors[i].from->dims);
     k->put = put_gguf;
     k->to  = w;
     status = lm_gguf_begin(w, e);
@@ -206,7 +219,8 @@ static lm_status write_weights(work *k, lm_new_folder *f, lm_error *e)
     lm_safetensors_add_meta(w, "format", "pt");
     lm_safetensors_add_meta(w, LM_MADE_BY, MAKER);
     for (size_t i = 0; i < g->n; i++)
-        lm_safetensors_add_tensor(w, g->tensors[i].from->name, g->tensors[i].to, g->tensors[i].from->n_dims, g->tensors[i].from->dims);
+        lm_safetensors_add_tensor(w, g->tensors[i].from->name, g->tensors[i].to, g->tensors[i].from->n_dims,
+                                  g->tensors[i].from->dims);
     k->put = put_safetensors;
     k->to  = w;
     status = lm_safetensors_begin(w, e);
@@ -249,8 +263,9 @@ static lm_status check_target(const lm_merging *g, const char *out, lm_error *e)
     if (!n)
         return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "the file name is empty");
     if (named != (lm_container_kind_of(g->c) == LM_GGUF)) {
-        lm_fail(e, LM_USAGE, out, LM_NO_OFFSET, named ? "the model is a folder, so what is written is a folder"
-                                                      : "the model is a GGUF file, so what is written is one: end the name in .gguf");
+        lm_fail(e, LM_USAGE, out, LM_NO_OFFSET,
+                named ? "the model is a folder, so what is written is a folder"
+                      : "the model is a GGUF file, so what is written is one: end the name in .gguf");
         return named ? lm_fail_hint(e, "it can be converted afterwards") : LM_USAGE;
     }
     if (stat(out, &b) != 0)
@@ -283,7 +298,9 @@ static lm_status take_memory(lm_merging *g, lm_error *e)
     g->sums     = lm_alloc_zero(most, sizeof *g->sums);
     g->results  = lm_arena_new(&g->arena, g->n_changed + 1, lm_merged_tensor);
     g->quantize = lm_quantizer(lm_cpu_usable());
-    return g->packed && g->scratch && g->floats && g->sums && g->results ? LM_OK : lm_fail_memory(e, "rows", g->longest * sizeof(float));
+    return g->packed && g->scratch && g->floats && g->sums && g->results
+               ? LM_OK
+               : lm_fail_memory(e, "rows", g->longest * sizeof(float));
 }
 
 static lm_status run(lm_merging *g, const lm_adapter *const *adapters, const char *out, work *k, lm_error *e)
@@ -321,8 +338,8 @@ static void end(lm_merging *g)
     lm_free(g);
 }
 
-lm_status lm_merge(const lm_model *m, const lm_adapter *const *adapters, const char *out, const lm_merge_options *o,
-                   lm_merge_result *result, lm_error *e)
+lm_status lm_merge(const lm_model *m, const lm_adapter *const *adapters, const char *out,
+                   const lm_merge_options *o, lm_merge_result *result, lm_error *e)
 {
     LM_REQUIRE(e, m && adapters);
     LM_CHECK_RESERVED(e, o);
@@ -340,7 +357,10 @@ lm_status lm_merge(const lm_model *m, const lm_adapter *const *adapters, const c
         end(g);
         return status;
     }
-    *result = (lm_merge_result){ .tensors = g->results, .n_tensors = g->n_changed, .bytes = g->bytes, .seconds = lm_clock_seconds() - start,
+    *result = (lm_merge_result){ .tensors = g->results,
+                                 .n_tensors = g->n_changed,
+                                 .bytes = g->bytes,
+                                 .seconds = lm_clock_seconds() - start,
                                  .impl = g };
     figures(&k.all, &result->change, &result->kept, &result->noise);
     return LM_OK;

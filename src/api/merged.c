@@ -18,7 +18,8 @@ static lm_merging_tensor *tensor_of(lm_merging *g, const lm_tensor_info *t)
     return NULL;
 }
 
-/* Return another operation that uses the same table: for example the output head, if the embedding is tied. */
+/* Return another operation that uses the same table: for example the output head, if the embedding is
+ * tied. */
 static const char *other_reader(const lm_model *m, uint32_t node, uint32_t weight)
 {
     uint32_t values = lm_adapt_values_of(m->program, node);
@@ -33,18 +34,25 @@ static const char *other_reader(const lm_model *m, uint32_t node, uint32_t weigh
     return NULL;
 }
 
-/* Find the tensor of an adapted operation's weight. It must be stored whole and be used by no other operation. */
-static lm_status find(lm_merging *g, uint32_t node, uint32_t weight, const char *module, lm_merging_tensor **out, lm_error *e)
+/* Find the tensor of an adapted operation's weight. It must be stored whole and be used by no other
+ * operation. */
+static lm_status find(lm_merging *g, uint32_t node, uint32_t weight, const char *module,
+                      lm_merging_tensor **out, lm_error *e)
 {
     const lm_model *m = g->m;
     const char     *other = other_reader(m, node, weight);
 
     if (other && other != m->program->nodes[node].path) {
-        lm_fail(e, LM_USAGE, module, LM_NO_OFFSET, "and %s are one table: what changes one of them would change the other", other);
+        lm_fail(e, LM_USAGE, module, LM_NO_OFFSET,
+                "and %s are one table: what changes one of them would change the other", other);
         return lm_fail_hint(e, "load the adapter with the model instead");
     }
-    *out = m->each[weight] || m->interleaved[weight] || !m->tensors[weight] ? NULL : tensor_of(g, m->tensors[weight]);
-    return *out ? LM_OK : lm_fail(e, LM_UNSUPPORTED, module, LM_NO_OFFSET, "is stored in pieces: adapters cannot be added to it");
+    *out = m->each[weight] || m->interleaved[weight] || !m->tensors[weight]
+               ? NULL
+               : tensor_of(g, m->tensors[weight]);
+    return *out ? LM_OK
+                : lm_fail(e, LM_UNSUPPORTED, module, LM_NO_OFFSET,
+                          "is stored in pieces: adapters cannot be added to it");
 }
 
 /* ---- updates ---- */
@@ -59,7 +67,8 @@ static float *turned(lm_arena *arena, const float *x, uint64_t rows, uint64_t co
     return out;
 }
 
-static lm_status add(lm_merging *g, lm_merging_tensor *t, const float *p, const float *q, uint32_t rank, double scale, lm_error *e)
+static lm_status add(lm_merging *g, lm_merging_tensor *t, const float *p, const float *q, uint32_t rank,
+                     double scale, lm_error *e)
 {
     if (!t->addends) {
         t->addends = lm_arena_new(&g->arena, 64, lm_addend);
@@ -80,7 +89,8 @@ static lm_status add_bias(lm_merging *g, const lm_adapter_part *part, double sca
     lm_merging_tensor *t;
 
     if (weight == LM_NONE || g->m->program->nodes[part->node].code != LM_OP_LINEAR)
-        return lm_fail(e, LM_UNSUPPORTED, part->module, LM_NO_OFFSET, "the adapter has a bias there, the model has none to add it to");
+        return lm_fail(e, LM_UNSUPPORTED, part->module, LM_NO_OFFSET,
+                       "the adapter has a bias there, the model has none to add it to");
     LM_TRY(find(g, part->node, weight, part->module, &t, e));
     return add(g, t, &one, part->bias, 1, scale, e);
 }
@@ -98,13 +108,14 @@ static lm_status add_part(lm_merging *g, const lm_adapter_part *part, double sca
     uint64_t rows = s.table ? s.in : across ? s.in : s.out, cols = s.table ? s.out : across ? s.out : s.in;
 
     if (x->n_dims != 2 || x->dims[0] != rows || x->dims[1] != cols)
-        return lm_fail(e, LM_UNSUPPORTED, x->name, LM_NO_OFFSET, "has another shape than what the adapter changes: %s", part->module);
+        return lm_fail(e, LM_UNSUPPORTED, x->name, LM_NO_OFFSET,
+                       "has another shape than what the adapter changes: %s", part->module);
     scale *= (double)part->scale;
     if (s.table)                                     /* A [rows][rank], B [out][rank] */
         LM_TRY(add(g, t, part->a, turned(&g->arena, part->b, s.out, part->rank), part->rank, scale, e));
     else if (across)                                 /* A [rank][in], B [out][rank] */
-        LM_TRY(add(g, t, turned(&g->arena, part->a, part->rank, s.in), turned(&g->arena, part->b, s.out, part->rank), part->rank, scale,
-                   e));
+        LM_TRY(add(g, t, turned(&g->arena, part->a, part->rank, s.in),
+                   turned(&g->arena, part->b, s.out, part->rank), part->rank, scale, e));
     else
         LM_TRY(add(g, t, part->b, part->a, part->rank, scale, e));
     return part->bias ? add_bias(g, part, scale, e) : LM_OK;
@@ -125,7 +136,8 @@ static lm_status choose_type(lm_merging *g, lm_merging_tensor *t, lm_error *e)
         t->to = named->type;
     if (lm_can_quantize(t->to) && lm_dtype_of(t->from->type)->unpack)
         return LM_OK;
-    lm_fail(e, LM_UNSUPPORTED, t->from->name, LM_NO_OFFSET, "there is no quantiser of %s", lm_dtype_of(t->to)->name);
+    lm_fail(e, LM_UNSUPPORTED, t->from->name, LM_NO_OFFSET, "there is no quantiser of %s",
+            lm_dtype_of(t->to)->name);
     return lm_fail_hint(e, "a `type` of f16 stores the tensors that change in another one");
 }
 
@@ -151,8 +163,8 @@ lm_status lm_merging_plan(lm_merging *g, const lm_adapter *const *adapters, lm_e
         uint64_t           bytes;
         LM_TRY(choose_type(g, t, e));
         if (!lm_dtype_row_bytes(t->to, t->from->elements, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->from->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
-                           lm_dtype_of(t->to)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->from->name, LM_NO_OFFSET,
+                           "a row is not a whole number of %s blocks", lm_dtype_of(t->to)->name);
         g->bytes += bytes;
         g->elements += t->from->elements;
         if (t->addends)
@@ -222,13 +234,14 @@ static void some_rows(void *arg, unsigned worker, unsigned chunk)
         if (one_row(g, i, g->scratch + worker * g->longest, g->floats + 3 * worker * g->longest))
             continue;
         uint64_t row = g->first + i * g->step, seen = __atomic_load_n(&g->bad_row, __ATOMIC_RELAXED);
-        while (row < seen && !__atomic_compare_exchange_n(&g->bad_row, &seen, row, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        while (row < seen && !__atomic_compare_exchange_n(&g->bad_row, &seen, row, false, __ATOMIC_RELAXED,
+                                                          __ATOMIC_RELAXED))
             ;
     }
 }
 
-lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t first, uint64_t step, uint64_t count, lm_merging_sums *sums,
-                          lm_error *e)
+lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t first, uint64_t step,
+                          uint64_t count, lm_merging_sums *sums, lm_error *e)
 {
     const lm_dtype_info *to = lm_dtype_of(t->to);
 
@@ -241,7 +254,8 @@ lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t fi
     g->stride  = t->cols / to->block * to->bytes;
     lm_pool_run_chunks(g->pool, some_rows, g, (unsigned)((count + g->grain - 1) / g->grain));
     if (g->bad_row != UINT64_MAX)
-        return lm_fail(e, LM_BAD_MODEL, t->from->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", g->bad_row);
+        return lm_fail(e, LM_BAD_MODEL, t->from->name, LM_NO_OFFSET,
+                       "row %" PRIu64 " has a number that is not finite", g->bad_row);
     for (uint64_t i = 0; i < count; i++) {               /* in row order, whichever thread computed them */
         sums->w2 += g->sums[i].w2;
         sums->u2 += g->sums[i].u2;

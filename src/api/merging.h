@@ -1,4 +1,5 @@
-/* merging.h - merge adapters into the tensors of a model: compute the tensors (merged.c) and write the files (merge.c). */
+/* merging.h - merge adapters into the tensors of a model: compute the tensors (merged.c) and write the files
+ * (merge.c). */
 #ifndef LM_API_MERGING_H
 #define LM_API_MERGING_H
 
@@ -53,9 +54,10 @@ typedef struct lm_merging {
 /* Find which tensors change, and their updates. */
 lm_status lm_merging_plan(lm_merging *g, const lm_adapter *const *adapters, lm_error *e);
 
-/* Compute rows first, first + step, … (`count`) of a tensor as they will be stored, in g->packed, and add their sums to *sums. */
-lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t first, uint64_t step, uint64_t count, lm_merging_sums *sums,
-                          lm_error *e);
+/* Compute rows first, first + step, … (`count`) of a tensor as they will be stored, in g->packed, and add
+ * their sums to *sums. */
+lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t first, uint64_t step,
+                          uint64_t count, lm_merging_sums *sums, lm_error *e);
 
 /* Return how many rows of this tensor are certain to fit in g->packed. */
 uint64_t  lm_merging_piece(const lm_merging_tensor *t);

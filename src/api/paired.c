@@ -16,11 +16,12 @@ static bool is_gguf(const lm_model *m) { return lm_container_kind_of(m->containe
 
 static bool same_shape(const lm_weight *x, const lm_weight *y)
 {
-    return x->kind == y->kind && x->n_dims == y->n_dims && memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0;
+    return x->kind == y->kind && x->n_dims == y->n_dims &&
+           memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0;
 }
 
-/* Match a weight. If only `b` is a GGUF file, its rows are read in checkpoint order; if only `a` is one, the rows of the folder are read in
- * the order of the GGUF file. */
+/* Match a weight. If only `b` is a GGUF file, its rows are read in checkpoint order; if only `a` is one, the
+ * rows of the folder are read in the order of the GGUF file. */
 static void match(lm_pair *p, uint32_t i)
 {
     const lm_weight *w  = &p->a->program->weights[i];
@@ -64,7 +65,8 @@ lm_status lm_pair_new(const lm_model *a, const lm_model *b, uint32_t threads, lm
         return lm_fail_memory(e, "weights", sizeof *p);
     p->a = a;
     p->b = b;
-    lm_status status = bare ? lm_fail(e, LM_USAGE, bare->source, LM_NO_OFFSET, "this model has no weights") : open_pair(p, threads, e);
+    lm_status status = bare ? lm_fail(e, LM_USAGE, bare->source, LM_NO_OFFSET, "this model has no weights")
+                            : open_pair(p, threads, e);
     if (status != LM_OK) {
         lm_pair_free(p);
         return status;
@@ -115,8 +117,8 @@ uint64_t lm_pair_cols(const lm_pair *p, uint32_t weight)
 }
 
 /* Unpack stored rows of a matrix to float32, with `raw` as buffer. */
-static lm_status unpack_rows(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, uint8_t *raw, float *out,
-                             lm_error *e)
+static lm_status unpack_rows(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n,
+                             uint8_t *raw, float *out, lm_error *e)
 {
     uint64_t             cols = lm_matrices_cols(m, weight);
     const lm_dtype_info *type = lm_dtype_of(lm_matrices_type(m, weight));
@@ -139,8 +141,8 @@ static lm_status read_vector(const lm_matrices *m, uint32_t weight, uint8_t *raw
 }
 
 /* Read rows one by one in another order than stored. */
-static lm_status read_ordered(const lm_matrices *m, uint32_t weight, const lm_row_order *o, uint64_t k, uint64_t from, uint64_t n,
-                              uint8_t *raw, float *out, lm_error *e)
+static lm_status read_ordered(const lm_matrices *m, uint32_t weight, const lm_row_order *o, uint64_t k,
+                              uint64_t from, uint64_t n, uint8_t *raw, float *out, lm_error *e)
 {
     uint64_t cols = lm_matrices_cols(m, weight);
 
@@ -149,11 +151,12 @@ static lm_status read_ordered(const lm_matrices *m, uint32_t weight, const lm_ro
     return LM_OK;
 }
 
-static lm_status ordered_vector(const lm_matrices *m, uint32_t weight, const lm_row_order *o, uint64_t n, uint8_t *raw, float *out,
-                                lm_error *e)
+static lm_status ordered_vector(const lm_matrices *m, uint32_t weight, const lm_row_order *o, uint64_t n,
+                                uint8_t *raw, float *out, lm_error *e)
 {
     float    *all    = lm_alloc(n * sizeof *all);
-    lm_status status = all ? read_vector(m, weight, raw, all, e) : lm_fail_memory(e, "a vector", n * sizeof *all);
+    lm_status status = all ? read_vector(m, weight, raw, all, e)
+                           : lm_fail_memory(e, "a vector", n * sizeof *all);
 
     for (uint64_t i = 0; status == LM_OK && i < n; i++)
         out[i] = all[lm_row_of_checkpoint(o, i)];
@@ -161,8 +164,9 @@ static lm_status ordered_vector(const lm_matrices *m, uint32_t weight, const lm_
     return status;
 }
 
-static lm_status read_rows(const lm_pair *p, const lm_matrices *m, uint32_t weight, bool vector, const lm_row_order *o, uint64_t k,
-                           uint64_t from, uint64_t n, uint64_t cols, float *out, lm_error *e)
+static lm_status read_rows(const lm_pair *p, const lm_matrices *m, uint32_t weight, bool vector,
+                           const lm_row_order *o, uint64_t k, uint64_t from, uint64_t n, uint64_t cols,
+                           float *out, lm_error *e)
 {
     uint64_t bytes = 0;
     bool     changes = lm_row_order_changes(o);
@@ -181,18 +185,20 @@ static lm_status read_rows(const lm_pair *p, const lm_matrices *m, uint32_t weig
     return status;
 }
 
-lm_status lm_pair_read_a(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out, lm_error *e)
+lm_status lm_pair_read_a(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out,
+                         lm_error *e)
 {
     static const lm_row_order as_it_is;
 
-    return read_rows(p, p->of_a, weight, p->a->program->weights[weight].kind == LM_VECTOR, &as_it_is, k, from, n,
-                     lm_pair_cols(p, weight), out, e);
+    return read_rows(p, p->of_a, weight, p->a->program->weights[weight].kind == LM_VECTOR, &as_it_is, k, from,
+                     n, lm_pair_cols(p, weight), out, e);
 }
 
-lm_status lm_pair_read_b(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out, lm_error *e)
+lm_status lm_pair_read_b(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out,
+                         lm_error *e)
 {
-    return read_rows(p, p->of_b, p->in_b[weight], p->a->program->weights[weight].kind == LM_VECTOR, &p->order[weight], k, from, n,
-                     lm_pair_cols(p, weight), out, e);
+    return read_rows(p, p->of_b, p->in_b[weight], p->a->program->weights[weight].kind == LM_VECTOR,
+                     &p->order[weight], k, from, n, lm_pair_cols(p, weight), out, e);
 }
 
 /* ---- whole matrices ---- */
@@ -232,8 +238,8 @@ static lm_status quantise_rows(matrix_job *j, uint64_t from, uint64_t n, lm_erro
         float *x = j->out + (from + r) * j->cols;
         if (!all_finite(x, j->cols)) {
             lm_free(packed);
-            return lm_fail(e, LM_BAD_MODEL, lm_pair_name(j->p, j->weight), LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite",
-                           from + r);
+            return lm_fail(e, LM_BAD_MODEL, lm_pair_name(j->p, j->weight), LM_NO_OFFSET,
+                           "row %" PRIu64 " has a number that is not finite", from + r);
         }
         j->quantize(j->type, packed, x, j->cols, j->importance);
         type->unpack(x, packed, j->cols);
@@ -254,7 +260,8 @@ static void matrix_chunk(void *arg, unsigned worker, unsigned chunk)
     (void)worker;
     if (atomic_load(&j->status) != LM_OK)
         return;
-    status = j->of_b ? lm_pair_read_b(j->p, j->weight, j->k, from, n, out, &e) : lm_pair_read_a(j->p, j->weight, j->k, from, n, out, &e);
+    status = j->of_b ? lm_pair_read_b(j->p, j->weight, j->k, from, n, out, &e)
+                     : lm_pair_read_a(j->p, j->weight, j->k, from, n, out, &e);
     if (status == LM_OK && j->type != LM_F64)
         status = quantise_rows(j, from, n, &e);
     if (status != LM_OK && atomic_compare_exchange_strong(&j->status, &none, (int)status))
@@ -280,13 +287,21 @@ lm_status lm_pair_matrix_a(lm_pair *p, uint32_t weight, uint64_t k, float *out, 
 
 lm_status lm_pair_matrix_b(lm_pair *p, uint32_t weight, uint64_t k, float *out, lm_error *e)
 {
-    return matrix(&(matrix_job){ .p = p, .weight = weight, .k = k, .out = out, .type = LM_F64, .of_b = true }, e);
+    return matrix(&(matrix_job){ .p = p, .weight = weight, .k = k, .out = out, .type = LM_F64, .of_b = true },
+                  e);
 }
 
-lm_status lm_pair_matrix_as(lm_pair *p, uint32_t weight, uint64_t k, lm_dtype type, const float *importance, float *out, lm_error *e)
+lm_status lm_pair_matrix_as(lm_pair *p, uint32_t weight, uint64_t k, lm_dtype type, const float *importance,
+                            float *out, lm_error *e)
 {
     bool quantised = lm_dtype_of(type)->quantized || type == LM_F16 || type == LM_BF16;
 
-    return matrix(&(matrix_job){ .p = p, .weight = weight, .k = k, .out = out, .type = quantised ? type : LM_F64,
-                                 .importance = importance, .quantize = lm_quantizer(lm_cpu_usable()) }, e);
+    return matrix(&(matrix_job){ .p = p,
+                                 .weight = weight,
+                                 .k = k,
+                                 .out = out,
+                                 .type = quantised ? type : LM_F64,
+                                 .importance = importance,
+                                 .quantize = lm_quantizer(lm_cpu_usable()) },
+                  e);
 }

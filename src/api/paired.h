@@ -1,5 +1,6 @@
-/* paired.h - the weights of a model as float values, and those of another model in the same order, whether their containers store them
- * joined, separately, in another order or in another type. Weights are matched by their paths in the programs. */
+/* paired.h - the weights of a model as float values, and those of another model in the same order, whether
+ * their containers store them joined, separately, in another order or in another type. Weights are matched by
+ * their paths in the programs. */
 #ifndef LM_API_PAIRED_H
 #define LM_API_PAIRED_H
 
@@ -25,18 +26,24 @@ uint64_t lm_pair_matrices(const lm_pair *p, uint32_t weight);
 uint64_t lm_pair_rows(const lm_pair *p, uint32_t weight);
 uint64_t lm_pair_cols(const lm_pair *p, uint32_t weight);
 
-/* Read rows [from, from + n) of matrix k of a weight of `a`, or of the corresponding weight of `b` in the order of `a`. Thread-safe. */
-lm_status lm_pair_read_a(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out, lm_error *e);
-lm_status lm_pair_read_b(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out, lm_error *e);
+/* Read rows [from, from + n) of matrix k of a weight of `a`, or of the corresponding weight of `b` in the
+ * order of `a`. Thread-safe. */
+lm_status lm_pair_read_a(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out,
+                         lm_error *e);
+lm_status lm_pair_read_b(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out,
+                         lm_error *e);
 
 /* Read a whole matrix with all threads. */
 lm_status lm_pair_matrix_a(lm_pair *p, uint32_t weight, uint64_t k, float *out, lm_error *e);
 lm_status lm_pair_matrix_b(lm_pair *p, uint32_t weight, uint64_t k, float *out, lm_error *e);
 
-/* Compute matrix k of `a` as it is after quantization. `importance`: of its columns, or NULL. *bytes (may be NULL): size of the blocks. */
-lm_status lm_pair_matrix_as(lm_pair *p, uint32_t weight, uint64_t k, lm_dtype type, const float *importance, float *out, lm_error *e);
+/* Compute matrix k of `a` as it is after quantization. `importance`: of its columns, or NULL. *bytes (may be
+ * NULL): size of the blocks. */
+lm_status lm_pair_matrix_as(lm_pair *p, uint32_t weight, uint64_t k, lm_dtype type, const float *importance,
+                            float *out, lm_error *e);
 
-/* Return the name of a weight for users: the GGUF name, or the checkpoint name if neither model is a GGUF file. */
+/* Return the name of a weight for users: the GGUF name, or the checkpoint name if neither model is a GGUF
+ * file. */
 const char *lm_pair_name(const lm_pair *p, uint32_t weight);
 
 #endif

@@ -10,7 +10,8 @@
 
 /* ---- metadata ---- */
 
-/* Append an item to a list, or a member to an object. Return NULL if one is NULL or memory is exhausted. Takes all three references. */
+/* Append an item to a list, or a member to an object. Return NULL if one is NULL or memory is exhausted.
+ * Takes all three references. */
 static json_t *appended(json_t *list, json_t *item)
 {
     if (json_array_append_new(list, item) == 0)
@@ -49,7 +50,8 @@ static json_t *meta_json(const lm_meta_value *v, uint64_t most)
     case LM_META_UINT:
         return whole_json(v->u);
     case LM_META_FLOAT:
-        out = json_real(v->f == (double)(float)v->f ? lm_decimal((float)v->f) : v->f);   /* NULL for NaN and infinity */
+        /* NULL for NaN and infinity */
+        out = json_real(v->f == (double)(float)v->f ? lm_decimal((float)v->f) : v->f);
         return out ? out : json_null();
     case LM_META_STRING:
         return lm_json_text(v->s.data, v->s.size);
@@ -82,9 +84,10 @@ static json_t *tensors(const lm_model *m)
         json_t               *shape = json_array();
         for (uint32_t d = 0; shape && d < t->n_dims; d++)
             shape = appended(shape, json_integer((json_int_t)t->dims[d]));
-        out = appended(out, json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", t->name, "type", lm_dtype_of(t->type)->name, "shape",
-                                      shape, "bytes", (json_int_t)t->bytes, "offset", (json_int_t)t->offset, "file",
-                                      lm_json_text(file, strlen(file))));
+        out = appended(out,
+                       json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", t->name, "type",
+                                 lm_dtype_of(t->type)->name, "shape", shape, "bytes", (json_int_t)t->bytes,
+                                 "offset", (json_int_t)t->offset, "file", lm_json_text(file, strlen(file))));
     }
     return out;
 }

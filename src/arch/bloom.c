@@ -1,4 +1,5 @@
-/* bloom.c - BLOOM (arXiv 2211.05100): ALiBi, a LayerNorm after the embedding, q, k and v interleaved per head. */
+/* bloom.c - BLOOM (arXiv 2211.05100): ALiBi, a LayerNorm after the embedding, q, k and v interleaved per
+ * head. */
 #include "arch/families.h"
 
 typedef struct bloom { bool residual_normed; } bloom;        /* residuals add to the normalised input */
@@ -58,20 +59,27 @@ static const lm_own_number bloom_own[] = {
     { 0 },
 };
 
-/* Older checkpoints use n_embed and num_attention_heads. seq_length is not a limit, because there are no position embeddings. */
+/* Older checkpoints use n_embed and num_attention_heads. seq_length is not a limit, because there are no
+ * position embeddings. */
 static lm_status bloom_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     bool        old_width = s->kind != LM_GGUF && lm_meta_has(s->meta, "n_embed");
-    const char *heads     = s->kind != LM_GGUF && lm_meta_has(s->meta, "num_attention_heads") ? "num_attention_heads" : "n_head";
-    const char *layers    = s->kind != LM_GGUF && lm_meta_has(s->meta, "num_hidden_layers") ? "num_hidden_layers" : "n_layer";
+    const char *heads = s->kind != LM_GGUF && lm_meta_has(s->meta, "num_attention_heads")
+                            ? "num_attention_heads"
+                            : "n_head";
+    const char *layers = s->kind != LM_GGUF && lm_meta_has(s->meta, "num_hidden_layers") ? "num_hidden_layers"
+                                                                                         : "n_layer";
 
     LM_TRY(lm_read_vocabulary(s, c, e));
-    LM_TRY(lm_read_u32(s, old_width ? "n_embed" : "hidden_size", "embedding_length", 1, 1u << 18, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, old_width ? "n_embed" : "hidden_size", "embedding_length", 1, 1u << 18, -1,
+                       &c->hidden, e));
     LM_TRY(lm_read_u32(s, layers, "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, heads, "attention.head_count", 1, 1024, -1, &c->n_heads, e));
-    LM_TRY(lm_read_u32(s, NULL, "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, NULL, "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate,
+                       e));
     LM_TRY(lm_read_u32(s, "seq_length", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
-    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps,
+                       e));
     LM_TRY(lm_read_own(s, bloom_own, c, e));
     LM_TRY(lm_read_head_dim(s, heads, c, e));
     LM_TRY(lm_read_own_heads(s, c, e));
@@ -113,5 +121,6 @@ const lm_family lm_family_bloom = {
     .keys         = (const char *const[]){ "n_embed", "n_layer", "n_head", "layer_norm_epsilon", "seq_length", "pretraining_tp",
                                            "slow_but_exact", "apply_residual_connection_post_layernorm",
                                            "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion",
-                                           "offset_alibi", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id", NULL },
+                                           "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
+                                           "unk_token_id", NULL },
 };

@@ -1,5 +1,6 @@
-/* cohere.c - Command-R, Aya (Cohere 2024) and Command R7B (2412): one norm without bias before parallel attention and MLP, rotary pairs,
- * scaled logits. The second generation rotates only in layers with a sliding window. */
+/* cohere.c - Command-R, Aya (Cohere 2024) and Command R7B (2412): one norm without bias before parallel
+ * attention and MLP, rotary pairs, scaled logits. The second generation rotates only in layers with a sliding
+ * window. */
 #include "arch/families.h"
 
 typedef struct cohere { float logits; } cohere;      /* factor of the logits */
@@ -44,7 +45,7 @@ static lm_value cohere_layer(lm_builder *b, const lm_config *c, uint32_t layer, 
 static lm_value cohere_build(lm_builder *b, const lm_config *c)
 {
     const cohere *own    = lm_own(c);
-    lm_value      logits = lm_decoder_frame(b, c, &(lm_decoder){ .layer = cohere_layer, .norm = cohere_norm });
+    lm_value logits = lm_decoder_frame(b, c, &(lm_decoder){ .layer = cohere_layer, .norm = cohere_norm });
 
     return lm_scale(b, logits, own->logits);
 }
@@ -60,8 +61,10 @@ static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
 
     LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
-    LM_TRY(lm_read_bool(s, "attention_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
-    LM_TRY(lm_read_bool(s, "use_qk_norm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"),
+                        &c->bias_qkv, e));
+    LM_TRY(lm_read_bool(s, "use_qk_norm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"),
+                        &c->qk_norm, e));
     LM_TRY(lm_read_own(s, cohere_own, c, e));
     LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
@@ -113,7 +116,8 @@ const lm_family lm_family_cohere2 = {
     .build        = cohere_build,
     .own          = cohere_own,
     .names        = lm_llama_names,
-    .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 }, { "tie_word_embeddings", true },
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 },
+                                          { "tie_word_embeddings", true },
                                           { "logit_scale", 0.0625 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "logit_scale", "sliding_window",
                                            "sliding_window_pattern", "layer_types", "rotary_pct", "layer_switch",

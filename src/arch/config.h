@@ -5,7 +5,8 @@
 #include "formats/container.h"
 #include "program/builder.h"
 
-/* The value that transformers' class uses if config.json does not have the key; null is handled separately. */
+/* The value that transformers' class uses if config.json does not have the key; null is handled
+ * separately. */
 typedef struct lm_default {
     const char *key;
     double      value;
@@ -17,10 +18,12 @@ typedef struct lm_source {
     const lm_meta      *meta;            /* config.json, or the keys of a GGUF file */
     const lm_container *tensors;         /* NULL: no weights available */
     const char         *arch;            /* GGUF: general.architecture, the prefix of its keys */
-    const lm_default   *defaults;        /* of the family, set by lm_describe; `warnings`: where warnings go */
+    const lm_default   *defaults;        /* of the family, set by lm_describe; `warnings`: where warnings
+                                            go */
     lm_text             *warnings;
     lm_text             *keys_read;       /* GGUF: lm_gguf_key appends each key, with a NUL */
-    void (*pair)(void *arg, const char *hf, const char *gguf);   /* GGUF: called with both names of each key that is read; NULL: none */
+    /* GGUF: called with both names of each key that is read; NULL: none */
+    void (*pair)(void *arg, const char *hf, const char *gguf);
     void *pair_arg;
     /* overrides requested by the user; 0 / NULL: none */
     const char         *rope_scaling;
@@ -33,7 +36,8 @@ typedef struct lm_source {
 #define LM_MAX_LAYERS 1024
 #define LM_OWN_BYTES  1088
 
-/* What all readers, reports and writers may need to know about a model. Numbers of a single family are in `own`. */
+/* What all readers, reports and writers may need to know about a model. Numbers of a single family are in
+ * `own`. */
 typedef struct lm_config {
     uint32_t vocab_size, hidden, intermediate, n_layers;
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -60,10 +64,12 @@ typedef struct lm_config {
     } latent;                            /* latent attention */
     uint32_t shared_width;               /* of the shared experts, which process every token; 0: none */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
-    _Alignas(8) unsigned char own[LM_OWN_BYTES];                /* the family's own struct, zeroed before `configure`: lm_own */
+    /* the family's own struct, zeroed before `configure`: lm_own */
+    _Alignas(8) unsigned char own[LM_OWN_BYTES];
 } lm_config;
 
-/* A family declares its struct in its file, checks its size with LM_OWN_FITS, and accesses it with these functions. */
+/* A family declares its struct in its file, checks its size with LM_OWN_FITS, and accesses it with these
+ * functions. */
 #define LM_OWN_FITS(type) _Static_assert(sizeof(type) <= LM_OWN_BYTES, "more than a family may keep")
 static inline const void *lm_own(const lm_config *c) { return c->own; }
 static inline void       *lm_family_config_mut(lm_config *c) { return c->own; }
@@ -88,23 +94,30 @@ typedef struct lm_family {
     const lm_order *orders;              /* of modules that are not created in execution order; NULL: none */
     const char *act_name;                /* module name of its activations; NULL: "act_fn" */
     const char *act_class;               /* their class if the file names none; NULL: by function */
-    const char *pad_token;               /* pad_token_id if config.json has none, as in transformers; NULL: none */
+    const char *pad_token;               /* pad_token_id if config.json has none, as in transformers; NULL:
+                                            none */
     const char *const *dropout_keys;     /* keys of lm_config.dropout, three; NULL: not printed */
     float       dropout;                 /* default if config.json has none */
-    const char *gguf_as;                 /* architecture that its files have, if it reads none itself; NULL: gguf_archs[0] */
-    /* For families that share a GGUF architecture: only if this key is greater than 0 ("expert_count") or has this value
-     * ("expert_gating_func=2"); NULL: always. */
+    const char *gguf_as;                 /* architecture that its files have, if it reads none itself; NULL:
+                                            gguf_archs[0] */
+    /* For families that share a GGUF architecture: only if this key is greater than 0 ("expert_count") or has
+     * this value ("expert_gating_func=2"); NULL: always. */
     const char *gguf_key;
     bool        coarse_mixture;          /* llama.cpp's quantizer keeps fewer of its layers in finer types */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
-    void       (*gguf_implied)(const lm_source *s, lm_config *c);    /* infer what GGUF files omit; NULL: nothing */
+    /* infer what GGUF files omit; NULL: nothing */
+    void       (*gguf_implied)(const lm_source *s, lm_config *c);
     const lm_own_number *own;            /* numbers that no other family has; NULL: none */
     const lm_name *names;                /* GGUF names of the modules */
-    const lm_default *defaults;          /* where transformers' class differs from the readers' defaults; terminated by NULL, or NULL */
-    const char *const *keys;             /* members of config.json that `configure` reads, in addition to the common ones */
-    const char *const *ignorable;        /* tensors in checkpoints that are not needed; '*' matches digits or any prefix */
-    const char *layers;                  /* "model.layers.": checkpoints contain unused layers after the last one; NULL: they do not */
+    const lm_default *defaults;          /* where transformers' class differs from the readers' defaults;
+                                            terminated by NULL, or NULL */
+    const char *const *keys;             /* members of config.json that `configure` reads, in addition to the
+                                            common ones */
+    const char *const *ignorable;        /* tensors in checkpoints that are not needed; '*' matches digits or
+                                            any prefix */
+    const char *layers;                  /* "model.layers.": checkpoints contain unused layers after the last
+                                            one; NULL: they do not */
 } lm_family;
 
 /* ---- registry ---- */
@@ -112,24 +125,28 @@ typedef struct lm_family {
 /* NULL after the last one. */
 const lm_family *lm_family_at(size_t i);
 
-/* Find the family of a description. LM_UNSUPPORTED: the error contains the type and lists the supported ones. */
+/* Find the family of a description. LM_UNSUPPORTED: the error contains the type and lists the supported
+ * ones. */
 lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e);
 
-/* Read the metadata, check it, build the program. Warnings (unknown keys, overrides) are appended to `warnings`, one per line. */
-lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_text *warnings, lm_error *e);
+/* Read the metadata, check it, build the program. Warnings (unknown keys, overrides) are appended to
+ * `warnings`, one per line. */
+lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out,
+                      lm_text *warnings, lm_error *e);
 
 /* Return whether a tensor that no operation uses is allowed. */
 bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor);
 
 /* ---- readers for families ---- */
 
-/* Read a number under either name; both may be NULL (no such key in that container). If absent: the family's default, otherwise `fallback`
- * if >= 0, otherwise LM_BAD_MODEL. If null in config.json: `fallback`. */
-lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max, int64_t fallback,
-                      uint32_t *out, lm_error *e);
-lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback,
-                      float *out, lm_error *e);       /* fallback NAN: required */
-lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e);       /* null: false */
+/* Read a number under either name; both may be NULL (no such key in that container). If absent: the family's
+ * default, otherwise `fallback` if >= 0, otherwise LM_BAD_MODEL. If null in config.json: `fallback`. */
+lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max,
+                      int64_t fallback, uint32_t *out, lm_error *e);
+lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max,
+                      double fallback, float *out, lm_error *e); /* fallback NAN: required */
+lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out,
+                       lm_error *e); /* null: false */
 
 /* Read all numbers of a table into the family's own struct. */
 lm_status lm_read_own(const lm_source *s, const lm_own_number *table, lm_config *c, lm_error *e);
@@ -137,7 +154,8 @@ lm_status lm_read_own(const lm_source *s, const lm_own_number *table, lm_config 
 /* Return one of these numbers as it was read. */
 double lm_own_value(const lm_config *c, const lm_own_number *n);
 
-/* Return the family's default for a key that config.json does not have; `otherwise` if it has the key, even if null, and for GGUF. */
+/* Return the family's default for a key that config.json does not have; `otherwise` if it has the key, even
+ * if null, and for GGUF. */
 double lm_default_of(const lm_source *s, const char *hf, double otherwise);
 
 /* Return the full name of a GGUF key: "llama." + name. */
@@ -146,22 +164,26 @@ const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size
 /* Return whether the checkpoint contains this tensor; false if there are no weights. */
 bool lm_has_tensor(const lm_source *s, const char *name);
 
-/* Read only the vocabulary size; read the head size once heads and hidden size are known. `hf`: config.json's key for the heads. */
+/* Read only the vocabulary size; read the head size once heads and hidden size are known. `hf`: config.json's
+ * key for the heads. */
 lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
 
-/* Set n_kv_heads to n_heads, because every head has its own keys and values; fail if GGUF's attention.head_count_kv differs. */
+/* Set n_kv_heads to n_heads, because every head has its own keys and values; fail if GGUF's
+ * attention.head_count_kv differs. */
 lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e);
 
-/* Read the sizes that every decoder has: vocabulary, widths, layers, heads, context, rms eps; check heads and divisors. */
+/* Read the sizes that every decoder has: vocabulary, widths, layers, heads, context, rms eps; check heads and
+ * divisors. */
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
 
 /* The same with the eps of LayerNorm, which has the key `hf` in config.json. */
 lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
 
-/* Read the number of rotated lanes per head: int(head_dim x factor), with the factor under `hf` or in rope_parameters; or
- * rope.dimension_count. */
-lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c, uint32_t *out, lm_error *e);
+/* Read the number of rotated lanes per head: int(head_dim x factor), with the factor under `hf` or in
+ * rope_parameters; or rope.dimension_count. */
+lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c,
+                               uint32_t *out, lm_error *e);
 
 /* Append a warning for the user who opens the model, if warnings are collected. */
 void lm_source_warn(const lm_source *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -169,15 +191,18 @@ void lm_source_warn(const lm_source *s, const char *format, ...) __attribute__((
 /* Return LM_UNSUPPORTED for a member of config.json with an unsupported value. */
 lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e);
 
-/* Read rope_theta / rope_scaling / rope_parameters, or rope.* keys, and check them (docs/dev/families.md). `dim`: rotated lanes. */
+/* Read rope_theta / rope_scaling / rope_parameters, or rope.* keys, and check them (docs/dev/families.md).
+ * `dim`: rotated lanes. */
 lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e);
 
-/* The same for a family whose layers with a window have a different rotation: `c->rope` is that of the other layers, from
- * rope_parameters/full_attention; `local` is from rope_parameters/sliding_attention, with `local_base` as its default base. */
-lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base, lm_config *c, lm_rope_spec *local,
-                            lm_error *e);
+/* The same for a family whose layers with a window have a different rotation: `c->rope` is that of the other
+ * layers, from rope_parameters/full_attention; `local` is from rope_parameters/sliding_attention, with
+ * `local_base` as its default base. */
+lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base,
+                            lm_config *c, lm_rope_spec *local, lm_error *e);
 
-/* Return whether config.json describes the rotation. `{}` in rope_scaling does not count, in rope_parameters it does. */
+/* Return whether config.json describes the rotation. `{}` in rope_scaling does not count, in rope_parameters
+ * it does. */
 bool lm_rope_is_given(const lm_source *s);
 
 /* Set the padding row of the embedding created last. */
@@ -195,22 +220,25 @@ lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer);
 /* Read sliding_window (a number; null or absent: `fallback`, 0 for none) and layer_types. */
 lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e);
 
-/* Set which layers have the window if there are no layer_types: all except every `every`-th (GGUF: attention.sliding_window_pattern, a
- * number or a list); config.json may contain `every` under `hf`. 1: none, 0: all. */
-lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t every, lm_config *c, lm_error *e);
+/* Set which layers have the window if there are no layer_types: all except every `every`-th (GGUF:
+ * attention.sliding_window_pattern, a number or a list); config.json may contain `every` under `hf`. 1: none,
+ * 0: all. */
+lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t every, lm_config *c,
+                                 lm_error *e);
 
 /* Read a number that null disables: 0 in this case. */
-lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback, float *out, lm_error *e);
+lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback,
+                               float *out, lm_error *e);
 
 /* Return plain grouped-query attention: heads as in `c`, scale 1/sqrt(head_dim). */
 lm_attention_spec lm_plain_attention(const lm_config *c);
 
-/* Check for members of config.json that are not read. LM_UNSUPPORTED: one is known to change the architecture of other families and has a
- * non-neutral value. Others cause a warning. */
+/* Check for members of config.json that are not read. LM_UNSUPPORTED: one is known to change the architecture
+ * of other families and has a non-neutral value. Others cause a warning. */
 lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_text *warnings, lm_error *e);
 
-/* Warn about keys under the architecture of a GGUF file that the family has not read, unless they are known not to affect the computation.
- * Call after `configure`. */
+/* Warn about keys under the architecture of a GGUF file that the family has not read, unless they are known
+ * not to affect the computation. Call after `configure`. */
 lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e);
 
 #endif

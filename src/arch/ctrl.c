@@ -1,5 +1,5 @@
-/* ctrl.c - CTRL (arXiv 1909.05858): a pre-norm decoder with sinusoidal positions, sines before cosines. The embedding is multiplied by the
- * square root of its width; the head has a bias. */
+/* ctrl.c - CTRL (arXiv 1909.05858): a pre-norm decoder with sinusoidal positions, sines before cosines. The
+ * embedding is multiplied by the square root of its width; the head has a bias. */
 #include <math.h>
 
 #include "arch/families.h"

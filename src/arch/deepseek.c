@@ -1,8 +1,8 @@
-/* deepseek.c - DeepSeek-V2, V2-Lite and V3 (arXiv 2405.04434, 2412.19437): latent attention, mixtures of many narrow experts with shared
- * experts that process every token.
+/* deepseek.c - DeepSeek-V2, V2-Lite and V3 (arXiv 2405.04434, 2412.19437): latent attention, mixtures of many
+ * narrow experts with shared experts that process every token.
  *
- * Keys and values come from one latent per token; each head's key ends in rotated lanes that all heads share. The norms of the latents have
- * an epsilon of 1e-6 regardless of rms_norm_eps. */
+ * Keys and values come from one latent per token; each head's key ends in rotated lanes that all heads share.
+ * The norms of the latents have an epsilon of 1e-6 regardless of rms_norm_eps. */
 #include <math.h>
 
 #include "arch/families.h"
@@ -19,7 +19,8 @@ static lm_value queries(lm_builder *b, const lm_config *c, lm_value x)
 
     if (!c->latent.q_rank)
         return lm_linear(b, "q_proj", x, width, false);
-    x = lm_rms_norm(b, "q_a_layernorm", lm_linear(b, "q_a_proj", x, c->latent.q_rank, c->bias_qkv), LATENT_EPS);
+    x = lm_rms_norm(b, "q_a_layernorm", lm_linear(b, "q_a_proj", x, c->latent.q_rank, c->bias_qkv),
+                    LATENT_EPS);
     return lm_linear(b, "q_b_proj", x, width, false);
 }
 
@@ -58,7 +59,8 @@ static lm_value mixture(lm_builder *b, const lm_config *c, lm_value x)
     lm_push(b, "mlp", c->route.sigmoid ? "%sMoE" : "%sMoe");
     lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route,
                               c->route.sigmoid ? "gate.e_score_correction_bias" : NULL);
-    lm_value y     = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width, c->act, names);
+    lm_value y = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width,
+                            c->act, names);
     if (c->shared_width)
         y = lm_add(b, y, gated(b, c, "shared_experts", x, c->shared_width));
     lm_pop(b);
@@ -110,10 +112,12 @@ static lm_status expect(const lm_source *s, const char *key, const char *word, l
     if (s->kind == LM_GGUF || !lm_meta_has(s->meta, key))
         return LM_OK;
     LM_TRY(lm_meta_string(s->meta, key, &found, e));
-    return lm_view_is(found, word) ? LM_OK : wrong(s, key, LM_UNSUPPORTED, "is not what this family computes", e);
+    return lm_view_is(found, word) ? LM_OK
+                                   : wrong(s, key, LM_UNSUPPORTED, "is not what this family computes", e);
 }
 
-/* Read the head sizes. Newer GGUF files have those of the latent as key and value length, and those of a head in separate keys. */
+/* Read the head sizes. Newer GGUF files have those of the latent as key and value length, and those of a head
+ * in separate keys. */
 static lm_status read_latent(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_meta_value v;
@@ -127,8 +131,10 @@ static lm_status read_latent(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "qk_rope_head_dim", "rope.dimension_count", 2, 65536, 64, &c->latent.rope_dim, e));
     if (s->kind == LM_GGUF) {
         bool newer = lm_meta_has(s->meta, lm_gguf_key(s, "attention.key_length_mla", key, sizeof key));
-        LM_TRY(lm_read_u32(s, NULL, newer ? "attention.key_length_mla" : "attention.key_length", 1, 65536, -1, &c->head_dim, e));
-        LM_TRY(lm_read_u32(s, NULL, newer ? "attention.value_length_mla" : "attention.value_length", 1, 65536, -1, &c->latent.v_dim, e));
+        LM_TRY(lm_read_u32(s, NULL, newer ? "attention.key_length_mla" : "attention.key_length", 1, 65536, -1,
+                           &c->head_dim, e));
+        LM_TRY(lm_read_u32(s, NULL, newer ? "attention.value_length_mla" : "attention.value_length", 1, 65536,
+                           -1, &c->latent.v_dim, e));
         if (c->head_dim <= c->latent.rope_dim)
             return wrong(s, lm_gguf_key(s, "rope.dimension_count", key, sizeof key), LM_BAD_MODEL,
                          "leaves no dimensions of a key that are not rotated", e);
@@ -141,11 +147,13 @@ static lm_status read_latent(const lm_source *s, lm_config *c, lm_error *e)
     uint64_t all = (uint64_t)c->head_dim + c->latent.v_dim + c->latent.kv_rank;
 
     if (c->n_heads * all > 1u << 24)
-        return wrong(s, "num_attention_heads", LM_BAD_MODEL, "heads times their widths are beyond 16777216", e);
+        return wrong(s, "num_attention_heads", LM_BAD_MODEL, "heads times their widths are beyond 16777216",
+                     e);
     return LM_OK;
 }
 
-static lm_status expect_u32(const lm_source *s, const char *name, uint32_t value, const char *because, lm_error *e)
+static lm_status expect_u32(const lm_source *s, const char *name, uint32_t value, const char *because,
+                            lm_error *e)
 {
     char     key[128];
     uint32_t v;
@@ -153,11 +161,13 @@ static lm_status expect_u32(const lm_source *s, const char *name, uint32_t value
     LM_TRY(lm_read_u32(s, NULL, name, 1, 1u << 20, value, &v, e));
     if (v == value)
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, name, key, sizeof key), LM_NO_OFFSET, "%u, but %s make it %u", v, because, value);
+    lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, name, key, sizeof key), LM_NO_OFFSET, "%u, but %s make it %u", v,
+            because, value);
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* Newer GGUF files describe what is cached, one head that is the latent; older ones describe the actual heads. */
+/* Newer GGUF files describe what is cached, one head that is the latent; older ones describe the actual
+ * heads. */
 static lm_status check_heads(const lm_source *s, const lm_config *c, lm_error *e)
 {
     char key[128];
@@ -165,11 +175,14 @@ static lm_status check_heads(const lm_source *s, const lm_config *c, lm_error *e
     if (s->kind != LM_GGUF)
         return LM_OK;
     if (!lm_meta_has(s->meta, lm_gguf_key(s, "attention.key_length_mla", key, sizeof key)))
-        return expect_u32(s, "attention.head_count_kv", c->n_heads, "heads with separate keys (attention.head_count)", e);
-    LM_TRY(expect_u32(s, "attention.head_count_kv", 1, "heads that share a latent (attention.key_length_mla)", e));
+        return expect_u32(s, "attention.head_count_kv", c->n_heads,
+                          "heads with separate keys (attention.head_count)", e);
+    LM_TRY(expect_u32(s, "attention.head_count_kv", 1, "heads that share a latent (attention.key_length_mla)",
+                      e));
     LM_TRY(expect_u32(s, "attention.key_length", c->latent.kv_rank + c->latent.rope_dim,
                       "attention.kv_lora_rank and rope.dimension_count", e));
-    return expect_u32(s, "attention.value_length", c->latent.kv_rank, "attention.kv_lora_rank and attention.value_length_mla", e);
+    return expect_u32(s, "attention.value_length", c->latent.kv_rank,
+                      "attention.kv_lora_rank and attention.value_length_mla", e);
 }
 
 static lm_status read_sizes(const lm_source *s, lm_config *c, lm_error *e)
@@ -179,8 +192,10 @@ static lm_status read_sizes(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, "num_attention_heads", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
     LM_TRY(lm_read_u32(s, "intermediate_size", "feed_forward_length", 1, 1u << 20, -1, &c->intermediate, e));
-    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
-    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-6, &c->norm_eps, e));
+    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048,
+                       &c->context_length, e));
+    LM_TRY(
+        lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-6, &c->norm_eps, e));
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
     c->bias_o     = c->bias_qkv;
@@ -201,12 +216,14 @@ static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
 
     LM_TRY(lm_read_u32(s, "n_routed_experts", "expert_count", 1, LM_MAX_EXPERTS, -1, &r->n_experts, e));
     LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, r->n_experts, -1, &r->top_k, e));
-    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1, &c->expert_width, e));
+    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
+                       &c->expert_width, e));
     LM_TRY(lm_read_u32(s, "n_shared_experts", "expert_shared_count", 0, 1024, 0, &shared, e));
     LM_TRY(lm_read_f32(s, "routed_scaling_factor", "expert_weights_scale", 1e-6, 1e6, 1, &r->scale, e));
     LM_TRY(lm_read_own(s, deepseek_own, c, e));
     if ((uint64_t)shared * c->expert_width > 1u << 20)
-        return wrong(s, "n_shared_experts", LM_BAD_MODEL, "times the width of an expert is beyond 1048576", e);
+        return wrong(s, "n_shared_experts", LM_BAD_MODEL, "times the width of an expert is beyond 1048576",
+                     e);
     c->shared_width = shared * c->expert_width;
     return LM_OK;
 }
@@ -216,17 +233,21 @@ static lm_status read_groups(const lm_source *s, lm_config *c, lm_error *e)
     lm_route_spec *r = &c->route;
 
     LM_TRY(lm_read_u32(s, "n_group", "expert_group_count", 1, LM_MAX_GROUPS, 1, &r->n_groups, e));
-    LM_TRY(lm_read_u32(s, "topk_group", "expert_group_used_count", 1, r->n_groups, r->n_groups, &r->top_groups, e));
+    LM_TRY(lm_read_u32(s, "topk_group", "expert_group_used_count", 1, r->n_groups, r->n_groups,
+                       &r->top_groups, e));
     char        key[128];
-    const char *groups = s->kind == LM_GGUF ? lm_gguf_key(s, "expert_group_count", key, sizeof key) : "n_group";
+    const char *groups = s->kind == LM_GGUF ? lm_gguf_key(s, "expert_group_count", key, sizeof key)
+                                            : "n_group";
     if (r->n_experts % r->n_groups)
         return wrong(s, groups, LM_BAD_MODEL, "does not divide the number of experts", e);
     if (r->top_groups * (r->n_experts / r->n_groups) < r->top_k)
-        return wrong(s, groups, LM_BAD_MODEL, "the groups that are open hold fewer experts than a token uses", e);
+        return wrong(s, groups, LM_BAD_MODEL, "the groups that are open hold fewer experts than a token uses",
+                     e);
     return LM_OK;
 }
 
-/* Read sizes, latents, rotation and mixture, but not groups. The scores are also multiplied by the square of YaRN's magnitude. */
+/* Read sizes, latents, rotation and mixture, but not groups. The scores are also multiplied by the square of
+ * YaRN's magnitude. */
 static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(read_sizes(s, c, e));
@@ -234,8 +255,13 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(check_heads(s, c, e));
     LM_TRY(lm_read_rope(s, c->latent.rope_dim, 10000, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
-    double m = c->rope.type != LM_ROPE_DEFAULT && c->rope.factor > 1 ? 0.1 * c->rope.mscale_all_dim * log(c->rope.factor) + 1 : 1;
-    c->attention = (lm_attention_spec){ .n_heads = c->n_heads, .n_kv_heads = c->n_heads, .k_dim = c->head_dim, .v_dim = c->latent.v_dim,
+    double m = c->rope.type != LM_ROPE_DEFAULT && c->rope.factor > 1
+                   ? 0.1 * c->rope.mscale_all_dim * log(c->rope.factor) + 1
+                   : 1;
+    c->attention = (lm_attention_spec){ .n_heads = c->n_heads,
+                                        .n_kv_heads = c->n_heads,
+                                        .k_dim = c->head_dim,
+                                        .v_dim = c->latent.v_dim,
                                         .scale = (float)(m * m / sqrt(c->head_dim)) };
     return read_mixture(s, c, e);
 }
@@ -246,7 +272,8 @@ static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_erro
     uint32_t scoring;
 
     LM_TRY(configure(s, c, e));
-    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));        /* 0: unspecified, which also means softmax */
+    /* 0: unspecified, which also means softmax */
+    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));
     LM_TRY(expect(s, "scoring_func", "softmax", e));
     LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
     if (s->kind != LM_GGUF) {
@@ -256,7 +283,9 @@ static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_erro
     }
     if (lm_view_is(method, "group_limited_greedy"))
         return read_groups(s, c, e);
-    return lm_view_is(method, "greedy") ? LM_OK : wrong(s, "topk_method", LM_UNSUPPORTED, "is not what this family computes", e);
+    return lm_view_is(method, "greedy")
+               ? LM_OK
+               : wrong(s, "topk_method", LM_UNSUPPORTED, "is not what this family computes", e);
 }
 
 static lm_status deepseek_v3_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -312,11 +341,13 @@ static const char *const deepseek_keys[] = {
     "hidden_act", "attention_bias", "mlp_bias", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
     "qk_head_dim", "n_routed_experts", "n_shared_experts", "num_experts_per_tok", "moe_intermediate_size", "first_k_dense_replace",
     "moe_layer_freq", "routed_scaling_factor", "topk_method", "n_group", "topk_group", "norm_topk_prob", "scoring_func",
-    "rope_interleave", "aux_loss_alpha", "seq_aux", "ep_size", "pretraining_tp", "num_nextn_predict_layers", NULL,
+    "rope_interleave", "aux_loss_alpha", "seq_aux", "ep_size", "pretraining_tp", "num_nextn_predict_layers",
+    NULL,
 };
 
 /* Some GGUF files contain both attn_kv_b and its parts. */
-static const char *const deepseek_ignorable[] = { "*.rotary_emb.inv_freq", "blk.*.attn_k_b.weight", "blk.*.attn_v_b.weight", NULL };
+static const char *const deepseek_ignorable[] = { "*.rotary_emb.inv_freq", "blk.*.attn_k_b.weight",
+                                                  "blk.*.attn_v_b.weight", NULL };
 
 const lm_family lm_family_deepseek_v2 = {
     .name         = "deepseek_v2",
@@ -327,7 +358,8 @@ const lm_family lm_family_deepseek_v2 = {
     .build        = deepseek_build,
     .own          = deepseek_own,
     .names        = deepseek_names,
-    .defaults     = (const lm_default[]){ { "n_routed_experts", 64 }, { "moe_intermediate_size", 1407 }, { "n_shared_experts", 2 },
+    .defaults     = (const lm_default[]){ { "n_routed_experts", 64 }, { "moe_intermediate_size", 1407 },
+                                          { "n_shared_experts", 2 },
                                           { NULL, 0 } },
     .keys         = deepseek_keys,
     .ignorable    = deepseek_ignorable,

@@ -1,11 +1,13 @@
-/* describe_match.c - find the published model of a module tree by building the published models of its family. */
+/* describe_match.c - find the published model of a module tree by building the published models of its
+ * family. */
 #include <string.h>
 
 #include "arch/describe_match.h"
 #include "arch/presets.h"
 #include "base/str.h"
 
-/* Count the parameters that frameworks print without sizes: experts in one tensor, routers with their own class. */
+/* Count the parameters that frameworks print without sizes: experts in one tensor, routers with their own
+ * class. */
 static void count_unseen(const lm_program *p, uint64_t *experts, uint64_t *routers)
 {
     *experts = *routers = 0;
@@ -54,7 +56,8 @@ const lm_preset *lm_preset_of_tree(const lm_family *f, const lm_tree_shape *s, u
         lm_program      *program = NULL;
         if (lm_preset_program(&lm_preset_table[i], &family, &config, &program, NULL) != LM_OK)
             continue;
-        bool same = family == f && program->n_layers == s->layers && program->n_vocab == s->vocab && width_of(program) == s->hidden;
+        bool same = family == f && program->n_layers == s->layers && program->n_vocab == s->vocab &&
+                    width_of(program) == s->hidden;
         if (same && explains(program, s->parameters, unseen))
             found = &lm_preset_table[i];
         lm_program_free(program);

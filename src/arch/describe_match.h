@@ -10,8 +10,8 @@ typedef struct lm_tree_shape {
     uint64_t parameters;             /* shown by the tree, each module once */
 } lm_tree_shape;
 
-/* Return the first published model of the family with these sizes whose parameters are those of the tree, or those plus `unseen` parameters
- * of experts and routers, which frameworks print without sizes. NULL: none. */
+/* Return the first published model of the family with these sizes whose parameters are those of the tree, or
+ * those plus `unseen` parameters of experts and routers, which frameworks print without sizes. NULL: none. */
 const lm_preset *lm_preset_of_tree(const lm_family *f, const lm_tree_shape *s, uint64_t *unseen);
 
 #endif

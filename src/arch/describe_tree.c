@@ -89,7 +89,8 @@ static bool whole(lm_view v, size_t *at, uint32_t *out)
     return *at > from && n < UINT32_MAX;
 }
 
-/* Parse the head of a line: "(0-27): 28 x Name(" has a count, "(layers): " only a name. The rest is "Name(…". */
+/* Parse the head of a line: "(0-27): 28 x Name(" has a count, "(layers): " only a name. The rest is
+ * "Name(…". */
 static lm_status head_of_line(tree *t, lm_view *v, lm_view *name, uint64_t *times)
 {
     size_t   at = 1;
@@ -112,7 +113,8 @@ static lm_status head_of_line(tree *t, lm_view *v, lm_view *name, uint64_t *time
     return LM_OK;
 }
 
-/* Read the whole numbers of the arguments, ignoring keywords: "in_features=3072, out_features=1024, bias=False", "(3072,), eps=1e-05". */
+/* Read the whole numbers of the arguments, ignoring keywords: "in_features=3072, out_features=1024,
+ * bias=False", "(3072,), eps=1e-05". */
 static void arguments(leaf *l)
 {
     lm_view a  = l->arguments;
@@ -164,7 +166,8 @@ static lm_status see_linear(tree *t, const leaf *l, uint64_t times)
         in  = l->numbers[1];
         out = l->numbers[0];
     }
-    uint64_t n = (uint64_t)in * out + (l->bias || transposed ? out : 0);  /* Conv1D always has a bias but does not print it */
+    /* Conv1D always has a bias but does not print it */
+    uint64_t n = (uint64_t)in * out + (l->bias || transposed ? out : 0);
     t->parameters += times * n;
     if (lm_view_is(l->name, "lm_head")) {
         t->head            = true;
@@ -209,8 +212,11 @@ static lm_status see_leaf(tree *t, leaf *l)
     }
     if (ends(l->class_name, "Norm")) {
         bool heads = lm_view_is(l->name, "q_norm") || lm_view_is(l->name, "k_norm");
-        if (!l->n_numbers) {                     /* Cohere's norms print no size: that of their input, without a bias */
-            t->parameters += times * (lm_view_is(l->name, "q_norm") ? t->q : lm_view_is(l->name, "k_norm") ? t->k : t->hidden);
+        if (!l->n_numbers) {                     /* Cohere's norms print no size: that of their input, without
+                                                    a bias */
+            t->parameters += times * (lm_view_is(l->name, "q_norm")   ? t->q
+                                      : lm_view_is(l->name, "k_norm") ? t->k
+                                                                      : t->hidden);
             return LM_OK;
         }
         if (ends(l->class_name, "LayerNorm"))
@@ -220,8 +226,8 @@ static lm_status see_leaf(tree *t, leaf *l)
         return heads ? same(t, &t->qk_norm, l->numbers[0]) : LM_OK;
     }
     if (lm_view_is(l->name, "act_fn") || lm_view_is(l->name, "act") || lm_view_is(l->name, "activation_fn"))
-        snprintf(t->act, sizeof t->act, "%.*s", (int)(l->class_name.size < NAME ? l->class_name.size : NAME - 1),
-                 l->class_name.data);
+        snprintf(t->act, sizeof t->act, "%.*s",
+                 (int)(l->class_name.size < NAME ? l->class_name.size : NAME - 1), l->class_name.data);
     return LM_OK;
 }
 
@@ -233,7 +239,8 @@ static lm_status open_module(tree *t, lm_view name, lm_view class_name, uint64_t
     if (t->depth + 1 == DEPTH)
         return bad(t, "nested too deeply");
     if (t->depth == 0)
-        snprintf(t->root, sizeof t->root, "%.*s", (int)(class_name.size < NAME ? class_name.size : NAME - 1), class_name.data);
+        snprintf(t->root, sizeof t->root, "%.*s", (int)(class_name.size < NAME ? class_name.size : NAME - 1),
+                 class_name.data);
     t->times[t->depth + 1] = t->times[t->depth] * times;
     t->depth++;
     if (name.size && whole(name, &at, &n) && (ends(class_name, "Layer") || ends(class_name, "Block")))
@@ -264,7 +271,9 @@ static lm_status read_line(tree *t, lm_view v)
         return open_module(t, name, class_name, times);
     if (v.data[v.size - 1] != ')' || !t->depth)
         return bad(t, "unclosed module arguments");
-    leaf l = { .name = name, .class_name = class_name, .arguments = { v.data + open + 1, v.size - open - 2 } };
+    leaf l = { .name = name,
+               .class_name = class_name,
+               .arguments = { v.data + open + 1, v.size - open - 2 } };
     if (times > 1)
         return bad(t, "a leaf module cannot be repeated");
     return see_leaf(t, &l);
@@ -290,13 +299,15 @@ static lm_status read_tree(tree *t, const char *text, size_t n)
 static lm_status need_widths(const tree *t)
 {
     if (t->unlike[0])
-        return lm_fail(t->e, LM_UNSUPPORTED, "layers", LM_NO_OFFSET, "differ (%u and %u); a tree with different layers is not supported",
-                       t->unlike[0], t->unlike[1]);
+        return lm_fail(t->e, LM_UNSUPPORTED, "layers", LM_NO_OFFSET,
+                       "differ (%u and %u); a tree with different layers is not supported", t->unlike[0],
+                       t->unlike[1]);
     if (!t->hidden || !t->layers || !t->q || !t->k || !t->intermediate)
         return lm_fail(t->e, LM_UNSUPPORTED, "module tree", LM_NO_OFFSET,
                        "requires an Embedding, layers, q_proj, k_proj and up_proj; this tree has %s%s%s%s%s",
-                       t->hidden ? "" : "no Embedding ", t->layers ? "" : "no layers ", t->q ? "" : "no q_proj ",
-                       t->k ? "" : "no k_proj ", t->intermediate ? "" : "no up_proj");
+                       t->hidden ? "" : "no Embedding ", t->layers ? "" : "no layers ",
+                       t->q ? "" : "no q_proj ", t->k ? "" : "no k_proj ",
+                       t->intermediate ? "" : "no up_proj");
     return LM_OK;
 }
 
@@ -335,10 +346,12 @@ static const lm_preset *same_widths(const tree *t, const lm_family *f)
             continue;
         uint32_t heads = number(m, "num_attention_heads", 0), hidden = number(m, "hidden_size", 0);
         uint32_t lanes = number(m, "head_dim", heads ? hidden / heads : 0);
-        bool equal = lm_meta_string(m, "model_type", &type, NULL) == LM_OK && lm_view_is(type, f->hf_types[0]) &&
-                     hidden == t->hidden && number(m, "num_hidden_layers", 0) == t->layers &&
-                     number(m, "vocab_size", 0) == t->vocab && number(m, "intermediate_size", 0) == t->intermediate &&
-                     heads * lanes == t->q && number(m, "num_key_value_heads", heads) * lanes == t->k;
+        bool equal = lm_meta_string(m, "model_type", &type, NULL) == LM_OK &&
+                     lm_view_is(type, f->hf_types[0]) && hidden == t->hidden &&
+                     number(m, "num_hidden_layers", 0) == t->layers &&
+                     number(m, "vocab_size", 0) == t->vocab &&
+                     number(m, "intermediate_size", 0) == t->intermediate && heads * lanes == t->q &&
+                     number(m, "num_key_value_heads", heads) * lanes == t->k;
         lm_meta_free(m);
         if (equal)
             return p;
@@ -361,34 +374,41 @@ static const char *act_word(const tree *t)
     return NULL;
 }
 
-static lm_status find_lanes(const tree *t, const lm_sizes *known, uint32_t *lanes, lm_text *notes, lm_error *e)
+static lm_status find_lanes(const tree *t, const lm_sizes *known, uint32_t *lanes, lm_text *notes,
+                            lm_error *e)
 {
-    *lanes = known->head_dim ? known->head_dim : known->heads && t->q % known->heads == 0 ? t->q / known->heads : t->qk_norm;
+    *lanes = known->head_dim                            ? known->head_dim
+             : known->heads && t->q % known->heads == 0 ? t->q / known->heads
+                                                        : t->qk_norm;
     if (known->heads && t->q != (uint64_t)known->heads * *lanes)
-        return lm_fail(e, LM_USAGE, "heads", LM_NO_OFFSET, "%u heads do not make the tree's width of %u", known->heads, t->q);
+        return lm_fail(e, LM_USAGE, "heads", LM_NO_OFFSET, "%u heads do not make the tree's width of %u",
+                       known->heads, t->q);
     if (!*lanes && t->q % 128 == 0 && t->k % 128 == 0) {
         *lanes = 128;
-        lm_text_add_str(notes, "heads are not in a tree: 128 dimensions each are assumed; `heads` or `head_dim` says otherwise\n");
+        lm_text_add_str(notes, "heads are not in a tree: 128 dimensions each are assumed; `heads` or "
+                               "`head_dim` says otherwise\n");
     }
     if (!*lanes || t->q % *lanes || t->k % *lanes || t->q / *lanes % (t->k / *lanes))
         return lm_fail(e, LM_USAGE, "heads", LM_NO_OFFSET,
-                       "not stated in the module tree, and not determined by the widths %u and %u; give the number of heads",
+                       "not stated in the module tree, and not determined by the widths %u and %u; give the "
+                       "number of heads",
                        t->q, t->k);
     return LM_OK;
 }
 
-static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes *known, lm_text *config, lm_text *notes, lm_error *e)
+static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes *known, lm_text *config,
+                              lm_text *notes, lm_error *e)
 {
     uint32_t lanes = 0;
 
     LM_TRY(find_lanes(t, known, &lanes, notes, e));
-    lm_text_printf(config,
-                   "{\"model_type\": \"%s\", \"hidden_size\": %u, \"num_hidden_layers\": %u, \"vocab_size\": %u, "
-                   "\"num_attention_heads\": %u, "
-                   "\"num_key_value_heads\": %u, \"head_dim\": %u, \"intermediate_size\": %u, \"max_position_embeddings\": %u, "
-                   "\"tie_word_embeddings\": %s",
-                   f->hf_types[0], t->hidden, t->layers, t->vocab, t->q / lanes, t->k / lanes, lanes, t->intermediate,
-                   known->context ? known->context : LM_DEFAULT_CONTEXT, known->tied || !t->head ? "true" : "false");
+    lm_text_printf(
+        config,
+        "{\"model_type\": \"%s\", \"hidden_size\": %u, \"num_hidden_layers\": %u, \"vocab_size\": %u, "
+        "\"num_attention_heads\": %u, \"num_key_value_heads\": %u, \"head_dim\": %u, \"intermediate_size\": "
+        "%u, \"max_position_embeddings\": %u, \"tie_word_embeddings\": %s",
+        f->hf_types[0], t->hidden, t->layers, t->vocab, t->q / lanes, t->k / lanes, lanes, t->intermediate,
+        known->context ? known->context : LM_DEFAULT_CONTEXT, known->tied || !t->head ? "true" : "false");
     if (t->eps > 0)
         lm_text_printf(config, ", \"%s\": %g", t->gated ? "rms_norm_eps" : "norm_epsilon", t->eps);
     if (act_word(t))
@@ -399,7 +419,9 @@ static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes 
         lm_text_add_str(config, ", \"mlp_bias\": true");
     lm_text_add_str(config, "}");
     if (!known->tied && t->head)
-        lm_text_add_str(notes, "tying is not in a tree: the head is taken to have a matrix of its own; `tied` says otherwise\n");
+        lm_text_add_str(
+            notes,
+            "tying is not in a tree: the head is taken to have a matrix of its own; `tied` says otherwise\n");
     lm_text_printf(notes, "positions are not in a tree: rope_theta %s\n",
                    known->context ? "is the family's default" : "and context are the family's defaults");
     return LM_OK;
@@ -420,30 +442,34 @@ lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm
     const lm_family *f = family_of(t.root);
     if (!f)
         return lm_fail(e, LM_UNSUPPORTED, t.root, LM_NO_OFFSET, "unknown model class");
-    bool             sized  = known->heads || known->head_dim;
-    uint64_t         unseen = 0;
-    const lm_preset *p      = sized ? NULL : same_widths(&t, f);
+    bool sized = known->heads || known->head_dim;
+    uint64_t unseen = 0;
+    const lm_preset *p = sized ? NULL : same_widths(&t, f);
     if (!p && !sized)
         p = lm_preset_of_tree(f, &(lm_tree_shape){ t.hidden, t.layers, t.vocab, t.parameters }, &unseen);
     if (unseen)
-        lm_text_printf(&remarks, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen,
-                       p->name);
+        lm_text_printf(&remarks,
+                       "experts are in a tree without their sizes: their %" PRIu64
+                       " parameters are those of %s\n",
+                       unseen, p->name);
     t.parameters += unseen;
     if (p && (known->tied || known->context)) {
         status = lm_fail(e, LM_USAGE, known->tied ? "tied" : "context", LM_NO_OFFSET,
                          "given by %s, whose widths the tree has; set it only together with heads", p->name);
     } else if (p) {
         lm_text_add_str(&c, p->config);
-        lm_text_printf(&remarks, "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
-                       p->name);
+        lm_text_printf(
+            &remarks,
+            "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
+            p->name);
         status = LM_OK;
     } else if ((status = need_widths(&t)) == LM_OK) {
         status = write_config(&t, f, known, &c, &remarks, e);
     }
     size_t before = config->size;
-    status        = lm_text_deliver(&c, status, "a description", config, e);
-    bool written  = status == LM_OK;
-    status        = lm_text_deliver(&remarks, status, "a description", notes, e);
+    status = lm_text_deliver(&c, status, "a description", config, e);
+    bool written = status == LM_OK;
+    status = lm_text_deliver(&remarks, status, "a description", notes, e);
     if (status == LM_OK)
         *parameters = t.parameters;
     else if (written)

@@ -1,4 +1,5 @@
-/* ernie.c - ERNIE 4.5, dense (Baidu, 2025): Llama's decoder with rotation of adjacent lanes, like GLM, and one switch for all biases. */
+/* ernie.c - ERNIE 4.5, dense (Baidu, 2025): Llama's decoder with rotation of adjacent lanes, like GLM, and
+ * one switch for all biases. */
 #include "arch/families.h"
 
 static lm_status ernie_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -22,7 +23,8 @@ const lm_family lm_family_ernie = {
     .configure    = ernie_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 }, { "max_position_embeddings", 131072 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 131072 },
                                           { "rms_norm_eps", 1e-5 }, { "rope_theta", 5e5 }, { "tie_word_embeddings", true },
                                           { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "use_bias", "compression_ratio", "use_flash_attention", "rope_3d", "use_rmsnorm",

@@ -1,5 +1,6 @@
-/* falcon.c - Falcon (arXiv 2311.16867) in its three forms: one key-value head with a parallel MLP (7B); groups of q, k and v with separate
- * norms for attention and MLP (40B, "new decoder architecture"); ALiBi with sequential attention and MLP (RW). */
+/* falcon.c - Falcon (arXiv 2311.16867) in its three forms: one key-value head with a parallel MLP (7B);
+ * groups of q, k and v with separate norms for attention and MLP (40B, "new decoder architecture"); ALiBi
+ * with sequential attention and MLP (RW). */
 #include "arch/families.h"
 
 typedef struct falcon { bool own_norms; } falcon;        /* attention and MLP have separate norms */
@@ -13,10 +14,12 @@ static lm_value falcon_linear(lm_builder *b, const lm_config *c, const char *nam
     return y;
 }
 
-/* Checkpoints store the queries of a group, its k, its v, then the next group; GGUF stores all q, all k, all v. */
+/* Checkpoints store the queries of a group, its k, its v, then the next group; GGUF stores all q, all k, all
+ * v. */
 static lm_value falcon_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
-    uint32_t groups = c->qkv_groups, q_width = c->hidden / groups, kv_width = c->n_kv_heads * c->head_dim / groups;
+    uint32_t groups = c->qkv_groups, q_width = c->hidden / groups,
+             kv_width = c->n_kv_heads * c->head_dim / groups;
 
     lm_push(b, "self_attention", "%sAttention");
     lm_value qkv = falcon_linear(b, c, "query_key_value", x, groups * (q_width + 2 * kv_width));
@@ -85,11 +88,13 @@ static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "num_ln_in_parallel_attn", NULL, 1, 2, grouped ? 2 : 1, &norms, e));
     LM_TRY(lm_read_bool(s, "apply_residual_connection_post_layernorm", NULL, false, &normed, e));
     if (normed)
-        return lm_no_form(s, "apply_residual_connection_post_layernorm", "residuals behind the norm have no form in this family", e);
+        return lm_no_form(s, "apply_residual_connection_post_layernorm",
+                          "residuals behind the norm have no form in this family", e);
     if (grouped && !c->parallel)
         return lm_no_form(s, "parallel_attn", "the new decoder architecture is parallel", e);
     if (!grouped && norms == 2)
-        return lm_no_form(s, "num_ln_in_parallel_attn", "two norms belong to the new decoder architecture", e);
+        return lm_no_form(s, "num_ln_in_parallel_attn", "two norms belong to the new decoder architecture",
+                          e);
     c->n_kv_heads = grouped || s->kind == LM_GGUF ? kv_heads : multi_query ? 1 : c->n_heads;
     if (c->n_heads % c->n_kv_heads)
         return lm_no_form(s, s->kind == LM_GGUF ? "falcon.attention.head_count_kv" : "num_kv_heads",
@@ -109,9 +114,12 @@ static lm_status falcon_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, 1u << 18, -1, &c->hidden, e));
     LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, "num_attention_heads", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
-    LM_TRY(lm_read_u32(s, "ffn_hidden_size", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
-    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
-    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_u32(s, "ffn_hidden_size", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden,
+                       &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048,
+                       &c->context_length, e));
+    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps,
+                       e));
     LM_TRY(lm_read_act(s, "activation", LM_ACT_GELU, c, e));
     LM_TRY(lm_read_bool(s, "bias", NULL, lm_has_tensor(s, "blk.0.attn_qkv.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
@@ -156,5 +164,6 @@ const lm_family lm_family_falcon = {
     .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "num_kv_heads", "num_ln_in_parallel_attn", "ffn_hidden_size", "layer_norm_epsilon",
                                            "activation", "ff_factor", "alibi", "bias", "multi_query", "new_decoder_architecture",
-                                           "parallel_attn", "apply_residual_connection_post_layernorm", NULL },
+                                           "parallel_attn", "apply_residual_connection_post_layernorm",
+                                           NULL },
 };

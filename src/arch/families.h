@@ -46,7 +46,8 @@ extern const lm_family lm_family_openai_gpt;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
-/* Read sizes, activation and biases like Llama; then the rotation of `lanes` of each head, and its attention. */
+/* Read sizes, activation and biases like Llama; then the rotation of `lanes` of each head, and its
+ * attention. */
 lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_llama_rotation(const lm_source *s, uint32_t lanes, lm_config *c, lm_error *e);
 /* Do both, with all lanes rotated. */
@@ -94,10 +95,12 @@ typedef lm_value lm_linear_builder(lm_builder *b, const char *name, lm_value x, 
 lm_value  lm_gpt2_mlp(lm_builder *b, const lm_config *c, lm_linear_builder *linear, lm_value x);
 extern const lm_name lm_gpt2_names[];
 
-/* Read attention_types: which layers have full attention and which a window; without it they alternate (gpt_neo.c). */
+/* Read attention_types: which layers have full attention and which a window; without it they alternate
+ * (gpt_neo.c). */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e);
 
-/* Llama with four multipliers (granite.c): three in the family's own struct, that of the scores in c->attention. */
+/* Llama with four multipliers (granite.c): three in the family's own struct, that of the scores in
+ * c->attention. */
 typedef struct lm_granite { float embedding, residual, logits; } lm_granite;
 extern const lm_own_number lm_granite_own[];
 lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e);
@@ -106,14 +109,15 @@ lm_value  lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *
 /* Build an MLP with gate and up in one projection (glm.c). */
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x);
 
-/* Gemma (gemma.c), and what Gemma 2 and 3 share (gemma2.c). `act`: config.json's key for the activation; `largest`: number of layers of the
- * model whose scores are scaled differently in GGUF files. */
+/* Gemma (gemma.c), and what Gemma 2 and 3 share (gemma2.c). `act`: config.json's key for the activation;
+ * `largest`: number of layers of the model whose scores are scaled differently in GGUF files. */
 lm_status lm_gemma_shape(const lm_source *s, const char *act, lm_config *c, lm_error *e);
 lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, lm_error *e);
 lm_value  lm_gemma_embed(lm_builder *b, const lm_config *c);
 lm_value  lm_gemma_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, lm_error *e);
-lm_value  lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_layer_builder *attention);
+lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x,
+                         lm_layer_builder *attention);
 lm_value  lm_capped(lm_builder *b, lm_value logits, float cap);       /* 0: unchanged */
 extern const lm_name lm_gemma2_names[];
 

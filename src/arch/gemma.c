@@ -1,4 +1,5 @@
-/* gemma.c - Gemma (arXiv 2403.08295): Llama's decoder with GELU in its gates, embeddings scaled by sqrt(D), norms stored less one. */
+/* gemma.c - Gemma (arXiv 2403.08295): Llama's decoder with GELU in its gates, embeddings scaled by sqrt(D),
+ * norms stored less one. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ lm_value lm_gemma_norm(lm_builder *b, const lm_config *c, const char *name, lm_v
 
 lm_value lm_gemma_embed(lm_builder *b, const lm_config *c)
 {
-    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sTextScaledWordEmbedding", c->vocab_size, c->hidden, sqrtf((float)c->hidden));
+    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sTextScaledWordEmbedding", c->vocab_size, c->hidden,
+                                 sqrtf((float)c->hidden));
 
     lm_set_padding(b, c);
     return x;
@@ -30,7 +32,9 @@ static lm_value gemma_layer(lm_builder *b, const lm_config *c, uint32_t layer, l
 
 static lm_value gemma_build(lm_builder *b, const lm_config *c)
 {
-    return lm_decoder_frame(b, c, &(lm_decoder){ .embed = lm_gemma_embed, .layer = gemma_layer, .norm = lm_gemma_norm });
+    return lm_decoder_frame(b, c,
+                            &(lm_decoder){
+                                .embed = lm_gemma_embed, .layer = gemma_layer, .norm = lm_gemma_norm });
 }
 
 lm_status lm_gemma_shape(const lm_source *s, const char *act, lm_config *c, lm_error *e)
@@ -45,8 +49,10 @@ lm_status lm_gemma_shape(const lm_source *s, const char *act, lm_config *c, lm_e
         c->act_class = NULL;
     }
     c->bias_mlp = false;
-    if (s->kind != LM_GGUF && lm_meta_get(s->meta, "use_bidirectional_attention", &both) && both.kind == LM_META_BOOL && both.b)
-        return lm_no_form(s, "use_bidirectional_attention", "attention in both directions has no form here", e);
+    if (s->kind != LM_GGUF && lm_meta_get(s->meta, "use_bidirectional_attention", &both) &&
+        both.kind == LM_META_BOOL && both.b)
+        return lm_no_form(s, "use_bidirectional_attention", "attention in both directions has no form here",
+                          e);
     return LM_OK;
 }
 
@@ -73,8 +79,10 @@ const lm_family lm_family_gemma = {
     .configure    = gemma_configure,
     .build        = gemma_build,
     .names        = lm_llama_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 16 }, { "head_dim", 256 }, { "max_position_embeddings", 8192 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 16 }, { "head_dim", 256 },
+                                          { "max_position_embeddings", 8192 },
                                           { "tie_word_embeddings", true }, { NULL, 0 } },
-    .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias", "use_bidirectional_attention", NULL },
+    .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias",
+                                           "use_bidirectional_attention", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -1,5 +1,5 @@
-/* gemma2.c - Gemma 2 (arXiv 2408.00118): norms before and after attention and MLP, soft caps on scores and logits, a window in every other
- * layer, a separate scale of the scores. */
+/* gemma2.c - Gemma 2 (arXiv 2408.00118): norms before and after attention and MLP, soft caps on scores and
+ * logits, a window in every other layer, a separate scale of the scores. */
 #include <math.h>
 
 #include "arch/families.h"
@@ -7,7 +7,8 @@
 typedef struct gemma2 { float cap; } gemma2;     /* of the logits; 0: none */
 LM_OWN_FITS(gemma2);
 
-lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_layer_builder *attention)
+lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x,
+                         lm_layer_builder *attention)
 {
     lm_value h = lm_gemma_norm(b, c, "input_layernorm", x);
     h          = attention(b, c, layer, h);
@@ -30,7 +31,8 @@ lm_value lm_capped(lm_builder *b, lm_value logits, float cap)
 static lm_value gemma2_build(lm_builder *b, const lm_config *c)
 {
     const gemma2 *own    = lm_own(c);
-    lm_value      logits = lm_decoder_frame(b, c, &(lm_decoder){ .embed = lm_gemma_embed, .layer = gemma2_layer, .norm = lm_gemma_norm });
+    lm_value logits = lm_decoder_frame(
+        b, c, &(lm_decoder){ .embed = lm_gemma_embed, .layer = gemma2_layer, .norm = lm_gemma_norm });
 
     return lm_capped(b, logits, own->cap);
 }
@@ -40,10 +42,12 @@ lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, l
     float scalar;
 
     LM_TRY(lm_read_f32(s, "query_pre_attn_scalar", NULL, 1e-3, 1e9, 256, &scalar, e));
-    /* GGUF may omit it: llama.cpp recognises the largest model, whose scale is that of hidden / heads, by its number of layers */
+    /* GGUF may omit it: llama.cpp recognises the largest model, whose scale is that of hidden / heads, by its
+     * number of layers */
     if (s->kind == LM_GGUF)
         scalar = c->n_layers == largest ? (float)c->hidden / (float)c->n_heads : (float)c->head_dim;
-    return lm_read_f32(s, NULL, "attention.scale", 1e-9, 1e9, (double)(1 / sqrtf(scalar)), &c->attention.scale, e);
+    return lm_read_f32(s, NULL, "attention.scale", 1e-9, 1e9, (double)(1 / sqrtf(scalar)),
+                       &c->attention.scale, e);
 }
 
 static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -52,7 +56,8 @@ static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)
 
     LM_TRY(lm_gemma_configure(s, "hidden_activation", c, e));
     LM_TRY(lm_gemma2_scores(s, 46, c, e));
-    LM_TRY(lm_read_optional_f32(s, "attn_logit_softcapping", "attn_logit_softcapping", 50, &c->attention.softcap, e));
+    LM_TRY(lm_read_optional_f32(s, "attn_logit_softcapping", "attn_logit_softcapping", 50,
+                                &c->attention.softcap, e));
     LM_TRY(lm_read_optional_f32(s, "final_logit_softcapping", "final_logit_softcapping", 30, &own->cap, e));
     LM_TRY(lm_read_window(s, 4096, c, e));
     return lm_read_window_pattern(s, NULL, 2, c, e);
@@ -87,7 +92,8 @@ const lm_family lm_family_gemma2 = {
     .configure    = gemma2_configure,
     .build        = gemma2_build,
     .names        = lm_gemma2_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 }, { "max_position_embeddings", 8192 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 },
+                                          { "max_position_embeddings", 8192 },
                                           { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias", "query_pre_attn_scalar", "sliding_window",
                                            "layer_types", "attn_logit_softcapping", "final_logit_softcapping", "cache_implementation",

@@ -1,5 +1,6 @@
-/* gemma3.c - Gemma 3, text (arXiv 2503.19786): Gemma 2's layer without soft caps, with each head of q and k normalised. Five layers with a
- * window are followed by one without; layers with a window have a different rotation. */
+/* gemma3.c - Gemma 3, text (arXiv 2503.19786): Gemma 2's layer without soft caps, with each head of q and k
+ * normalised. Five layers with a window are followed by one without; layers with a window have a different
+ * rotation. */
 #include "arch/families.h"
 
 typedef struct gemma3 {
@@ -54,7 +55,8 @@ static const lm_own_number gemma3_own[] = {
 static lm_status gemma3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     gemma3     *own   = lm_family_config_mut(c);
-    const char *every = lm_meta_has(s->meta, "_sliding_window_pattern") ? "_sliding_window_pattern" : "sliding_window_pattern";
+    const char *every = lm_meta_has(s->meta, "_sliding_window_pattern") ? "_sliding_window_pattern"
+                                                                        : "sliding_window_pattern";
 
     LM_TRY(lm_gemma_shape(s, "hidden_activation", c, e));
     LM_TRY(lm_read_own(s, gemma3_own, c, e));
@@ -82,7 +84,8 @@ const lm_family lm_family_gemma3 = {
     .build        = gemma3_build,
     .own          = gemma3_own,
     .names        = lm_gemma2_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 }, { "max_position_embeddings", 131072 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 },
+                                          { "max_position_embeddings", 131072 },
                                           { "rope_theta", 1e6 }, { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias", "query_pre_attn_scalar", "sliding_window",
                                            "layer_types", "attn_logit_softcapping", "final_logit_softcapping", "cache_implementation",

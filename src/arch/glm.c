@@ -1,5 +1,6 @@
-/* glm.c - GLM-4 (arXiv 2406.12793): Llama's decoder with half of each head's lanes rotated, in adjacent pairs, biases on q, k and v, gate
- * and up in one projection. The models of 2025 (model_type glm4) also have norms after attention and MLP. */
+/* glm.c - GLM-4 (arXiv 2406.12793): Llama's decoder with half of each head's lanes rotated, in adjacent
+ * pairs, biases on q, k and v, gate and up in one projection. The models of 2025 (model_type glm4) also have
+ * norms after attention and MLP. */
 #include "arch/families.h"
 
 typedef struct glm { bool post_norms; } glm;     /* also has norms after attention and MLP */
@@ -80,7 +81,8 @@ const lm_family lm_family_glm = {
     .configure    = glm_configure,
     .build        = glm_build,
     .names        = glm_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 }, { "max_position_embeddings", 131072 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 131072 },
                                           { "rms_norm_eps", 1.5625e-7 }, { "attention_bias", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
@@ -91,13 +93,16 @@ const lm_family lm_family_glm4 = {
     .class_prefix = "Glm4",
     .hf_types     = (const char *const[]){ "glm4", NULL },
     .gguf_archs   = (const char *const[]){ "glm4", NULL },
-    .orders       = (const lm_order[]){ { "DecoderLayer", "self_attn mlp input_layernorm post_attention_layernorm *" }, { NULL, NULL } },
+    .orders       = (const lm_order[]){ { "DecoderLayer",
+                                          "self_attn mlp input_layernorm post_attention_layernorm *" },
+                                          { NULL, NULL } },
     .act_name     = "activation_fn",
     .pad_token    = "151329",
     .configure    = glm4_configure,
     .build        = glm_build,
     .names        = glm_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 }, { "max_position_embeddings", 131072 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 131072 },
                                           { "rms_norm_eps", 1.5625e-7 }, { "attention_bias", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },

@@ -1,7 +1,8 @@
-/* gpt3.c - GPT-3 (arXiv 2005.14165, 2.1): GPT-2's block; layers with full attention and layers with a local band alternate. Neither weights
- * nor the width of the band have been published: config.json has GPT-2's keys and in addition GPT-Neo's attention_types (default:
- * alternating, global first) and window_size; without window_size every layer has full attention. Heads times head size may differ from the
- * hidden size, as in two rows of the paper's table 2.1. */
+/* gpt3.c - GPT-3 (arXiv 2005.14165, 2.1): GPT-2's block; layers with full attention and layers with a local
+ * band alternate. Neither weights nor the width of the band have been published: config.json has GPT-2's keys
+ * and in addition GPT-Neo's attention_types (default: alternating, global first) and window_size; without
+ * window_size every layer has full attention. Heads times head size may differ from the hidden size, as in
+ * two rows of the paper's table 2.1. */
 #include "arch/families.h"
 
 static lm_status gpt3_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -27,6 +28,7 @@ const lm_family lm_family_gpt3 = {
     .names        = (const lm_name[]){ { NULL, NULL } },
     .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",
-                                           "activation_function", "scale_attn_weights", "attention_types", "window_size", NULL },
+                                           "activation_function", "scale_attn_weights", "attention_types",
+                                           "window_size", NULL },
     .ignorable    = (const char *const[]){ "*.attn.bias", "*.attn.masked_bias", NULL },
 };

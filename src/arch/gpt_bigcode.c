@@ -1,8 +1,9 @@
-/* gpt_bigcode.c - GPT-BigCode (arXiv 2301.03988, 2305.06161: SantaCoder, StarCoder): GPT-2's block with plain projections and one key-value
- * head for all queries. */
+/* gpt_bigcode.c - GPT-BigCode (arXiv 2301.03988, 2305.06161: SantaCoder, StarCoder): GPT-2's block with plain
+ * projections and one key-value head for all queries. */
 #include "arch/families.h"
 
-/* With one key-value head, q, k and v are stored one after another; with one per query head, this is so within each head. */
+/* With one key-value head, q, k and v are stored one after another; with one per query head, this is so
+ * within each head. */
 static lm_value bigcode_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
     uint32_t groups = c->n_kv_heads, q_width = c->hidden / groups;
@@ -41,9 +42,11 @@ static lm_status bigcode_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_read_u32(s, "n_embd", "embedding_length", 1, 1u << 18, -1, &c->hidden, e));
     LM_TRY(lm_read_u32(s, "n_layer", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, "n_head", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
-    LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden,
+                       &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "n_positions", "context_length", 1, 1u << 24, 1024, &c->context_length, e));
-    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps,
+                       e));
     LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
     LM_TRY(lm_read_bool(s, "multi_query", NULL, true, &multi_query, e));
@@ -72,6 +75,7 @@ const lm_family lm_family_gpt_bigcode = {
                                            "activation_function", "scale_attn_weights", "attention_softmax_in_fp32",
                                            "scale_attention_softmax_in_fp32", "inference_runner", "validate_runner_input",
                                            "pre_allocate_kv_cache", "max_batch_size", "summary_type", "summary_use_proj",
-                                           "summary_activation", "summary_first_dropout", "summary_proj_to_labels", NULL },
+                                           "summary_activation", "summary_first_dropout",
+                                           "summary_proj_to_labels", NULL },
     .ignorable    = (const char *const[]){ "*.attn.bias", "*.attn.masked_bias", NULL },
 };

@@ -1,5 +1,5 @@
-/* gpt_neo.c - GPT-Neo (EleutherAI 2021): GPT-2's block with plain projections; layers with full attention and layers with a window
- * alternate, as described for GPT-3 (arXiv 2005.14165, 2.1). Scores are not scaled. */
+/* gpt_neo.c - GPT-Neo (EleutherAI 2021): GPT-2's block with plain projections; layers with full attention and
+ * layers with a window alternate, as described for GPT-3 (arXiv 2005.14165, 2.1). Scores are not scaled. */
 #include "arch/families.h"
 
 static lm_value gpt_neo_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -40,12 +40,14 @@ static lm_status wrong_types(const lm_source *s, const char *message, lm_error *
 }
 
 /* Read one `[kinds, times]` group and advance `*layer` past its layers. */
-static lm_status read_group(const lm_source *s, lm_config *c, const lm_meta_value *group, uint32_t *layer, lm_error *e)
+static lm_status read_group(const lm_source *s, lm_config *c, const lm_meta_value *group, uint32_t *layer,
+                            lm_error *e)
 {
     lm_meta_value kinds, kind, times;
 
-    if (group->kind != LM_META_ARRAY || group->a.n != 2 || !lm_meta_at(group, 0, &kinds) || kinds.kind != LM_META_ARRAY || !kinds.a.n ||
-        !lm_meta_at(group, 1, &times) || times.kind != LM_META_UINT)
+    if (group->kind != LM_META_ARRAY || group->a.n != 2 || !lm_meta_at(group, 0, &kinds) ||
+        kinds.kind != LM_META_ARRAY || !kinds.a.n || !lm_meta_at(group, 1, &times) ||
+        times.kind != LM_META_UINT)
         return wrong_types(s, "is not a list of [kinds of layers, how often]", e);
     if (times.u > c->n_layers || kinds.a.n > c->n_layers || times.u * kinds.a.n > c->n_layers - *layer)
         return wrong_types(s, "describes more layers than there are", e);
@@ -58,7 +60,8 @@ static lm_status read_group(const lm_source *s, lm_config *c, const lm_meta_valu
     return LM_OK;
 }
 
-/* Read [[["global", "local"], 12]]: the list is repeated that many times. Without it the two kinds alternate. */
+/* Read [[["global", "local"], 12]]: the list is repeated that many times. Without it the two kinds
+ * alternate. */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_meta_value list, group;
@@ -84,7 +87,8 @@ static lm_status gpt_neo_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_read_u32(s, "hidden_size", NULL, 1, 1u << 20, -1, &c->hidden, e));
     LM_TRY(lm_read_u32(s, "num_layers", NULL, 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, "num_heads", NULL, 1, 1024, -1, &c->n_heads, e));
-    LM_TRY(lm_read_u32(s, "intermediate_size", NULL, 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
+    LM_TRY(
+        lm_read_u32(s, "intermediate_size", NULL, 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", NULL, 1, 1u << 24, 2048, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", NULL, 1e-20, 1, 1e-5, &c->norm_eps, e));
     LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
@@ -101,7 +105,9 @@ const lm_family lm_family_gpt_neo = {
     .class_prefix = "GPTNeo",
     .hf_types     = (const char *const[]){ "gpt_neo", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
-    .orders       = (const lm_order[]){ { "SelfAttention", "attn_dropout resid_dropout k_proj v_proj q_proj out_proj" }, { NULL, NULL } },
+    .orders       = (const lm_order[]){ { "SelfAttention",
+                                          "attn_dropout resid_dropout k_proj v_proj q_proj out_proj" },
+                                          { NULL, NULL } },
     .act_name     = "act",
     .act_class    = "NewGELUActivation",
     .dropout_keys = (const char *const[]){ "embed_dropout", "attention_dropout", "resid_dropout" },

@@ -1,8 +1,9 @@
-/* gpt_neox.c - GPT-NeoX (arXiv 2204.06745), Pythia (2304.01373): rotary embedding on a part of each head, parallel attention and MLP with
- * separate norms. */
+/* gpt_neox.c - GPT-NeoX (arXiv 2204.06745), Pythia (2304.01373): rotary embedding on a part of each head,
+ * parallel attention and MLP with separate norms. */
 #include "arch/families.h"
 
-typedef struct neox { const char *head; } neox;      /* name of the output head's module: checkpoints differ */
+typedef struct neox { const char *head; } neox;      /* name of the output head's module: checkpoints
+                                                        differ */
 LM_OWN_FITS(neox);
 
 /* Checkpoints store q, k and v head by head; GGUF stores all of q, then k, then v. */
@@ -64,12 +65,14 @@ static lm_status neox_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU, c, e));
     LM_TRY(lm_read_bool(s, "use_parallel_residual", "use_parallel_residual", true, &c->parallel, e));
-    LM_TRY(lm_read_bool(s, "attention_bias", NULL, s->kind != LM_GGUF || lm_has_tensor(s, "blk.0.attn_qkv.bias"), &c->bias_qkv, e));
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL,
+                        s->kind != LM_GGUF || lm_has_tensor(s, "blk.0.attn_qkv.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_f32(s, "rotary_emb_base", NULL, 1e-3, 1e30, 10000, &base, e));
     LM_TRY(lm_read_rotary_lanes(s, "rotary_pct", 0.25, c, &lanes, e));
     LM_TRY(lm_read_rope(s, lanes, (double)base, c, e));
     if (c->n_kv_heads != c->n_heads || c->head_dim * c->n_heads != c->hidden)
-        return lm_no_form(s, "num_key_value_heads", "every head has its own keys and values in this family", e);
+        return lm_no_form(s, "num_key_value_heads", "every head has its own keys and values in this family",
+                          e);
     c->qkv_groups    = s->kind == LM_GGUF ? 1 : c->n_heads;
     c->qkv_groups_hf = c->n_heads;
     c->attention  = lm_plain_attention(c);
@@ -100,6 +103,8 @@ const lm_family lm_family_gpt_neox = {
     .build        = neox_build,
     .names        = neox_names,
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "use_parallel_residual", "attention_bias", "rotary_pct",
-                                           "rotary_emb_base", "partial_rotary_factor", "classifier_dropout", NULL },
-    .ignorable    = (const char *const[]){ "*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq", NULL },
+                                           "rotary_emb_base", "partial_rotary_factor", "classifier_dropout",
+                                           NULL },
+    .ignorable    = (const char *const[]){ "*.attention.bias", "*.attention.masked_bias",
+                                           "*.rotary_emb.inv_freq", NULL },
 };

@@ -1,5 +1,5 @@
-/* gptj.c - GPT-J (Wang and Komatsuzaki 2021): one norm before parallel attention and MLP, rotary pairs on the first lanes of each head, a
- * head with a bias. */
+/* gptj.c - GPT-J (Wang and Komatsuzaki 2021): one norm before parallel attention and MLP, rotary pairs on the
+ * first lanes of each head, a head with a bias. */
 #include "arch/families.h"
 
 static lm_value gptj_attention(lm_builder *b, const lm_config *c, lm_value x)
@@ -48,8 +48,8 @@ static lm_value gptj_build(lm_builder *b, const lm_config *c)
     return x;
 }
 
-/* A null rotary_dim would rotate with the frequencies of the whole head; no checkpoint has it. The reference has no angles for positions
- * beyond n_positions; here there is no such limit. */
+/* A null rotary_dim would rotate with the frequencies of the whole head; no checkpoint has it. The reference
+ * has no angles for positions beyond n_positions; here there is no such limit. */
 static lm_status gptj_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     uint32_t lanes;
@@ -89,6 +89,7 @@ const lm_family lm_family_gptj = {
     .names        = (const lm_name[]){ { NULL, NULL } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "rotary_dim", "layer_norm_epsilon",
                                            "activation_function", "scale_attn_weights", "rotary", "summary_type", "summary_use_proj",
-                                           "summary_activation", "summary_first_dropout", "summary_proj_to_labels", NULL },
+                                           "summary_activation", "summary_first_dropout",
+                                           "summary_proj_to_labels", NULL },
     .ignorable    = (const char *const[]){ "*.attn.bias", "*.attn.masked_bias", NULL },
 };

@@ -1,5 +1,5 @@
-/* granite.c - Granite 3 (IBM, 2024): Llama's decoder with four multipliers. The multiplier of the scores replaces 1/sqrt(D), and the logits
- * are divided by theirs. */
+/* granite.c - Granite 3 (IBM, 2024): Llama's decoder with four multipliers. The multiplier of the scores
+ * replaces 1/sqrt(D), and the logits are divided by theirs. */
 #include "arch/families.h"
 
 LM_OWN_FITS(lm_granite);
@@ -23,7 +23,7 @@ static lm_value granite_embed(lm_builder *b, const lm_config *c)
 lm_value lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer)
 {
     const lm_granite *own    = lm_own(c);
-    lm_value          logits = lm_decoder_frame(b, c, &(lm_decoder){ .embed = granite_embed, .layer = layer });
+    lm_value logits = lm_decoder_frame(b, c, &(lm_decoder){ .embed = granite_embed, .layer = layer });
 
     return lm_scale(b, logits, 1 / own->logits);
 }
@@ -45,8 +45,8 @@ lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_llama_configure(s, c, e));
     LM_TRY(lm_read_own(s, lm_granite_own, c, e));
-    return lm_read_f32(s, "attention_multiplier", "attention.scale", 1e-6, 1e6, s->kind == LM_GGUF ? (double)c->attention.scale : 1,
-                       &c->attention.scale, e);
+    return lm_read_f32(s, "attention_multiplier", "attention.scale", 1e-6, 1e6,
+                       s->kind == LM_GGUF ? (double)c->attention.scale : 1, &c->attention.scale, e);
 }
 
 const lm_family lm_family_granite = {

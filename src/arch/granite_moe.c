@@ -1,5 +1,5 @@
-/* granite_moe.c - Granite 3 MoE (IBM, 2024), with or without a shared MLP in addition to the experts: Granite's multipliers; folders store
- * the gate and up matrices of the experts in one tensor. */
+/* granite_moe.c - Granite 3 MoE (IBM, 2024), with or without a shared MLP in addition to the experts:
+ * Granite's multipliers; folders store the gate and up matrices of the experts in one tensor. */
 #include "arch/families.h"
 
 typedef struct granite_moe {
@@ -15,9 +15,13 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
     lm_value scores = lm_linear(b, "layer", x, c->route.n_experts, false);
     lm_pop(b);
     lm_value y = lm_experts_of(b, "experts", x, lm_route(b, scores, &c->route, NULL),
-                               &(lm_expert_spec){ .n_experts = c->route.n_experts, .top_k = c->route.top_k, .width = c->expert_width,
-                                                  .act = c->act, .names = { "gate_proj", "up_proj", "down_proj" },
-                                                  .joined = "input_linear.weight", .alone = "output_linear.weight" });
+                               &(lm_expert_spec){ .n_experts = c->route.n_experts,
+                                                  .top_k = c->route.top_k,
+                                                  .width = c->expert_width,
+                                                  .act = c->act,
+                                                  .names = { "gate_proj", "up_proj", "down_proj" },
+                                                  .joined = "input_linear.weight",
+                                                  .alone = "output_linear.weight" });
     lm_pop(b);
     return y;
 }
@@ -67,8 +71,10 @@ static lm_status granite_moe_configure(const lm_source *s, lm_config *c, lm_erro
     LM_TRY(lm_granite_configure(s, c, e));
     c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
     LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, 8, &c->route.n_experts, e));
-    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2, &c->route.top_k, e));
-    LM_TRY(lm_read_u32(s, "shared_intermediate_size", "expert_shared_feed_forward_length", 0, 1u << 20, 0, &c->shared_width, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2,
+                       &c->route.top_k, e));
+    LM_TRY(lm_read_u32(s, "shared_intermediate_size", "expert_shared_feed_forward_length", 0, 1u << 20, 0,
+                       &c->shared_width, e));
     c->expert_width = c->intermediate;
     own->shared_apart = s->kind == LM_GGUF;
     return LM_OK;

@@ -74,8 +74,8 @@ static bool neutral(const lm_meta_value *v)
     return false;
 }
 
-/* Handle quantised weights. Quantisation does not change the architecture, so a description without weights ignores it; with weights it is
- * an error. */
+/* Handle quantised weights. Quantisation does not change the architecture, so a description without weights
+ * ignores it; with weights it is an error. */
 static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_text *warnings, lm_error *e)
 {
     lm_view       key, method = LM_VIEW("an unnamed method");
@@ -85,28 +85,30 @@ static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_
         if (lm_view_is(key, "quant_method") && member.kind == LM_META_STRING)
             method = member.s;
     if (s->tensors) {
-        lm_fail(e, LM_UNSUPPORTED, "quantization_config", LM_NO_OFFSET, "weights quantised by %.*s are not read; GGUF files and floats are",
+        lm_fail(e, LM_UNSUPPORTED, "quantization_config", LM_NO_OFFSET,
+                "weights quantised by %.*s are not read; GGUF files and floats are",
                 (int)(method.size < 40 ? method.size : 40), method.data);
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     if (warnings)
-        lm_text_printf(
-            warnings,
-            "quantization_config: the published weights are quantised by %.*s; they are counted as if they were not\n",
-            (int)(method.size < 40 ? method.size : 40), method.data);
+        lm_text_printf(warnings,
+                       "quantization_config: the published weights are quantised by %.*s; they are counted "
+                       "as if they were not\n",
+                       (int)(method.size < 40 ? method.size : 40), method.data);
     return LM_OK;
 }
 
 /* `path`: the full name, such as "attn_config/alibi" for a member of an object. */
-static lm_status check(const lm_source *s, const lm_family *f, const char *path, lm_view key, const lm_meta_value *v, lm_text *warnings,
-                       lm_error *e)
+static lm_status check(const lm_source *s, const lm_family *f, const char *path, lm_view key,
+                       const lm_meta_value *v, lm_text *warnings, lm_error *e)
 {
     if (listed(f->keys, lm_view_of(path)) || neutral(v))
         return LM_OK;
     if (strcmp(path, "quantization_config") == 0)
         return check_quantised(s, v, warnings, e);
     if (listed(architectural, key)) {
-        lm_fail(e, LM_UNSUPPORTED, path, LM_NO_OFFSET, "changes the architecture in a way that family %s has no form for", f->name);
+        lm_fail(e, LM_UNSUPPORTED, path, LM_NO_OFFSET,
+                "changes the architecture in a way that family %s has no form for", f->name);
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     if (warnings)
@@ -118,16 +120,17 @@ static lm_status check(const lm_source *s, const lm_family *f, const char *path,
 static bool reads_members(const lm_family *f, lm_view key)
 {
     for (const char *const *k = f->keys; k && *k; k++)
-        if (strlen(*k) > key.size && memcmp(*k, key.data, key.size) == 0 && (*k)[key.size] == '/')     /* a key may contain a NUL */
+        if (strlen(*k) > key.size && memcmp(*k, key.data, key.size) == 0 &&
+            (*k)[key.size] == '/')     /* a key may contain a NUL */
             return true;
     return false;
 }
 
 lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_text *warnings, lm_error *e)
 {
-    lm_view       key, inner;
+    lm_view key, inner;
     lm_meta_value v, member;
-    char          path[96];
+    char path[96];
 
     for (size_t i = 0; lm_meta_entry(s->meta, i, &key, &v); i++) {
         if (listed(common, key))
@@ -173,9 +176,9 @@ static lm_status refuse(const lm_source *s, const char *key, const char *what, l
 /* Check the keys of `unread` that could have an unsupported value. */
 static lm_status check_unread(const lm_source *s, lm_error *e)
 {
-    char    key[128];
+    char key[128];
     lm_view layout;
-    bool    causal = true;
+    bool causal = true;
 
     if (lm_meta_has(s->meta, lm_gguf_key(s, "attention.causal", key, sizeof key)))
         LM_TRY(lm_meta_bool(s->meta, key, &causal, e));
@@ -189,16 +192,18 @@ static lm_status check_unread(const lm_source *s, lm_error *e)
 
 lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e)
 {
-    size_t        prefix = strlen(s->arch);
-    lm_view       key;
+    size_t prefix = strlen(s->arch);
+    lm_view key;
     lm_meta_value v;
 
     LM_TRY(check_unread(s, e));
     for (size_t i = 0; lm_meta_entry(s->meta, i, &key, &v); i++) {
-        if (key.size <= prefix || memcmp(key.data, s->arch, prefix) != 0 || key.data[prefix] != '.' || is_read(s->keys_read, key))
+        if (key.size <= prefix || memcmp(key.data, s->arch, prefix) != 0 || key.data[prefix] != '.' ||
+            is_read(s->keys_read, key))
             continue;
         if (!neutral(&v) && !listed(unread, (lm_view){ key.data + prefix + 1, key.size - prefix - 1 }))
-            lm_source_warn(s, "key \"%.*s\" has no effect on this model", (int)(key.size < 128 ? key.size : 128), key.data);
+            lm_source_warn(s, "key \"%.*s\" has no effect on this model",
+                           (int)(key.size < 128 ? key.size : 128), key.data);
     }
     return LM_OK;
 }

@@ -1,6 +1,8 @@
-/* llama.c - Llama (arXiv 2302.13971, 2307.09288, 2407.21783): pre-norm decoder, rotary grouped-query attention, SwiGLU.
+/* llama.c - Llama (arXiv 2302.13971, 2307.09288, 2407.21783): pre-norm decoder, rotary grouped-query
+ * attention, SwiGLU.
  *
- * Also every checkpoint of class LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases everywhere). */
+ * Also every checkpoint of class LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases
+ * everywhere). */
 #include "arch/families.h"
 
 lm_value lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
@@ -153,6 +155,8 @@ const lm_family lm_family_llama = {
     .build        = lm_llama_build,
     .gguf_implied = lm_implied_window,
     .names        = lm_llama_names,
-    .keys         = (const char *const[]){ "attention_bias", "mlp_bias", "hidden_act", "pretraining_tp", "rope_interleaved", NULL },
-    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "blk.*.attn_rot_embd", "rope_freqs.weight", NULL },
+    .keys         = (const char *const[]){ "attention_bias", "mlp_bias", "hidden_act", "pretraining_tp",
+                                           "rope_interleaved", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "blk.*.attn_rot_embd",
+                                           "rope_freqs.weight", NULL },
 };

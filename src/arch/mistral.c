@@ -1,6 +1,7 @@
 /* mistral.c - Mistral 7B (arXiv 2310.06825): Llama's decoder with a sliding window, no biases.
  *
- * If config.json has no `sliding_window`, it is 4096; null means none. Its GGUF files have architecture llama. */
+ * If config.json has no `sliding_window`, it is 4096; null means none. Its GGUF files have architecture
+ * llama. */
 #include "arch/families.h"
 
 static lm_status mistral_configure(const lm_source *s, lm_config *c, lm_error *e)

@@ -1,5 +1,6 @@
-/* mixtral.c - Mixtral (arXiv 2401.04088): Mistral's decoder with mixtures of gated experts as MLPs; the weights of the selected experts are
- * renormalised. Its GGUF files have architecture llama with expert_count. */
+/* mixtral.c - Mixtral (arXiv 2401.04088): Mistral's decoder with mixtures of gated experts as MLPs; the
+ * weights of the selected experts are renormalised. Its GGUF files have architecture llama with
+ * expert_count. */
 #include "arch/families.h"
 
 static lm_value mixtral_moe(lm_builder *b, const lm_config *c, lm_value x)
@@ -8,7 +9,8 @@ static lm_value mixtral_moe(lm_builder *b, const lm_config *c, lm_value x)
 
     lm_push(b, "block_sparse_moe", "%sSparseMoeBlock");
     lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route, NULL);
-    lm_value y     = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width, c->act, names);
+    lm_value y = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width,
+                            c->act, names);
     lm_pop(b);
     return y;
 }
@@ -32,7 +34,8 @@ static lm_status mixtral_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_read_window(s, 0, c, e));
     c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
     LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, 8, &c->route.n_experts, e));
-    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2, &c->route.top_k, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2,
+                       &c->route.top_k, e));
     c->expert_width = c->intermediate;
     return LM_OK;
 }

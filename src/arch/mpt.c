@@ -85,21 +85,26 @@ static lm_status mpt_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "d_model", "embedding_length", 1, 1u << 18, -1, &c->hidden, e));
     LM_TRY(lm_read_u32(s, "n_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, "n_heads", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
-    LM_TRY(lm_read_u32(s, NULL, "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, NULL, "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate,
+                       e));
     LM_TRY(lm_read_u32(s, "max_seq_len", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
-    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps,
+                       e));
     LM_TRY(lm_read_own(s, mpt_own, c, e));
     LM_TRY(lm_read_head_dim(s, "n_heads", c, e));
-    if (lm_meta_get(s->meta, "attn_config", &attn) && attn.kind != LM_META_OBJECT && attn.kind != LM_META_NULL)
+    if (lm_meta_get(s->meta, "attn_config", &attn) && attn.kind != LM_META_OBJECT &&
+        attn.kind != LM_META_NULL)
         return lm_no_form(s, "attn_config", "is not an object", e);
     if (lm_meta_has(s->meta, "attn_config/attn_type"))
         LM_TRY(lm_meta_string(s->meta, "attn_config/attn_type", &kind, e));
     if (!lm_view_is(kind, "multihead_attention"))
-        return lm_no_form(s, "attn_config/attn_type", "only multihead_attention has a form in this family", e);
+        return lm_no_form(s, "attn_config/attn_type", "only multihead_attention has a form in this family",
+                          e);
     LM_TRY(lm_read_own_heads(s, c, e));
     c->attention = lm_plain_attention(c);
     LM_TRY(lm_read_f32(s, NULL, "attention.max_alibi_bias", 0, 1024, 8, &c->attention.alibi, e));
-    LM_TRY(lm_read_f32(s, "attn_config/softmax_scale", "attention.scale", 1e-6, 1e6, (double)c->attention.scale, &c->attention.scale, e));
+    LM_TRY(lm_read_f32(s, "attn_config/softmax_scale", "attention.scale", 1e-6, 1e6,
+                       (double)c->attention.scale, &c->attention.scale, e));
     return check_forms(s, c, e);
 }
 

@@ -1,7 +1,9 @@
-/* nested_kinds.c - vision-language models whose language model alone computes the same: causal, without layers for images.
+/* nested_kinds.c - vision-language models whose language model alone computes the same: causal, without
+ * layers for images.
  *
- * Not PaliGemma, whose prompt has bidirectional attention; not Mllama, which has cross-attention layers; not Aya Vision, whose logits
- * transformers scales in the language model but not in the whole. Checked: tests/golden/nested/, by tools/oracle/nested.py. */
+ * Not PaliGemma, whose prompt has bidirectional attention; not Mllama, which has cross-attention layers; not
+ * Aya Vision, whose logits transformers scales in the language model but not in the whole. Checked:
+ * tests/golden/nested/, by tools/oracle/nested.py. */
 #include "formats/nested.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* olmo2.c - OLMo 2 (arXiv 2501.00656): norms after attention and MLP instead of before, q and k normalised across all heads. */
+/* olmo2.c - OLMo 2 (arXiv 2501.00656): norms after attention and MLP instead of before, q and k normalised
+ * across all heads. */
 #include "arch/families.h"
 
 /* q and k are each normalised across all lanes. */
@@ -33,8 +34,10 @@ static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->bias_mlp      = false;
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = c->rope.gguf_permutes = false;
-    if (s->kind == LM_GGUF && c->attention.window)       /* OLMo 3, whose layers with a window rotate without scaling */
-        return lm_no_form(s, "olmo2.attention.sliding_window", "layers with a window have no form in this family", e);
+    if (s->kind == LM_GGUF && c->attention.window)       /* OLMo 3, whose layers with a window rotate without
+                                                            scaling */
+        return lm_no_form(s, "olmo2.attention.sliding_window",
+                          "layers with a window have no form in this family", e);
     return LM_OK;
 }
 

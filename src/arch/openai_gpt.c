@@ -1,4 +1,5 @@
-/* openai_gpt.c - GPT (Radford et al. 2018): learned positions, norms after attention and MLP, no final norm, tied head. */
+/* openai_gpt.c - GPT (Radford et al. 2018): learned positions, norms after attention and MLP, no final norm,
+ * tied head. */
 #include "arch/families.h"
 
 static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out)
@@ -84,6 +85,7 @@ const lm_family lm_family_openai_gpt = {
     .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_positions", "n_ctx", "n_special", "afn",
                                            "layer_norm_epsilon", "predict_special_tokens", "summary_type", "summary_use_proj",
-                                           "summary_activation", "summary_first_dropout", "summary_proj_to_labels", NULL },
+                                           "summary_activation", "summary_first_dropout",
+                                           "summary_proj_to_labels", NULL },
     .ignorable    = (const char *const[]){ "*.attn.bias", "*position_ids", NULL },
 };

@@ -1,10 +1,12 @@
-/* opt.c - OPT (arXiv 2205.01068): learned positions with an offset of two rows, ReLU, LayerNorm before attention and MLP. The 350m model
- * has the norms after them, and a narrower embedding. */
+/* opt.c - OPT (arXiv 2205.01068): learned positions with an offset of two rows, ReLU, LayerNorm before
+ * attention and MLP. The 350m model has the norms after them, and a narrower embedding. */
 #include "arch/families.h"
 
 typedef struct opt {
-    uint32_t embed_width;            /* width of the embedding; projections connect it to `hidden` if they differ */
-    bool     post_norm, final_norm;  /* norms after instead of before attention and MLP; a norm before the head */
+    uint32_t embed_width;            /* width of the embedding; projections connect it to `hidden` if they
+                                        differ */
+    bool     post_norm, final_norm;  /* norms after instead of before attention and MLP; a norm before the
+                                        head */
 } opt;
 LM_OWN_FITS(opt);
 
@@ -47,7 +49,8 @@ static lm_value opt_build(lm_builder *b, const lm_config *c)
     lm_push(b, "decoder", "%sDecoder");
     lm_value x = lm_embedding(b, "embed_tokens", c->vocab_size, own->embed_width);
     lm_set_padding(b, c);
-    lm_value p = lm_position_embed(b, "embed_positions", c->context_length + FIRST_POSITION, c->hidden, FIRST_POSITION);
+    lm_value p = lm_position_embed(b, "embed_positions", c->context_length + FIRST_POSITION, c->hidden,
+                                   FIRST_POSITION);
     if (own->embed_width != c->hidden)
         x = lm_linear(b, "project_in", x, c->hidden, false);
     x = lm_add(b, x, p);
@@ -86,7 +89,8 @@ static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_bool(s, "layer_norm_elementwise_affine", NULL, true, &affine, e));
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
     if (!affine) {
-        lm_fail(e, LM_UNSUPPORTED, "layer_norm_elementwise_affine", LM_NO_OFFSET, "norms without weights have no form here");
+        lm_fail(e, LM_UNSUPPORTED, "layer_norm_elementwise_affine", LM_NO_OFFSET,
+                "norms without weights have no form here");
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     c->norm_eps   = 1e-5f;

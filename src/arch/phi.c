@@ -1,16 +1,17 @@
-/* phi.c - Phi-1, 1.5 and 2 (arXiv 2306.11644, 2309.05463): one norm before parallel attention and MLP, rotary halves on the first lanes of
- * each head, biases everywhere including the output head. */
+/* phi.c - Phi-1, 1.5 and 2 (arXiv 2306.11644, 2309.05463): one norm before parallel attention and MLP, rotary
+ * halves on the first lanes of each head, biases everywhere including the output head. */
 #include "arch/families.h"
 
 /* GGUF files made from Microsoft's first checkpoints store q, k and v in one matrix. */
 static void project(lm_builder *b, const lm_config *c, lm_value x, lm_value qkv[3])
 {
     static const char *const names[] = { "q_proj", "k_proj", "v_proj" }, *const words[] = { "q", "k", "v" };
-    uint32_t                 width[] = { c->n_heads * c->head_dim, c->n_kv_heads * c->head_dim, c->n_kv_heads * c->head_dim };
+    uint32_t width[] = { c->n_heads * c->head_dim, c->n_kv_heads * c->head_dim, c->n_kv_heads * c->head_dim };
     lm_value all = c->qkv_groups ? lm_linear(b, "Wqkv", x, width[0] + width[1] + width[2], true) : LM_NONE;
 
     for (uint32_t i = 0, at = 0; i < 3; at += width[i++])
-        qkv[i] = c->qkv_groups ? lm_columns(b, words[i], all, 1, at, width[i]) : lm_linear(b, names[i], x, width[i], true);
+        qkv[i] = c->qkv_groups ? lm_columns(b, words[i], all, 1, at, width[i])
+                               : lm_linear(b, names[i], x, width[i], true);
 }
 
 static lm_value phi_attention(lm_builder *b, const lm_config *c, lm_value x)
@@ -109,6 +110,7 @@ const lm_family lm_family_phi = {
     .configure    = phi_configure,
     .build        = phi_build,
     .names        = phi_names,
-    .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "partial_rotary_factor", "qk_layernorm", NULL },
+    .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "partial_rotary_factor",
+                                           "qk_layernorm", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

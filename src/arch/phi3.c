@@ -1,5 +1,6 @@
-/* phi3.c - Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219, 2412.08905, 2503.01743): Llama's decoder with q, k and v in one projection, gate and
- * up in another, longrope, partial rotation in Phi-4-mini, and a window in all layers of some models. */
+/* phi3.c - Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219, 2412.08905, 2503.01743): Llama's decoder with q, k and
+ * v in one projection, gate and up in another, longrope, partial rotation in Phi-4-mini, and a window in all
+ * layers of some models. */
 #include "arch/families.h"
 
 static lm_value phi3_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -78,8 +79,10 @@ const lm_family lm_family_phi3 = {
     .configure    = phi3_configure,
     .build        = phi3_build,
     .names        = phi3_names,
-    .defaults     = (const lm_default[]){ { "max_position_embeddings", 4096 }, { "original_max_position_embeddings", 4096 },
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 4096 },
+                                          { "original_max_position_embeddings", 4096 },
                                           { "rms_norm_eps", 1e-5 }, { NULL, 0 } },
-    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", "sliding_window", NULL },
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor",
+                                           "sliding_window", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -4,7 +4,8 @@
 #include "arch/presets.h"
 #include "base/str.h"
 
-lm_status lm_preset_program(const lm_preset *preset, const lm_family **family, lm_config *config, lm_program **out, lm_error *e)
+lm_status lm_preset_program(const lm_preset *preset, const lm_family **family, lm_config *config,
+                            lm_program **out, lm_error *e)
 {
     lm_source s = { .kind = LM_SAFETENSORS };
     lm_meta  *meta;

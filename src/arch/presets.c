@@ -20,8 +20,8 @@ const lm_preset *lm_preset_at(size_t i)
 }
 
 /* ---- names as words ----
- * "Llama-3.2-3B", "llama3.2 3b" and "meta-llama/Llama-3.2-3B" are all llama, 3.2, 3b: separators, case and the organisation are ignored; a
- * word ends where digits follow letters. */
+ * "Llama-3.2-3B", "llama3.2 3b" and "meta-llama/Llama-3.2-3B" are all llama, 3.2, 3b: separators, case and
+ * the organisation are ignored; a word ends where digits follow letters. */
 
 typedef struct words {
     char word[MAX_WORDS][WORD];
@@ -79,7 +79,8 @@ static bool of_version(const words *few, const words *all)
         bool   any = false;
         for (int k = 0; k < all->n && !any; k++)
             any = strcmp(few->word[i], all->word[k]) == 0 ||
-                  (strspn(few->word[i], "0123456789") == n && strncmp(few->word[i], all->word[k], n) == 0 && all->word[k][n] == '.');
+                  (strspn(few->word[i], "0123456789") == n && strncmp(few->word[i], all->word[k], n) == 0 &&
+                   all->word[k][n] == '.');
         if (!any)
             return false;
     }
@@ -146,7 +147,8 @@ static lm_status several(const char *name, const words *given, int quality, size
 
     for (size_t i = 0; i < lm_n_presets && shown < SHOWN; i++)
         if (answers(&lm_preset_table[i], given) == quality && at < sizeof list) {
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", shown ? ", " : "", lm_preset_table[i].name);
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", shown ? ", " : "",
+                                   lm_preset_table[i].name);
             shown++;
         }
     if (n > shown && at < sizeof list)

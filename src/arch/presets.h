@@ -8,7 +8,9 @@
 extern const lm_preset lm_preset_table[];
 extern const size_t    lm_n_presets;
 
-/* Build the program of a preset; `config` must be zeroed. LM_UNSUPPORTED: the family of the preset is not supported. */
-lm_status lm_preset_program(const lm_preset *preset, const lm_family **family, lm_config *config, lm_program **out, lm_error *e);
+/* Build the program of a preset; `config` must be zeroed. LM_UNSUPPORTED: the family of the preset is not
+ * supported. */
+lm_status lm_preset_program(const lm_preset *preset, const lm_family **family, lm_config *config,
+                            lm_program **out, lm_error *e);
 
 #endif

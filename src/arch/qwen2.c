@@ -1,5 +1,5 @@
-/* qwen2.c - Qwen2 and Qwen2.5 (arXiv 2407.10671, 2412.15115): Llama's decoder with biases on q, k and v, and windows in the upper layers if
- * enabled. Rotary lanes are halves in both containers. */
+/* qwen2.c - Qwen2 and Qwen2.5 (arXiv 2407.10671, 2412.15115): Llama's decoder with biases on q, k and v, and
+ * windows in the upper layers if enabled. Rotary lanes are halves in both containers. */
 #include "arch/families.h"
 
 /* Without layer_types, use_sliding_window enables the window from layer max_window_layers upwards. */
@@ -36,7 +36,8 @@ const lm_family lm_family_qwen2 = {
     .configure    = qwen2_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "max_position_embeddings", 32768 }, { NULL, 0 } },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "max_position_embeddings", 32768 },
+                                          { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "use_sliding_window", "sliding_window", "max_window_layers", "layer_types",
                                            "use_mrope", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },

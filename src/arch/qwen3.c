@@ -1,5 +1,6 @@
-/* qwen3.c - Qwen3 (arXiv 2505.09388): Llama's decoder with each head of q and k normalised before the rotation, no biases unless
- * attention_bias is set, and windows like Qwen2. Rotary lanes are halves in both containers. */
+/* qwen3.c - Qwen3 (arXiv 2505.09388): Llama's decoder with each head of q and k normalised before the
+ * rotation, no biases unless attention_bias is set, and windows like Qwen2. Rotary lanes are halves in both
+ * containers. */
 #include "arch/families.h"
 
 lm_value lm_normed_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -44,7 +45,8 @@ const lm_family lm_family_qwen3 = {
     .configure    = qwen3_configure,
     .build        = qwen3_build,
     .names        = lm_llama_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "head_dim", 128 }, { "max_position_embeddings", 32768 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 32768 },
                                           { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "use_sliding_window", "sliding_window",
                                            "max_window_layers", "layer_types", NULL },

@@ -1,5 +1,6 @@
-/* qwen_moe.c - Qwen2-MoE (arXiv 2407.10671) and Qwen3-MoE (arXiv 2505.09388): the decoders of Qwen2 and Qwen3 with mixtures of experts as
- * MLPs in all or some layers. Qwen2-MoE also has a shared expert with a scalar gate. */
+/* qwen_moe.c - Qwen2-MoE (arXiv 2407.10671) and Qwen3-MoE (arXiv 2505.09388): the decoders of Qwen2 and Qwen3
+ * with mixtures of experts as MLPs in all or some layers. Qwen2-MoE also has a shared expert with a scalar
+ * gate. */
 #include "arch/families.h"
 
 typedef struct qwen_moe {
@@ -12,7 +13,8 @@ static lm_value experts(lm_builder *b, const lm_config *c, lm_value x)
     static const char *const names[3] = { "gate_proj", "up_proj", "down_proj" };
 
     lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route, NULL);
-    return lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width, c->act, names);
+    return lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width, c->act,
+                      names);
 }
 
 static lm_value shared_expert(lm_builder *b, const lm_config *c, lm_value x)
@@ -35,7 +37,8 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
     return y;
 }
 
-static lm_value layer_with(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_layer_builder *attention)
+static lm_value layer_with(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x,
+                           lm_layer_builder *attention)
 {
     const qwen_moe *own = lm_own(c);
     lm_value        h   = lm_llama_norm(b, c, "input_layernorm", x);
@@ -64,7 +67,8 @@ static lm_value qwen3_moe_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = qwen3_moe_layer });
 }
 
-/* Read which layers are dense: mlp_only_layers, and layers whose number + 1 is not a multiple of decoder_sparse_step. */
+/* Read which layers are dense: mlp_only_layers, and layers whose number + 1 is not a multiple of
+ * decoder_sparse_step. */
 static lm_status read_dense(const lm_source *s, lm_config *c, lm_error *e)
 {
     qwen_moe     *own = lm_family_config_mut(c);
@@ -95,9 +99,12 @@ static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm
     /* transformers 5 renames num_experts when it saves Qwen3-MoE */
     const char *experts_key = lm_meta_has(s->meta, "num_local_experts") ? "num_local_experts" : "num_experts";
     LM_TRY(lm_read_u32(s, experts_key, "expert_count", 1, LM_MAX_EXPERTS, -1, &c->route.n_experts, e));
-    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, -1, &c->route.top_k, e));
-    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1, &c->expert_width, e));
-    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind == LM_GGUF && normalised, &c->route.renormalise, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, -1,
+                       &c->route.top_k, e));
+    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
+                       &c->expert_width, e));
+    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind == LM_GGUF && normalised,
+                        &c->route.renormalise, e));
     return read_dense(s, c, e);
 }
 
@@ -108,7 +115,8 @@ static lm_status qwen2_moe_configure(const lm_source *s, lm_config *c, lm_error 
     bool     on;
 
     LM_TRY(configure(s, false, c, e));
-    LM_TRY(lm_read_u32(s, "shared_expert_intermediate_size", "expert_shared_feed_forward_length", 1, 1u << 20, 5632, &c->shared_width, e));
+    LM_TRY(lm_read_u32(s, "shared_expert_intermediate_size", "expert_shared_feed_forward_length", 1, 1u << 20,
+                       5632, &c->shared_width, e));
     LM_TRY(lm_read_bool(s, "qkv_bias", NULL, true, &c->bias_qkv, e));
     c->bias_o = false;
     LM_TRY(lm_read_bool(s, "use_sliding_window", NULL, false, &on, e));
@@ -154,10 +162,23 @@ static const lm_name names[] = {
     { NULL, NULL },
 };
 
-static const char *const keys[] = { "hidden_act", "attention_bias", "qkv_bias", "use_sliding_window", "sliding_window", "max_window_layers",
-                                    "layer_types", "num_experts", "num_local_experts", "num_experts_per_tok", "moe_intermediate_size",
-                                    "shared_expert_intermediate_size", "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers",
-                                    "router_aux_loss_coef", NULL };
+static const char *const keys[] = { "hidden_act",
+                                    "attention_bias",
+                                    "qkv_bias",
+                                    "use_sliding_window",
+                                    "sliding_window",
+                                    "max_window_layers",
+                                    "layer_types",
+                                    "num_experts",
+                                    "num_local_experts",
+                                    "num_experts_per_tok",
+                                    "moe_intermediate_size",
+                                    "shared_expert_intermediate_size",
+                                    "norm_topk_prob",
+                                    "decoder_sparse_step",
+                                    "mlp_only_layers",
+                                    "router_aux_loss_coef",
+                                    NULL };
 
 const lm_family lm_family_qwen2_moe = {
     .name         = "qwen2_moe",

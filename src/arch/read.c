@@ -47,16 +47,18 @@ double lm_default_of(const lm_source *s, const char *hf, double otherwise)
 }
 
 /* Check a default against the rest of the file: eight experts per token of four experts would be an error. */
-static lm_status check_default(const lm_source *s, const char *key, double value, double min, double max, lm_error *e)
+static lm_status check_default(const lm_source *s, const char *key, double value, double min, double max,
+                               lm_error *e)
 {
     if (value >= min && value <= max)
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "missing; its default %g is outside %g...%g", value, min, max);
+    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "missing; its default %g is outside %g...%g", value, min,
+            max);
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max, int64_t fallback,
-                      uint32_t *out, lm_error *e)
+lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max,
+                      int64_t fallback, uint32_t *out, lm_error *e)
 {
     char        buffer[128];
     const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
@@ -74,8 +76,8 @@ lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint
     return lm_meta_u32(s->meta, key, min, max, out, e);
 }
 
-static lm_status read_f64(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback, double *out,
-                          lm_error *e)
+static lm_status read_f64(const lm_source *s, const char *hf, const char *gguf, double min, double max,
+                          double fallback, double *out, lm_error *e)
 {
     char        buffer[128];
     const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
@@ -87,8 +89,8 @@ static lm_status read_f64(const lm_source *s, const char *hf, const char *gguf, 
     return LM_OK;
 }
 
-lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback,
-                      float *out, lm_error *e)
+lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max,
+                      double fallback, float *out, lm_error *e)
 {
     double value;
 
@@ -97,7 +99,8 @@ lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, doub
     return LM_OK;
 }
 
-lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e)
+lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out,
+                       lm_error *e)
 {
     char          buffer[128];
     const char   *key = key_of(s, hf, gguf, buffer, sizeof buffer);
@@ -122,7 +125,8 @@ static lm_status read_own(const lm_source *s, const lm_own_number *n, unsigned c
     case LM_OWN_F32:
         return lm_read_f32(s, n->hf, n->gguf, n->min, n->max, n->absent, (float *)(void *)(own + n->at), e);
     case LM_OWN_U32:
-        return lm_read_u32(s, n->hf, n->gguf, (uint32_t)n->min, (uint32_t)n->max, (int64_t)n->absent, (uint32_t *)(void *)(own + n->at), e);
+        return lm_read_u32(s, n->hf, n->gguf, (uint32_t)n->min, (uint32_t)n->max, (int64_t)n->absent,
+                           (uint32_t *)(void *)(own + n->at), e);
     case LM_OWN_BOOL:
         return lm_read_bool(s, n->hf, n->gguf, n->absent != 0, (bool *)(void *)(own + n->at), e);
     }
@@ -169,11 +173,13 @@ static uint64_t listed_tokens(const lm_source *s)
 {
     lm_meta_value tokens;
 
-    return lm_meta_get(s->meta, "tokenizer.ggml.tokens", &tokens) && tokens.kind == LM_META_ARRAY ? tokens.a.n : 0;
+    return lm_meta_get(s->meta, "tokenizer.ggml.tokens", &tokens) && tokens.kind == LM_META_ARRAY ? tokens.a.n
+                                                                                                  : 0;
 }
 
-/* GGUF may omit the size of the vocabulary: then it is the number of rows of the embedding, otherwise that of the tokenizer's list. If
- * present, it must match one of them: the table may be padded and have more rows than there are tokens. */
+/* GGUF may omit the size of the vocabulary: then it is the number of rows of the embedding, otherwise that of
+ * the tokenizer's list. If present, it must match one of them: the table may be padded and have more rows
+ * than there are tokens. */
 lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e)
 {
     char     key[128];
@@ -181,13 +187,15 @@ lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e)
 
     if (s->kind != LM_GGUF)
         return lm_read_u32(s, "vocab_size", NULL, 1, MAX_VOCAB, -1, &c->vocab_size, e);
-    LM_TRY(lm_read_u32(s, NULL, "vocab_size", 1, MAX_VOCAB, n >= 1 && n <= MAX_VOCAB ? (int64_t)n : -1, &c->vocab_size, e));
+    LM_TRY(lm_read_u32(s, NULL, "vocab_size", 1, MAX_VOCAB, n >= 1 && n <= MAX_VOCAB ? (int64_t)n : -1,
+                       &c->vocab_size, e));
     if (!n || n > MAX_VOCAB)
         return LM_OK;
     if (c->vocab_size != n && c->vocab_size != tokens) {
         lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, "vocab_size", key, sizeof key), LM_NO_OFFSET,
-                "%u, but token_embd.weight has %" PRIu64 " rows and tokenizer.ggml.tokens %" PRIu64 " elements", c->vocab_size, rows,
-                tokens);
+                "%u, but token_embd.weight has %" PRIu64 " rows and tokenizer.ggml.tokens %" PRIu64
+                " elements",
+                c->vocab_size, rows, tokens);
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     c->vocab_size = (uint32_t)n;
@@ -204,19 +212,21 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e)
     if (n == c->n_heads)
         return LM_OK;
     lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, "attention.head_count_kv", key, sizeof key), LM_NO_OFFSET,
-            "%u, but attention.head_count is %u and every head has its own keys and values in this family", n, c->n_heads);
+            "%u, but attention.head_count is %u and every head has its own keys and values in this family", n,
+            c->n_heads);
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
 /* GGUF allows one number per layer; a family without per-layer sizes accepts them only if all are equal. */
-static lm_status read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max, int64_t fallback,
-                                uint32_t n_layers, uint32_t *out, lm_error *e)
+static lm_status read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
+                                int64_t fallback, uint32_t n_layers, uint32_t *out, lm_error *e)
 {
     char          key[128];
     lm_meta_value v, item;
 
     warn_of_pair(s, hf, gguf);
-    if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) || v.kind != LM_META_ARRAY)
+    if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) ||
+        v.kind != LM_META_ARRAY)
         return lm_read_u32(s, hf, gguf, 1, max, fallback, out, e);
     if (v.a.n != n_layers) {
         lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " entries for %u layers", v.a.n, n_layers);
@@ -224,12 +234,13 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
     }
     for (uint32_t i = 0; i < n_layers; i++) {
         if (!lm_meta_at(&v, i, &item) || item.kind != LM_META_UINT || item.u < 1 || item.u > max) {
-            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "entry %u is not a whole number from 1 to %u", i, max);
+            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "entry %u is not a whole number from 1 to %u", i,
+                    max);
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
         if (i && item.u != *out) {
-            lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "layers differ (%u and %" PRIu64 "), which this family has no form for",
-                    *out, item.u);
+            lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET,
+                    "layers differ (%u and %" PRIu64 "), which this family has no form for", *out, item.u);
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
         *out = (uint32_t)item.u;
@@ -237,10 +248,11 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
     return LM_OK;
 }
 
-static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format,
+                       ...) __attribute__((format(printf, 5, 6)));
 
-static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
+static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format,
+                       ...)
 {
     char    buffer[128], message[256];
     va_list args;
@@ -279,17 +291,18 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
     LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
     if (c->head_dim == 0) {
         if (c->hidden % c->n_heads)
-            return wrong(s, hf, "attention.head_count", e, "%u heads do not divide the width of %u, and no head width is given", c->n_heads,
+            return wrong(s, hf, "attention.head_count", e,
+                         "%u heads do not divide the width of %u, and no head width is given", c->n_heads,
                          c->hidden);
         c->head_dim = c->hidden / c->n_heads;
     }
     LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, 65536, c->head_dim, &v_dim, e));
     if (v_dim != c->head_dim)
-        return wrong(s, NULL, "attention.value_length", e, "%u dimensions, but keys have %u: this family has no form for that", v_dim,
-                     c->head_dim);
+        return wrong(s, NULL, "attention.value_length", e,
+                     "%u dimensions, but keys have %u: this family has no form for that", v_dim, c->head_dim);
     if ((uint64_t)c->n_heads * c->head_dim > MAX_WIDTH)
-        return wrong(s, "head_dim", "attention.key_length", e, "%u heads times a width of %u are beyond %u", c->n_heads, c->head_dim,
-                     MAX_WIDTH);
+        return wrong(s, "head_dim", "attention.key_length", e, "%u heads times a width of %u are beyond %u",
+                     c->n_heads, c->head_dim, MAX_WIDTH);
     return LM_OK;
 }
 
@@ -298,15 +311,18 @@ static lm_status read_shape(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
     LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
-    LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, -1, c->n_layers, &c->intermediate, e));
-    LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c->n_layers, &c->n_heads, e));
-    LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c->n_layers,
-                          &c->n_kv_heads, e));
+    LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, -1, c->n_layers,
+                          &c->intermediate, e));
+    LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c->n_layers,
+                          &c->n_heads, e));
+    LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads,
+                          c->n_layers, &c->n_kv_heads, e));
     if (c->n_heads % c->n_kv_heads)
-        return wrong(s, "num_key_value_heads", "attention.head_count_kv", e, "%u does not divide the number of query heads, %u",
-                     c->n_kv_heads, c->n_heads);
+        return wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
+                     "%u does not divide the number of query heads, %u", c->n_kv_heads, c->n_heads);
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
-    return lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e);
+    return lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048,
+                       &c->context_length, e);
 }
 
 lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
@@ -318,8 +334,8 @@ lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(read_shape(s, c, e));
-    return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, s->kind == LM_GGUF ? NAN : 1e-6,
-                       &c->norm_eps, e);
+    return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1,
+                       s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
 }
 
 void lm_set_padding(lm_builder *b, const lm_config *c)
@@ -328,7 +344,8 @@ void lm_set_padding(lm_builder *b, const lm_config *c)
         lm_module_arguments(b, "padding_idx=%s", c->pad_token);
 }
 
-/* Activations as config.json spells them. class_name: transformers' class, if it is not that of the function. */
+/* Activations as config.json spells them. class_name: transformers' class, if it is not that of the
+ * function. */
 static const struct {
     const char *name, *class_name;
     lm_act      act;
@@ -420,12 +437,14 @@ static lm_status read_layer_types(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_pattern_list(const lm_source *s, const char *key, const lm_meta_value *list, lm_config *c, lm_error *e)
+static lm_status read_pattern_list(const lm_source *s, const char *key, const lm_meta_value *list,
+                                   lm_config *c, lm_error *e)
 {
     lm_meta_value item;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        bool known = list->a.n == c->n_layers && lm_meta_at(list, i, &item) && (item.kind == LM_META_BOOL || item.kind == LM_META_UINT);
+        bool known = list->a.n == c->n_layers && lm_meta_at(list, i, &item) &&
+                     (item.kind == LM_META_BOOL || item.kind == LM_META_UINT);
         if (!known) {
             lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "does not have one entry per layer");
             return lm_fail_in(e, lm_meta_file(s->meta));
@@ -435,14 +454,16 @@ static lm_status read_pattern_list(const lm_source *s, const char *key, const lm
     return LM_OK;
 }
 
-lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t every, lm_config *c, lm_error *e)
+lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t every, lm_config *c,
+                                 lm_error *e)
 {
     char          key[128];
     lm_meta_value v;
 
     if (s->kind != LM_GGUF && lm_meta_has(s->meta, "layer_types"))
         return LM_OK;
-    if (s->kind == LM_GGUF && lm_meta_get(s->meta, lm_gguf_key(s, "attention.sliding_window_pattern", key, sizeof key), &v) &&
+    if (s->kind == LM_GGUF &&
+        lm_meta_get(s->meta, lm_gguf_key(s, "attention.sliding_window_pattern", key, sizeof key), &v) &&
         v.kind == LM_META_ARRAY)
         return read_pattern_list(s, key, &v, c, e);
     LM_TRY(lm_read_u32(s, hf, "attention.sliding_window_pattern", 0, LM_MAX_LAYERS, every, &every, e));
@@ -451,7 +472,8 @@ lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t ev
     return LM_OK;
 }
 
-lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback, float *out, lm_error *e)
+lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback,
+                               float *out, lm_error *e)
 {
     lm_meta_value v;
 
@@ -467,7 +489,8 @@ lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm
     lm_meta_value v;
 
     if (s->kind == LM_GGUF)
-        return lm_read_u32(s, NULL, "attention.sliding_window", 0, UINT32_MAX, fallback, &c->attention.window, e);
+        return lm_read_u32(s, NULL, "attention.sliding_window", 0, UINT32_MAX, fallback, &c->attention.window,
+                           e);
     if (lm_meta_get(s->meta, "sliding_window", &v) && v.kind == LM_META_NULL)
         c->attention.window = 0;
     else

@@ -13,8 +13,9 @@ static lm_status wrong(const lm_source *s, const char *key, lm_status code, cons
 }
 
 /* ---- config.json ----
- * Up to transformers 4: rope_theta and rope_scaling {type or rope_type, …}. From 5: rope_parameters with all of it, or with one such
- * dictionary per kind of layer. If a file has both, transformers uses rope_scaling. */
+ * Up to transformers 4: rope_theta and rope_scaling {type or rope_type, …}. From 5: rope_parameters with all
+ * of it, or with one such dictionary per kind of layer. If a file has both, transformers uses
+ * rope_scaling. */
 
 typedef struct lm_rope_keys {
     const lm_source *s;
@@ -43,7 +44,8 @@ static const char *find(const lm_rope_keys *k, const char *name, char *buffer, s
     return k->under && lm_meta_has(k->s->meta, member(k->under, name, buffer, size)) ? buffer : NULL;
 }
 
-static lm_status number(const lm_rope_keys *k, const char *name, double min, double max, double fallback, double *out, lm_error *e)
+static lm_status number(const lm_rope_keys *k, const char *name, double min, double max, double fallback,
+                        double *out, lm_error *e)
 {
     char        buffer[96];
     const char *key = find(k, name, buffer, sizeof buffer);
@@ -65,7 +67,8 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
     } known[] = {
         { "default", LM_ROPE_DEFAULT }, { "linear", LM_ROPE_LINEAR }, { "dynamic", LM_ROPE_DYNAMIC },
         { "llama3", LM_ROPE_LLAMA3 },   { "yarn", LM_ROPE_YARN },     { "longrope", LM_ROPE_LONGROPE },
-        { "su", LM_ROPE_LONGROPE },     { "mrope", LM_ROPE_DEFAULT },    /* three positions, which are equal for text */
+        { "su", LM_ROPE_LONGROPE },     { "mrope", LM_ROPE_DEFAULT }, /* three positions,
+        which are equal for text */
     };
     char        buffer[96];
     const char *key = find(k, "rope_type", buffer, sizeof buffer);
@@ -100,7 +103,8 @@ static lm_status factor_list(const lm_rope_keys *k, const char *name, uint32_t n
         key = member(k->object, name, buffer, sizeof buffer);
     LM_TRY(lm_meta_array(k->s->meta, key, 512, &list, e));
     if (list.a.n != n) {
-        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " factors where half the rotated dimensions are %u", list.a.n, n);
+        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET,
+                "%" PRIu64 " factors where half the rotated dimensions are %u", list.a.n, n);
         return lm_fail_in(e, lm_meta_file(k->s->meta));
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -114,7 +118,8 @@ static lm_status factor_list(const lm_rope_keys *k, const char *name, uint32_t n
     return LM_OK;
 }
 
-/* original_max_position_embeddings at the top level takes precedence, unless there is one dictionary per kind of layer. */
+/* original_max_position_embeddings at the top level takes precedence, unless there is one dictionary per kind
+ * of layer. */
 static lm_status trained_length(const lm_rope_keys *k, uint32_t context, uint32_t *out, lm_error *e)
 {
     uint32_t on_top = 0;
@@ -134,7 +139,8 @@ static lm_status read_base(const lm_rope_keys *k, double fallback, double *out, 
     if (find(k, "rope_theta", buffer, sizeof buffer))
         return number(k, "rope_theta", 1e-3, 1e30, 0, out, e);
     *out = lm_default_of(k->s, "rope_theta", fallback);
-    return lm_meta_has(k->s->meta, "rope_theta") ? lm_meta_f64(k->s->meta, "rope_theta", 1e-3, 1e30, out, e) : LM_OK;
+    return lm_meta_has(k->s->meta, "rope_theta") ? lm_meta_f64(k->s->meta, "rope_theta", 1e-3, 1e30, out, e)
+                                                 : LM_OK;
 }
 
 static lm_status read_yarn(const lm_rope_keys *k, lm_rope_spec *r, lm_error *e)
@@ -146,13 +152,16 @@ static lm_status read_yarn(const lm_rope_keys *k, lm_rope_spec *r, lm_error *e)
     LM_TRY(number(k, "beta_slow", 1e-6, 1e6, 1, &r->beta_slow, e));
     LM_TRY(number(k, "mscale", 0, 1e6, 0, &r->mscale, e));
     LM_TRY(number(k, "mscale_all_dim", 0, 1e6, 0, &r->mscale_all_dim, e));
-    r->truncate = !(k->object && lm_meta_get(k->s->meta, member(k->object, "truncate", buffer, sizeof buffer), &v) &&
+    r->truncate = !(k->object &&
+                    lm_meta_get(k->s->meta, member(k->object, "truncate", buffer, sizeof buffer), &v) &&
                     v.kind == LM_META_NULL);
-    return find(k, "truncate", buffer, sizeof buffer) ? lm_meta_bool(k->s->meta, buffer, &r->truncate, e) : LM_OK;
+    return find(k, "truncate", buffer, sizeof buffer) ? lm_meta_bool(k->s->meta, buffer, &r->truncate, e)
+                                                      : LM_OK;
 }
 
 /* Read one spelling. `out->spec` must contain the lanes and the defaults for a missing dictionary. */
-static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint32_t context, lm_rotation *out, lm_error *e)
+static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint32_t context, lm_rotation *out,
+                               lm_error *e)
 {
     lm_rope_spec *r = &out->spec;
     char          buffer[96];
@@ -164,12 +173,17 @@ static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint3
 
     bool by_ratio = r->type == LM_ROPE_YARN || r->type == LM_ROPE_LONGROPE;
     bool needed   = r->type == LM_ROPE_LINEAR || r->type == LM_ROPE_DYNAMIC || r->type == LM_ROPE_LLAMA3;
-    LM_TRY(number(k, "factor", 1e-6, 1e6, by_ratio ? (double)context / r->original_context : needed ? NAN : 1, &r->factor, e));
+    LM_TRY(number(k, "factor", 1e-6, 1e6,
+                  by_ratio ? (double)context / r->original_context
+                  : needed ? NAN
+                           : 1,
+                  &r->factor, e));
     if (r->type == LM_ROPE_LLAMA3) {
         LM_TRY(number(k, "low_freq_factor", 1e-6, 1e6, NAN, &r->low_freq_factor, e));
         LM_TRY(number(k, "high_freq_factor", 1e-6, 1e6, NAN, &r->high_freq_factor, e));
         if (r->low_freq_factor == r->high_freq_factor)
-            return wrong(k->s, member(k->object, "high_freq_factor", buffer, sizeof buffer), LM_BAD_MODEL, "equals low_freq_factor", e);
+            return wrong(k->s, member(k->object, "high_freq_factor", buffer, sizeof buffer), LM_BAD_MODEL,
+                         "equals low_freq_factor", e);
     }
     if (r->type == LM_ROPE_YARN)
         LM_TRY(read_yarn(k, r, e));
@@ -196,18 +210,21 @@ static lm_status has_members(const lm_source *s, const char *key, bool *out, lm_
     return LM_OK;
 }
 
-/* Choose where the rotation of this family's layers is described; for two kinds of layers, that of those without a window. */
+/* Choose where the rotation of this family's layers is described; for two kinds of layers, that of those
+ * without a window. */
 static lm_status choose(const lm_source *s, bool two_kinds, lm_rope_keys *k, lm_error *e)
 {
     bool scaling, parameters;
-    bool full = lm_meta_has(s->meta, "rope_parameters/full_attention"), local = lm_meta_has(s->meta, "rope_parameters/sliding_attention");
+    bool full = lm_meta_has(s->meta, "rope_parameters/full_attention"),
+         local = lm_meta_has(s->meta, "rope_parameters/sliding_attention");
 
     *k = (lm_rope_keys){ .s = s };
     LM_TRY(has_members(s, "rope_scaling", &scaling, e));
     LM_TRY(has_members(s, "rope_parameters", &parameters, e));
     if ((full || local) && !two_kinds)
-        return wrong(s, full ? "rope_parameters/full_attention" : "rope_parameters/sliding_attention", LM_UNSUPPORTED,
-                     "rotary parameters per kind of layer are not supported in this family", e);
+        return wrong(s, full ? "rope_parameters/full_attention" : "rope_parameters/sliding_attention",
+                     LM_UNSUPPORTED, "rotary parameters per kind of layer are not supported in this family",
+                     e);
     if (parameters && !full && !local && two_kinds)
         return wrong(s, "rope_parameters", LM_UNSUPPORTED, "does not say which kind of layer it is for", e);
     k->by_kind = two_kinds;
@@ -230,20 +247,24 @@ static bool same_rotation(const lm_rope_spec *a, const lm_rope_spec *b)
     for (uint32_t i = 0; a->type == LM_ROPE_LONGROPE && i < a->dim / 2; i++)
         if (a->short_factors[i] != b->short_factors[i] || a->long_factors[i] != b->long_factors[i])
             return false;
-    return a->factor == b->factor && a->original_context == b->original_context && a->low_freq_factor == b->low_freq_factor &&
-           a->high_freq_factor == b->high_freq_factor && a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
-           a->truncate == b->truncate && a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
+    return a->factor == b->factor && a->original_context == b->original_context &&
+           a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
+           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->truncate == b->truncate &&
+           a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
            a->attention_factor == b->attention_factor;
 }
 
 /* rope_scaling is used; warn if the other dictionary would give a different result. */
-static void warn_of_difference(const lm_rope_keys *k, double default_base, uint32_t context, const lm_rotation *taken)
+static void warn_of_difference(const lm_rope_keys *k, double default_base, uint32_t context,
+                               const lm_rotation *taken)
 {
     lm_rope_keys other = { .s = k->s, .object = k->under, .by_kind = k->by_kind };
     lm_rotation  r     = { .spec = { .dim = taken->spec.dim, .factor = 1 } };
 
-    if (read_rotation(&other, default_base, context, &r, NULL) != LM_OK || !same_rotation(&r.spec, &taken->spec))
-        lm_source_warn(k->s, "rope_scaling and %s differ: rope_scaling is taken, as transformers does", k->under);
+    if (read_rotation(&other, default_base, context, &r, NULL) != LM_OK ||
+        !same_rotation(&r.spec, &taken->spec))
+        lm_source_warn(k->s, "rope_scaling and %s differ: rope_scaling is taken, as transformers does",
+                       k->under);
 }
 
 static lm_status read_hf(const lm_source *s, double default_base, bool two_kinds, lm_config *c, lm_error *e)
@@ -268,10 +289,12 @@ static lm_status read_hf(const lm_source *s, double default_base, bool two_kinds
 }
 
 /* ---- GGUF ----
- * The default kind is linear with factor 1. There is no "llama3": that scaling is the tensor rope_freqs.weight. For yarn, ggml multiplies
- * cosines and sines by 1 + 0.1 ln(factor), in addition to the stored attention factor. */
+ * The default kind is linear with factor 1. There is no "llama3": that scaling is the tensor
+ * rope_freqs.weight. For yarn, ggml multiplies cosines and sines by 1 + 0.1 ln(factor), in addition to the
+ * stored attention factor. */
 
-static lm_status gguf_f64(const lm_source *s, const char *name, double min, double max, double fallback, double *out, lm_error *e)
+static lm_status gguf_f64(const lm_source *s, const char *name, double min, double max, double fallback,
+                          double *out, lm_error *e)
 {
     char key[128];
 
@@ -314,9 +337,11 @@ static lm_status check_trained_length(const lm_source *s, const lm_config *c, lm
 {
     uint32_t n;
 
-    LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, c->context_length, &n, e));
+    LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, c->context_length, &n,
+                       e));
     if (n != c->context_length)
-        lm_source_warn(s, "rope.scaling.original_context_length %u has no effect: the rotation is not scaled by it", n);
+        lm_source_warn(
+            s, "rope.scaling.original_context_length %u has no effect: the rotation is not scaled by it", n);
     return LM_OK;
 }
 
@@ -330,8 +355,8 @@ static lm_status read_gguf_yarn(const lm_source *s, lm_rope_spec *r, lm_error *e
     r->truncate = true;
     /* yarn_attn_factor is the published attention_factor; ggml multiplies its own magnitude by attn_factor */
     LM_TRY(gguf_f64(s, "rope.scaling.yarn_attn_factor", 1e-6, 1e6, 0, &r->attention_factor, e));
-    /* 0.1 mscale_all_dim. Files that have it were made from models whose mscale is equal: the two cancel here, and the family applies
-     * mscale_all_dim to the scale of the scores. */
+    /* 0.1 mscale_all_dim. Files that have it were made from models whose mscale is equal: the two cancel
+     * here, and the family applies mscale_all_dim to the scale of the scores. */
     LM_TRY(gguf_f64(s, "rope.scaling.yarn_log_multiplier", 0, 1e5, 0, &r->mscale_all_dim, e));
     r->mscale_all_dim *= 10;
     r->mscale = r->mscale_all_dim;
@@ -345,7 +370,8 @@ static lm_status gguf_factor(const lm_source *s, lm_rope_spec *r, lm_error *e)
 {
     if (r->type == LM_ROPE_DEFAULT)
         return LM_OK;
-    LM_TRY(gguf_f64(s, "rope.scale_linear", 1e-6, 1e6, 1, &r->factor, e));       /* the key in files of 2023 */
+    /* the key in files of 2023 */
+    LM_TRY(gguf_f64(s, "rope.scale_linear", 1e-6, 1e6, 1, &r->factor, e));
     LM_TRY(gguf_f64(s, "rope.scaling.factor", 1e-6, 1e6, r->factor, &r->factor, e));
     if (r->type == LM_ROPE_LINEAR && r->factor == 1)
         r->type = LM_ROPE_DEFAULT;
@@ -371,7 +397,8 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
         r->type = LM_ROPE_LONGROPE;
     r->max_context = r->original_context = c->context_length;
     if (r->type == LM_ROPE_YARN || r->type == LM_ROPE_LONGROPE)
-        LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, c->context_length, &r->original_context, e));
+        LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, c->context_length,
+                           &r->original_context, e));
     if (r->type == LM_ROPE_YARN)
         return read_gguf_yarn(s, r, e);
     if (r->type != LM_ROPE_LONGROPE)
@@ -381,7 +408,8 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
     return gguf_f64(s, "rope.scaling.attn_factor", 1e-6, 1e6, 0, &r->attention_factor, e);
 }
 
-static lm_status read_local(const lm_source *s, double default_base, const lm_config *c, lm_rope_spec *out, lm_error *e)
+static lm_status read_local(const lm_source *s, double default_base, const lm_config *c, lm_rope_spec *out,
+                            lm_error *e)
 {
     const char  *own = "rope_parameters/sliding_attention";
     lm_rope_keys k   = { .s = s, .object = lm_meta_has(s->meta, own) ? own : NULL };
@@ -391,22 +419,30 @@ static lm_status read_local(const lm_source *s, double default_base, const lm_co
     if (s->kind != LM_GGUF) {
         LM_TRY(scaling_type(&k, &type, e));
         if (type != LM_ROPE_DEFAULT)
-            return wrong(s, k.object, LM_UNSUPPORTED, "scales the rotation of layers with a window, which has no form here", e);
+            return wrong(s, k.object, LM_UNSUPPORTED,
+                         "scales the rotation of layers with a window, which has no form here", e);
         LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, base, &base, e));
     }
-    *out = (lm_rope_spec){ .dim = c->rope.dim, .factor = 1, .base = base, .pairing = c->rope.pairing, .permuted = c->rope.permuted,
+    *out = (lm_rope_spec){ .dim = c->rope.dim,
+                           .factor = 1,
+                           .base = base,
+                           .pairing = c->rope.pairing,
+                           .permuted = c->rope.permuted,
                            .gguf_permutes = c->rope.gguf_permutes,
-                           .original_context = c->context_length, .max_context = c->context_length };
+                           .original_context = c->context_length,
+                           .max_context = c->context_length };
     return LM_OK;
 }
 
-static lm_status read_rope(const lm_source *s, uint32_t dim, double default_base, bool two_kinds, lm_config *c, lm_error *e)
+static lm_status read_rope(const lm_source *s, uint32_t dim, double default_base, bool two_kinds,
+                           lm_config *c, lm_error *e)
 {
     lm_rope_spec *r = &c->rope;
     char          key[128];
 
     *r = (lm_rope_spec){ .dim = dim, .factor = 1 };
-    const char *lanes = s->kind == LM_GGUF ? lm_gguf_key(s, "rope.dimension_count", key, sizeof key) : "head_dim";
+    const char *lanes = s->kind == LM_GGUF ? lm_gguf_key(s, "rope.dimension_count", key, sizeof key)
+                                           : "head_dim";
     if (dim % 2)
         return wrong(s, lanes, LM_BAD_MODEL, "an odd number of dimensions cannot rotate", e);
     if (dim > 1024)
@@ -439,8 +475,8 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
     return read_rope(s, dim, default_base, false, c, e);
 }
 
-lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base, lm_config *c, lm_rope_spec *local,
-                            lm_error *e)
+lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base,
+                            lm_config *c, lm_rope_spec *local, lm_error *e)
 {
     LM_TRY(read_rope(s, dim, default_base, true, c, e));
     return read_local(s, local_base, c, local, e);
@@ -450,10 +486,12 @@ bool lm_rope_is_given(const lm_source *s)
 {
     bool scaling = false;
 
-    return lm_meta_has(s->meta, "rope_parameters") || (has_members(s, "rope_scaling", &scaling, NULL) == LM_OK && scaling);
+    return lm_meta_has(s->meta, "rope_parameters") ||
+           (has_members(s, "rope_scaling", &scaling, NULL) == LM_OK && scaling);
 }
 
-lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c, uint32_t *out, lm_error *e)
+lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c,
+                               uint32_t *out, lm_error *e)
 {
     lm_meta_value v;
     bool          scaling, parameters;
@@ -466,7 +504,8 @@ lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallba
     }
     LM_TRY(has_members(s, "rope_scaling", &scaling, e));
     LM_TRY(has_members(s, "rope_parameters", &parameters, e));
-    const char *nested = scaling ? "rope_scaling/partial_rotary_factor" : "rope_parameters/partial_rotary_factor";
+    const char *nested = scaling ? "rope_scaling/partial_rotary_factor"
+                                 : "rope_parameters/partial_rotary_factor";
 
     if (lm_meta_get(s->meta, hf, &v) && v.kind == LM_META_NULL)
         factor = 1;                  /* null: not partial; the class has no default in this case */

@@ -72,7 +72,8 @@ static bool has_key(const lm_source *s, const lm_family *f, lm_view arch)
         return true;
     int         size  = (int)strcspn(f->gguf_key, "=");
     const char *value = f->gguf_key[size] ? f->gguf_key + size + 1 : NULL;
-    snprintf(key, sizeof key, "%.*s.%.*s", (int)(arch.size < 64 ? arch.size : 64), arch.data, size, f->gguf_key);
+    snprintf(key, sizeof key, "%.*s.%.*s", (int)(arch.size < 64 ? arch.size : 64), arch.data, size,
+             f->gguf_key);
     if (!lm_meta_get(s->meta, key, &v) || v.kind != LM_META_UINT)
         return false;
     return value ? v.u == strtoull(value, NULL, 10) : v.u > 0;
@@ -94,8 +95,10 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
         }
         lm_text_printf(&known, "%s%s", i ? ", " : "", f->name);
     }
-    lm_status status = lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "unknown model family \"%.*s\" (supported: %s)",
-                               (int)(type.size < 64 ? type.size : 64), type.data, known.data ? known.data : "");
+    lm_status status = lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET,
+                               "unknown model family \"%.*s\" (supported: %s)",
+                               (int)(type.size < 64 ? type.size : 64), type.data,
+                               known.data ? known.data : "");
     lm_fail_in(e, lm_meta_file(s->meta));
     lm_text_free(&known);
     return status;
@@ -118,7 +121,8 @@ static bool matches(const char *pattern, const char *name)
     return digits && strcmp(name + head + digits, star + 1) == 0;
 }
 
-/* Return whether a tensor belongs to a layer after the last, such as "model.layers.61.…" of a model with 61 layers. */
+/* Return whether a tensor belongs to a layer after the last, such as "model.layers.61.…" of a model with 61
+ * layers. */
 static bool is_later_layer(const char *prefix, uint32_t n_layers, const char *tensor)
 {
     size_t n = prefix ? strlen(prefix) : 0;
@@ -130,7 +134,8 @@ static bool is_later_layer(const char *prefix, uint32_t n_layers, const char *te
 
 bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor)
 {
-    const char *bare = f->layers ? strchr(f->layers, '.') + 1 : NULL;    /* prefix in checkpoints of the bare decoder */
+    /* prefix in checkpoints of the bare decoder */
+    const char *bare = f->layers ? strchr(f->layers, '.') + 1 : NULL;
 
     if (is_later_layer(f->layers, n_layers, tensor) || is_later_layer(bare, n_layers, tensor))
         return true;
@@ -162,10 +167,13 @@ static lm_status compare_heads(void *arg)
     return LM_OK;
 }
 
-/* Set *own if a model that ties its head has a stored head that differs from the embedding; transformers then uses the stored one. */
+/* Set *own if a model that ties its head has a stored head that differs from the embedding; transformers then
+ * uses the stored one. */
 static lm_status find_own_head(const lm_source *s, const lm_program *p, bool *own, lm_error *e)
 {
-    const lm_tensor_info *head  = s->tensors && s->kind != LM_GGUF ? lm_container_find(s->tensors, "lm_head.weight") : NULL;
+    const lm_tensor_info *head = s->tensors && s->kind != LM_GGUF
+                                     ? lm_container_find(s->tensors, "lm_head.weight")
+                                     : NULL;
     const lm_tensor_info *table = NULL;
 
     *own = false;
@@ -178,7 +186,8 @@ static lm_status find_own_head(const lm_source *s, const lm_program *p, bool *ow
         *own = true;
         return LM_OK;
     }
-    two_heads t = { lm_container_data(s->tensors, head), lm_container_data(s->tensors, table), head->bytes, false };
+    two_heads t = { lm_container_data(s->tensors, head), lm_container_data(s->tensors, table), head->bytes,
+                    false };
     LM_TRY(lm_filemap_guard(compare_heads, &t, lm_container_file_of(s->tensors, head), e));
     *own = t.differ;
     return LM_OK;
@@ -207,7 +216,8 @@ static lm_status read_printed(const lm_source *s, const lm_family *f, lm_config 
     return LM_OK;
 }
 
-static lm_status build(const lm_source *s, const lm_family *f, const lm_config *c, lm_program **out, lm_error *e)
+static lm_status build(const lm_source *s, const lm_family *f, const lm_config *c, lm_program **out,
+                       lm_error *e)
 {
     lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->head_class, f->names);
 
@@ -252,7 +262,8 @@ static lm_status configure(const lm_source *s, const lm_family *f, lm_config *c,
     return status;
 }
 
-lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_text *warnings, lm_error *e)
+lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out,
+                      lm_text *warnings, lm_error *e)
 {
     const lm_family *f;
     lm_source        source = *s;
@@ -288,8 +299,9 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
         LM_TRY(status);
         config->tied = false;
         if (warnings)
-            lm_text_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "
-                                     "lm_head.weight: it is used\n");
+            lm_text_add_str(warnings,
+                            "config.json ties the head to the embedding, but the file holds a different "
+                            "lm_head.weight: it is used\n");
         LM_TRY(build(s, f, config, out, e));
     }
     *family = f;

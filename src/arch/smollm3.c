@@ -1,4 +1,5 @@
-/* smollm3.c - SmolLM3 (Hugging Face, 2025): Llama's decoder in which every fourth layer does not rotate; those layers may have a window. */
+/* smollm3.c - SmolLM3 (Hugging Face, 2025): Llama's decoder in which every fourth layer does not rotate;
+ * those layers may have a window. */
 #include "arch/families.h"
 
 typedef struct smollm3 { bool no_rope[LM_MAX_LAYERS]; } smollm3;         /* layers without rotation */
@@ -44,7 +45,8 @@ static lm_status read_rotating(const lm_source *s, lm_config *c, lm_error *e)
         return LM_OK;
     LM_TRY(lm_meta_array(s->meta, "no_rope_layers", LM_MAX_LAYERS, &list, e));
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        if (list.a.n != c->n_layers || !lm_meta_at(&list, i, &item) || item.kind != LM_META_UINT || item.u > 1) {
+        if (list.a.n != c->n_layers || !lm_meta_at(&list, i, &item) || item.kind != LM_META_UINT ||
+            item.u > 1) {
             lm_fail(e, LM_BAD_MODEL, "no_rope_layers", LM_NO_OFFSET, "does not have a 0 or 1 per layer");
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
@@ -78,7 +80,8 @@ const lm_family lm_family_smollm3 = {
     .configure    = smollm3_configure,
     .build        = smollm3_build,
     .names        = lm_llama_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "max_position_embeddings", 32768 }, { "rope_theta", 2e6 },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "max_position_embeddings", 32768 },
+                                          { "rope_theta", 2e6 },
                                           { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", "no_rope_layers", "no_rope_layer_interval",
                                            "use_sliding_window", "sliding_window", "layer_types", "max_window_layers", "pretraining_tp",

@@ -1,5 +1,6 @@
-/* stablelm.c - StableLM 3B, Zephyr and StableLM 2 (arXiv 2402.17834): Llama's modules with LayerNorm, rotary embedding on a quarter of each
- * head; biases on q, k, v, a norm per head, and parallel attention and MLP if enabled. */
+/* stablelm.c - StableLM 3B, Zephyr and StableLM 2 (arXiv 2402.17834): Llama's modules with LayerNorm, rotary
+ * embedding on a quarter of each head; biases on q, k, v, a norm per head, and parallel attention and MLP if
+ * enabled. */
 #include "arch/families.h"
 
 static lm_value head_norms(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
@@ -44,15 +45,18 @@ static lm_value stablelm_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = stablelm_layer, .norm = lm_biased_layer_norm });
 }
 
-/* In GGUF files the existence of a second norm decides, as in llama.cpp, because converters write the key for all models. */
+/* In GGUF files the existence of a second norm decides, as in llama.cpp, because converters write the key for
+ * all models. */
 static lm_status check_parallel(const lm_source *s, const lm_config *c, lm_error *e)
 {
     bool stated;
 
     LM_TRY(lm_read_bool(s, NULL, "use_parallel_residual", c->parallel, &stated, e));
     if (s->kind == LM_GGUF && stated != c->parallel)
-        lm_source_warn(s, "stablelm.use_parallel_residual is %s, but there is %s blk.0.ffn_norm.weight: the tensor decides",
-                       stated ? "true" : "false", c->parallel ? "no" : "a");
+        lm_source_warn(
+            s,
+            "stablelm.use_parallel_residual is %s, but there is %s blk.0.ffn_norm.weight: the tensor decides",
+            stated ? "true" : "false", c->parallel ? "no" : "a");
     return LM_OK;
 }
 
@@ -63,9 +67,12 @@ static lm_status stablelm_configure(const lm_source *s, lm_config *c, lm_error *
 
     LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
-    LM_TRY(lm_read_bool(s, "use_qkv_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
-    LM_TRY(lm_read_bool(s, "qk_layernorm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
-    LM_TRY(lm_read_bool(s, "use_parallel_residual", NULL, file && !lm_has_tensor(s, "blk.0.ffn_norm.weight"), &c->parallel, e));
+    LM_TRY(lm_read_bool(s, "use_qkv_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv,
+                        e));
+    LM_TRY(lm_read_bool(s, "qk_layernorm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"),
+                        &c->qk_norm, e));
+    LM_TRY(lm_read_bool(s, "use_parallel_residual", NULL, file && !lm_has_tensor(s, "blk.0.ffn_norm.weight"),
+                        &c->parallel, e));
     LM_TRY(check_parallel(s, c, e));
     LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", 0.25, c, &lanes, e));
     LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
@@ -101,7 +108,8 @@ const lm_family lm_family_stablelm = {
     .configure    = stablelm_configure,
     .build        = stablelm_build,
     .names        = stablelm_names,
-    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "max_position_embeddings", 4096 }, { NULL, 0 } },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "max_position_embeddings", 4096 },
+                                          { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "partial_rotary_factor", "qk_layernorm", "use_qkv_bias",
                                            "use_parallel_residual", "rotary_scaling_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },

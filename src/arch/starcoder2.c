@@ -1,5 +1,5 @@
-/* starcoder2.c - StarCoder2 (arXiv 2402.19173): rotary grouped-query attention with LayerNorm, a plain tanh-GELU MLP, biases everywhere, a
- * sliding window in the smaller models. */
+/* starcoder2.c - StarCoder2 (arXiv 2402.19173): rotary grouped-query attention with LayerNorm, a plain
+ * tanh-GELU MLP, biases everywhere, a sliding window in the smaller models. */
 #include "arch/families.h"
 
 static lm_value starcoder2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -25,7 +25,8 @@ static lm_status starcoder2_configure(const lm_source *s, lm_config *c, lm_error
 
     LM_TRY(lm_read_layer_norm_sizes(s, "norm_epsilon", c, e));
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU_TANH, c, e));
-    LM_TRY(lm_read_bool(s, "use_bias", NULL, s->kind != LM_GGUF || lm_has_tensor(s, "blk.0.attn_q.bias"), &bias, e));
+    LM_TRY(lm_read_bool(s, "use_bias", NULL, s->kind != LM_GGUF || lm_has_tensor(s, "blk.0.attn_q.bias"),
+                        &bias, e));
     c->bias_qkv = c->bias_o = c->bias_mlp = bias;
     LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
     c->attention = lm_plain_attention(c);

@@ -1,4 +1,5 @@
-/* typemix.h - properties of architectures that llama.cpp's quantizer uses, for lm_choose_type. `arch`: as in general.architecture. */
+/* typemix.h - properties of architectures that llama.cpp's quantizer uses, for lm_choose_type. `arch`: as in
+ * general.architecture. */
 #ifndef LM_ARCH_TYPEMIX_H
 #define LM_ARCH_TYPEMIX_H
 

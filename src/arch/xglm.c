@@ -1,5 +1,5 @@
-/* xglm.c - XGLM (arXiv 2112.10668): a pre-norm decoder with sinusoidal positions, sines before cosines, starting at position 2. The
- * embedding is multiplied by the square root of its width. */
+/* xglm.c - XGLM (arXiv 2112.10668): a pre-norm decoder with sinusoidal positions, sines before cosines,
+ * starting at position 2. The embedding is multiplied by the square root of its width. */
 #include <math.h>
 
 #include "arch/families.h"
@@ -30,9 +30,10 @@ static lm_value xglm_build(lm_builder *b, const lm_config *c)
     const xglm *own = lm_own(c);
 
     lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sScaledWordEmbedding", c->vocab_size, c->hidden, own->embedding);
+    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sScaledWordEmbedding", c->vocab_size, c->hidden,
+                                 own->embedding);
     lm_set_padding(b, c);
-    x          = lm_add(b, x, lm_sinusoid(b, "embed_positions", c->hidden, LM_SINUSOID_SPREAD, FIRST_POSITION));
+    x = lm_add(b, x, lm_sinusoid(b, "embed_positions", c->hidden, LM_SINUSOID_SPREAD, FIRST_POSITION));
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sDecoderLayer");
@@ -77,7 +78,9 @@ const lm_family lm_family_xglm = {
     .class_prefix = "XGLM",
     .hf_types     = (const char *const[]){ "xglm", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
-    .orders       = (const lm_order[]){ { "DecoderLayer", "self_attn activation_fn self_attn_layer_norm fc1 fc2 *" }, { NULL, NULL } },
+    .orders       = (const lm_order[]){ { "DecoderLayer",
+                                          "self_attn activation_fn self_attn_layer_norm fc1 fc2 *" },
+                                          { NULL, NULL } },
     .act_name     = "activation_fn",
     .pad_token    = "1",
     .configure    = xglm_configure,

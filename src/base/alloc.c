@@ -139,9 +139,10 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) & ~(page - 1);
 }
 
-/* Map memory that begins at a huge-page boundary, so that the kernel may back it with huge pages; the kernel zeroes it lazily. More
- * is mapped than requested; what lies before the boundary and after the end is unmapped. Without MAP_NORESERVE, memory that the
- * machine can never provide is refused here, instead of the process being killed later. */
+/* Map memory that begins at a huge-page boundary, so that the kernel may back it with huge pages; the kernel
+ * zeroes it lazily. More is mapped than requested; what lies before the boundary and after the end is
+ * unmapped. Without MAP_NORESERVE, memory that the machine can never provide is refused here, instead of the
+ * process being killed later. */
 static void *map_huge(size_t bytes)
 {
     size_t kept, padded;
@@ -170,7 +171,8 @@ void *lm_alloc_aligned(size_t bytes, size_t alignment)
         return NULL;
     if (bytes >= HUGE_PAGE) {
         p = map_huge(bytes);
-    } else if (posix_memalign(&p, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes ? bytes : 1) == 0) {
+    } else if (posix_memalign(&p, alignment < sizeof(void *) ? sizeof(void *) : alignment,
+                              bytes ? bytes : 1) == 0) {
         memset(p, 0, bytes);
     } else {
         p = NULL;

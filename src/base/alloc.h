@@ -12,12 +12,13 @@ void *lm_realloc(void *p, size_t bytes);
 void  lm_free(void *p);
 char *lm_strdup(const char *s);
 
-/* Allocate `bytes` of zeroed memory aligned to `alignment` (a power of two, at most 2 MiB). Large blocks come from anonymous mappings
- * with huge pages requested. Free them with lm_free_aligned and the same size. */
+/* Allocate `bytes` of zeroed memory aligned to `alignment` (a power of two, at most 2 MiB). Large blocks come
+ * from anonymous mappings with huge pages requested. Free them with lm_free_aligned and the same size. */
 void *lm_alloc_aligned(size_t bytes, size_t alignment);
 void  lm_free_aligned(void *p, size_t bytes);
 
-/* Like lm_alloc_aligned, and add the bytes allocated to *counted: the count of one owner, whatever other threads allocate. */
+/* Like lm_alloc_aligned, and add the bytes allocated to *counted: the count of one owner, whatever other
+ * threads allocate. */
 void *lm_alloc_counted(size_t bytes, size_t alignment, uint64_t *counted);
 
 typedef struct lm_alloc_stats {

@@ -1,4 +1,5 @@
-/* checked.h - arithmetic on untrusted sizes. Each function returns false on overflow and does not change *out. */
+/* checked.h - arithmetic on untrusted sizes. Each function returns false on overflow and does not change
+ * *out. */
 #ifndef LM_BASE_CHECKED_H
 #define LM_BASE_CHECKED_H
 

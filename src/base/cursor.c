@@ -7,7 +7,8 @@
 static lm_status take(lm_cursor *c, const char *field, uint64_t n, const uint8_t **out, lm_error *e)
 {
     if (n > lm_cursor_left(c)) {
-        lm_fail(e, LM_BAD_MODEL, field, (int64_t)c->at, "needs %" PRIu64 " bytes, the file has %zu left", n, lm_cursor_left(c));
+        lm_fail(e, LM_BAD_MODEL, field, (int64_t)c->at, "needs %" PRIu64 " bytes, the file has %zu left", n,
+                lm_cursor_left(c));
         lm_fail_in(e, c->file);
         return LM_BAD_MODEL;
     }
@@ -53,7 +54,8 @@ lm_status lm_cursor_string(lm_cursor *c, const char *field, uint64_t max, lm_vie
 
     LM_TRY(lm_cursor_u64(c, field, &n, e));
     if (n > max) {
-        lm_fail(e, LM_BAD_MODEL, field, (int64_t)start, "is %" PRIu64 " bytes long; at most %" PRIu64 " are allowed", n, max);
+        lm_fail(e, LM_BAD_MODEL, field, (int64_t)start,
+                "is %" PRIu64 " bytes long; at most %" PRIu64 " are allowed", n, max);
         c->at = start;
         lm_fail_in(e, c->file);
         return LM_BAD_MODEL;

@@ -1,7 +1,7 @@
 /* cursor.h - read untrusted bytes.
  *
- * A cursor never reads outside [data, data + size). Every read checks first, moves only on success, and on failure leaves
- * an error that names the field and the offset. Nothing here allocates. Little-endian. */
+ * A cursor never reads outside [data, data + size). Every read checks first, moves only on success, and on
+ * failure leaves an error that names the field and the offset. Nothing here allocates. Little-endian. */
 #ifndef LM_BASE_CURSOR_H
 #define LM_BASE_CURSOR_H
 

@@ -22,16 +22,16 @@ const char *lm_status_word(lm_status s)
 
 /* ---- escaping ---- */
 
-/* Return whether a character is a control, a line or paragraph separator, or changes the direction of writing: with these
- * a name could end its line, or be displayed as another name. */
+/* Return whether a character is a control, a line or paragraph separator, or changes the direction of
+ * writing: with these a name could end its line, or be displayed as another name. */
 static bool is_unprintable(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069);
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Append `text` to out[at..size): unprintable characters and bytes that are not UTF-8 as \xHH, everything else as it is, never
- * a part of either. Returns the new end. */
+/* Append `text` to out[at..size): unprintable characters and bytes that are not UTF-8 as \xHH, everything
+ * else as it is, never a part of either. Returns the new end. */
 static size_t add_escaped(char *out, size_t at, size_t size, const char *text)
 {
     const unsigned char *s    = (const unsigned char *)text;
@@ -63,7 +63,8 @@ void lm_escape(char *out, size_t size, const char *text)
         add_escaped(out, 0, size, text ? text : "");
 }
 
-/* The last status that this thread raised: lm_fail_in and lm_fail_hint return it to callers that pass no error to write to. */
+/* The last status that this thread raised: lm_fail_in and lm_fail_hint return it to callers that pass no
+ * error to write to. */
 static _Thread_local lm_status raised = LM_FAILED;
 
 lm_status lm_error_set(lm_error *e, lm_status code, const char *where, int64_t offset, const char *message)
@@ -117,17 +118,20 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
 
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what)
 {
-    if (errno == ENOENT && strcmp(what, "cannot be opened") == 0)       /* the same message wherever a path is missing */
+    /* the same message wherever a path is missing */
+    if (errno == ENOENT && strcmp(what, "cannot be opened") == 0)
         lm_fail(e, LM_NOT_FOUND, NULL, LM_NO_OFFSET, "no such file or folder");
     else
-        lm_fail(e, errno == ENOENT ? LM_NOT_FOUND : LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what, strerror(errno));
+        lm_fail(e, errno == ENOENT ? LM_NOT_FOUND : LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what,
+                strerror(errno));
     return lm_fail_in(e, path);
 }
 
 lm_status lm_fail_memory(lm_error *e, const char *what, uint64_t bytes)
 {
     if (bytes)
-        return lm_fail(e, LM_NO_MEMORY, what, LM_NO_OFFSET, "out of memory (%llu bytes)", (unsigned long long)bytes);
+        return lm_fail(e, LM_NO_MEMORY, what, LM_NO_OFFSET, "out of memory (%llu bytes)",
+                       (unsigned long long)bytes);
     return lm_fail(e, LM_NO_MEMORY, what, LM_NO_OFFSET, "out of memory");
 }
 
@@ -138,7 +142,8 @@ lm_status lm_fail_null(lm_error *e, const char *function)
 
 lm_status lm_fail_reserved(lm_error *e, const char *function)
 {
-    return lm_fail(e, LM_USAGE, function, LM_NO_OFFSET, "reserved words of the options are not zero; options begin all zero");
+    return lm_fail(e, LM_USAGE, function, LM_NO_OFFSET,
+                   "reserved words of the options are not zero; options begin all zero");
 }
 
 bool lm_any_reserved(const uint64_t *words, size_t bytes)

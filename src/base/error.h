@@ -6,7 +6,8 @@
 
 #include "lamina/error.h"
 
-/* LM_TRY inside a function with one exit that frees: on failure it leaves for `label`, with the failure in `status`. */
+/* LM_TRY inside a function with one exit that frees: on failure it leaves for `label`, with the failure in
+ * `status`. */
 #define LM_TRY_GOTO(status, call, label)  \
     do {                                  \
         (status) = (call);                \
@@ -14,8 +15,9 @@
             goto label;                   \
     } while (0)
 
-/* For the beginning of a public function. LM_REQUIRE: LM_USAGE if a required argument is NULL. LM_CHECK_RESERVED:
- * LM_USAGE if options (NULL: the defaults) have reserved words that are not zero, as those of a later version may. */
+/* For the beginning of a public function. LM_REQUIRE: LM_USAGE if a required argument is NULL.
+ * LM_CHECK_RESERVED: LM_USAGE if options (NULL: the defaults) have reserved words that are not zero, as those
+ * of a later version may. */
 #define LM_REQUIRE(e, given)                \
     do {                                  \
         if (!(given))                     \

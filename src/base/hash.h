@@ -19,6 +19,7 @@ typedef crypto_generichash_blake2b_state lm_blake2b;
 void lm_blake2b_begin(lm_blake2b *h);
 void lm_blake2b_add(lm_blake2b *h, const void *data, size_t n);
 void lm_blake2b_end(lm_blake2b *h, uint8_t out[LM_BLAKE2B_BYTES]);
-void lm_blake2b_hex(lm_blake2b *h, char out[2 * LM_BLAKE2B_BYTES + 1]);      /* also ends it; lower-case digits and a NUL */
+/* also ends it; lower-case digits and a NUL */
+void lm_blake2b_hex(lm_blake2b *h, char out[2 * LM_BLAKE2B_BYTES + 1]);
 
 #endif

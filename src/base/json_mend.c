@@ -1,4 +1,5 @@
-/* json_mend.c - repair what JSON allows and parsers cannot represent: numbers of any size, partial characters. */
+/* json_mend.c - repair what JSON allows and parsers cannot represent: numbers of any size, partial
+ * characters. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -35,7 +36,8 @@ static void mend_number(mending *m)
     errno = 0;
     if (whole && n > 18)
         strtoll(digits, NULL, 10);
-    double x = whole && n > kept ? (*digits == '-' ? -(double)INFINITY : (double)INFINITY) : lm_read_double(digits, NULL);
+    double x = whole && n > kept ? (*digits == '-' ? -(double)INFINITY : (double)INFINITY)
+                                 : lm_read_double(digits, NULL);
     if (isinf(x))
         lm_text_add_str(&m->out, x < 0 ? "-1.7976931348623157e308" : "1.7976931348623157e308");
     else if (whole && errno == ERANGE) {
@@ -80,14 +82,19 @@ static void mend_escape(mending *m)
 static size_t whole_character(const mending *m)
 {
     const unsigned char *s = (const unsigned char *)m->text + m->at;
-    size_t left = m->n - m->at, n = *s < 0x80 ? 1 : *s >= 0xC2 && *s < 0xE0 ? 2 : (*s & 0xF0) == 0xE0 ? 3 : *s >= 0xF0 && *s < 0xF5 ? 4 : 0;
+    size_t left = m->n - m->at, n = *s < 0x80                 ? 1
+                                    : *s >= 0xC2 && *s < 0xE0 ? 2
+                                    : (*s & 0xF0) == 0xE0     ? 3
+                                    : *s >= 0xF0 && *s < 0xF5 ? 4
+                                                              : 0;
 
     if (!n || n > left)
         return 0;
     for (size_t i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80)
             return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
+        (s[0] == 0xF4 && s[1] > 0x8F))
         return 0;
     return n;
 }

@@ -30,7 +30,8 @@ const char *lm_language_name(lm_language l)
 
 /* ---- names ---- */
 
-/* Read the next part of "zh_Hant_TW.UTF-8" in lower case; "" past the last, and for a part of more than 8 characters. */
+/* Read the next part of "zh_Hant_TW.UTF-8" in lower case; "" past the last, and for a part of more than 8
+ * characters. */
 static void next_part(const char **at, char out[9])
 {
     size_t n = 0;
@@ -44,13 +45,15 @@ static void next_part(const char **at, char out[9])
     *at += **at == '-' || **at == '_';
 }
 
-/* Return the kind of Chinese: the script, or a region where Chinese is written with traditional or simplified characters, gives it. */
+/* Return the kind of Chinese: the script, or a region where Chinese is written with traditional or simplified
+ * characters, gives it. */
 static lm_language chinese(const char *rest)
 {
     char part[9];
 
     for (next_part(&rest, part); *part; next_part(&rest, part)) {
-        if (strcmp(part, "hant") == 0 || strcmp(part, "tw") == 0 || strcmp(part, "hk") == 0 || strcmp(part, "mo") == 0)
+        if (strcmp(part, "hant") == 0 || strcmp(part, "tw") == 0 || strcmp(part, "hk") == 0 ||
+            strcmp(part, "mo") == 0)
             return LM_TRADITIONAL_CHINESE;
         if (strcmp(part, "hans") == 0 || strcmp(part, "cn") == 0 || strcmp(part, "sg") == 0)
             return LM_SIMPLIFIED_CHINESE;
@@ -92,9 +95,13 @@ lm_status lm_language_find(const char *name, lm_language *out, lm_error *e)
     return LM_OK;
 }
 
-lm_language lm_language_negotiate(const char *lamina_lang, const char *lc_all, const char *lc_messages, const char *lang)
+lm_language lm_language_negotiate(const char *lamina_lang, const char *lc_all, const char *lc_messages,
+                                  const char *lang)
 {
-    const char *locale = lc_all && *lc_all ? lc_all : lc_messages && *lc_messages ? lc_messages : lang ? lang : "";
+    const char *locale = lc_all && *lc_all             ? lc_all
+                         : lc_messages && *lc_messages ? lc_messages
+                         : lang                        ? lang
+                                                       : "";
     lm_language own    = lamina_lang && *lamina_lang ? named(lamina_lang) : LM_LANGUAGES;
     lm_language l      = own != LM_LANGUAGES ? own : named(locale);
 
@@ -118,7 +125,9 @@ static int compare(const void *key, const void *message)
 
 static const char *text_of(lm_language l, const char *key)
 {
-    const lm_message *m = l == LM_ENGLISH ? NULL : bsearch(key, lm_messages, lm_n_messages, sizeof *lm_messages, compare);
+    const lm_message *m = l == LM_ENGLISH
+                              ? NULL
+                              : bsearch(key, lm_messages, lm_n_messages, sizeof *lm_messages, compare);
 
     return m ? m->text[l - 1] : NULL;
 }

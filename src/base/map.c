@@ -22,7 +22,8 @@ static uint64_t hash_of(const lm_map *m, lm_view key)
 {
     uint64_t h;
 
-    crypto_shorthash((unsigned char *)&h, (const unsigned char *)(key.data ? key.data : ""), key.size, m->key);
+    crypto_shorthash((unsigned char *)&h, (const unsigned char *)(key.data ? key.data : ""), key.size,
+                     m->key);
     return h;
 }
 

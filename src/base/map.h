@@ -1,5 +1,5 @@
-/* map.h - a hash map from byte strings to 64-bit values. Keys are views that the caller keeps alive. Keyed hashing
- * (SipHash from libsodium with a random key): malicious keys cannot make it slow. */
+/* map.h - a hash map from byte strings to 64-bit values. Keys are views that the caller keeps alive. Keyed
+ * hashing (SipHash from libsodium with a random key): malicious keys cannot make it slow. */
 #ifndef LM_BASE_MAP_H
 #define LM_BASE_MAP_H
 

@@ -11,7 +11,8 @@ const char *lm_nearest_word(const char *given, const char *const *words)
         return NULL;
     const char *best     = NULL;
     size_t      letters  = strlen(given + strspn(given, "-/"));
-    size_t      distance = 1u + (letters > 1) + (letters > 5) + (letters > 11);       /* a word this far away is not a typing error */
+    /* a word this far away is not a typing error */
+    size_t      distance = 1u + (letters > 1) + (letters > 5) + (letters > 11);
 
     for (; *words; words++) {
         size_t d = lm_edit_distance(given, *words);

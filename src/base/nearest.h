@@ -1,4 +1,5 @@
-/* nearest.h - the word that was probably meant. Not exported: the program includes it too (tests/lint/rules.py). Thread-safe. */
+/* nearest.h - the word that was probably meant. Not exported: the program includes it too
+ * (tests/lint/rules.py). Thread-safe. */
 #ifndef LM_BASE_NEAREST_H
 #define LM_BASE_NEAREST_H
 

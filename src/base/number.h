@@ -1,5 +1,5 @@
-/* number.h - numbers as text. The decimal separator is a point, whatever the locale of the program that uses the
- * library; C's own functions obey setlocale. */
+/* number.h - numbers as text. The decimal separator is a point, whatever the locale of the program that uses
+ * the library; C's own functions obey setlocale. */
 #ifndef LM_BASE_NUMBER_H
 #define LM_BASE_NUMBER_H
 

@@ -21,10 +21,12 @@ static size_t run_of_digits(const char *s)
     return strspn(s, "0123456789");
 }
 
-/* Return the size of a thousands separator at s that exactly three digits follow: "," "'", spaces, also thin ones, and TeX's; 0: none. */
+/* Return the size of a thousands separator at s that exactly three digits follow: "," "'", spaces, also thin
+ * ones, and TeX's; 0: none. */
 static size_t group_mark(const char *s)
 {
-    static const char *const marks[] = { ",", "'", " ", "\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x89", "{,}", "\\," };
+    static const char *const marks[] = { ",",   "'",  " ", "\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x89",
+                                         "{,}", "\\," };
 
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         size_t n = strlen(marks[i]);
@@ -34,7 +36,8 @@ static size_t group_mark(const char *s)
     return 0;
 }
 
-/* Return whether digits are grouped by points, as in 124.439.808: at least two points, each followed by three digits. */
+/* Return whether digits are grouped by points, as in 124.439.808: at least two points, each followed by three
+ * digits. */
 static bool grouped_by_points(const char *s)
 {
     int points = 0;
@@ -54,7 +57,8 @@ static size_t separator(const char *s, const digits *d, bool by_points)
     return mark ? mark : by_points && *s == '.' && run_of_digits(s + 1) == 3;
 }
 
-/* Return whether decimals follow: a point before a digit, or a comma before digits that are not a group of three. */
+/* Return whether decimals follow: a point before a digit, or a comma before digits that are not a group of
+ * three. */
 static bool decimal_mark(const char *s, const digits *d)
 {
     size_t run = *s && !d->point ? run_of_digits(s + 1) : 0;
@@ -222,11 +226,13 @@ static size_t operations_unit(const char *s)
     return n ? space + n : 0;
 }
 
-/* Return the unit after a number at s, or after its prefix, which ends at `after`; `*end`: where it ends. `*fits`: the prefix is one,
- * and not the first letter of a word. */
-static lm_numeral_unit unit_of(const char *s, const char *after, bool prefixed, bool *fits, bool *kibi, const char **end)
+/* Return the unit after a number at s, or after its prefix, which ends at `after`; `*end`: where it ends.
+ * `*fits`: the prefix is one, and not the first letter of a word. */
+static lm_numeral_unit unit_of(const char *s, const char *after, bool prefixed, bool *fits, bool *kibi,
+                               const char **end)
 {
-    static const char *const percent[] = { "%", "percent", "per cent", NULL }, *const counted[] = { "param", "token", NULL };
+    static const char *const percent[] = { "%", "percent", "per cent", NULL };
+    static const char *const counted[] = { "param", "token", NULL };
     size_t n;
 
     *fits = true;
@@ -287,9 +293,11 @@ static void read_unit(parts *p, bool bytes, lm_numeral *out)
 static void compute(const parts *p, lm_numeral *out)
 {
     const digits *d = &p->d;
-    double scale = p->base != 0 ? pow(p->base, p->exponent) : 1, prefix = pow(out->kibi ? 1024 : 1000, p->power);
+    double scale = p->base != 0 ? pow(p->base, p->exponent) : 1,
+           prefix = pow(out->kibi ? 1024 : 1000, p->power);
     char   sign = *p->exponent_at;
-    bool   power_alone = p->base != 0 && ten_or_two(d) && (sign == '^' || sign == '*' || (sign & 0x80));      /* 10^9 */
+    /* 10^9 */
+    bool   power_alone = p->base != 0 && ten_or_two(d) && (sign == '^' || sign == '*' || (sign & 0x80));
     double x = power_alone ? scale : lm_read_double(d->text, NULL) * scale;
 
     out->power  = p->power;

@@ -1,5 +1,5 @@
-/* numeral.h - numbers as people write them: 1.24B, 1,235,814,400, 32k, 2^20, 3.2 × 10^9, 128 KiB, 16 GB, 15.6 %. All code that reads
- * them uses this function; the text around a number is left to its callers. */
+/* numeral.h - numbers as people write them: 1.24B, 1,235,814,400, 32k, 2^20, 3.2 × 10^9, 128 KiB, 16 GB, 15.6
+ * %. All code that reads them uses this function; the text around a number is left to its callers. */
 #ifndef LM_BASE_NUMERAL_H
 #define LM_BASE_NUMERAL_H
 
@@ -20,8 +20,9 @@ typedef struct lm_numeral {
     lm_numeral_unit unit;
 } lm_numeral;
 
-/* Read the number at the start of `s`, a C string, and its unit. Returns the bytes read, 0 if there is no number. `bytes`: a size is
- * expected, so B after a number is not a billion. `tail`, if not NULL: the bytes up to the unit. */
+/* Read the number at the start of `s`, a C string, and its unit. Returns the bytes read, 0 if there is no
+ * number. `bytes`: a size is expected, so B after a number is not a billion. `tail`, if not NULL: the bytes
+ * up to the unit. */
 size_t lm_read_numeral(const char *s, bool bytes, lm_numeral *out, size_t *tail);
 
 /* Return the size of a multiplication sign and the spaces around it; 0: none. */

@@ -4,7 +4,8 @@
 static void round_once(uint32_t c[4], const uint32_t k[2])
 {
     uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
-    uint32_t n[4] = { (uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a };
+    uint32_t n[4] = { (uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k[1],
+                      (uint32_t)a };
 
     for (int i = 0; i < 4; i++)
         c[i] = n[i];
@@ -13,7 +14,8 @@ static void round_once(uint32_t c[4], const uint32_t k[2])
 void lm_rng_block(uint64_t seed, uint64_t sequence, uint64_t position, uint32_t out[4])
 {
     uint32_t k[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
-    uint32_t c[4] = { (uint32_t)position, (uint32_t)(position >> 32), (uint32_t)sequence, (uint32_t)(sequence >> 32) };
+    uint32_t c[4] = { (uint32_t)position, (uint32_t)(position >> 32), (uint32_t)sequence,
+                      (uint32_t)(sequence >> 32) };
 
     for (int i = 0; i < 10; i++) {
         round_once(c, k);
@@ -58,7 +60,8 @@ static inline uint64_t mix(uint64_t x)
 }
 
 /* The sum of four 16-bit uniforms: variance 4 (2^32 - 1) / 12. */
-void lm_rng_irwin_hall(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step)
+void lm_rng_irwin_hall(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first,
+                       uint64_t step)
 {
     const float    deviation = 37837.2268f;
     const uint64_t golden    = 0x9E3779B97F4A7C15u;

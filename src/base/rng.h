@@ -1,7 +1,7 @@
 /* rng.h - random numbers that depend only on a seed and a position.
  *
- * Philox 4x32-10 (Salmon et al., SC'11): a block of four words from a 64-bit key and a 128-bit counter. The sampler draws
- * with (seed, sequence, position), so batches and order cannot change a token. */
+ * Philox 4x32-10 (Salmon et al., SC'11): a block of four words from a 64-bit key and a 128-bit counter. The
+ * sampler draws with (seed, sequence, position), so batches and order cannot change a token. */
 #ifndef LM_BASE_RNG_H
 #define LM_BASE_RNG_H
 
@@ -18,8 +18,10 @@ lm_rng   lm_rng_stream(uint64_t seed, uint64_t stream);
 uint32_t lm_rng_u32(lm_rng *r);
 float    lm_rng_float(lm_rng *r);     /* uniform [0, 1) */
 
-/* Fill out[0…n) with nearly normal numbers of mean 0 and standard deviation 1, none beyond 3.5: elements first, first + step … of a
- * sequence. An element depends on its own number alone, so pieces may be made in any order. About 1 ns each. */
-void lm_rng_irwin_hall(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step);
+/* Fill out[0…n) with nearly normal numbers of mean 0 and standard deviation 1, none beyond 3.5: elements
+ * first, first + step … of a sequence. An element depends on its own number alone, so pieces may be made in
+ * any order. About 1 ns each. */
+void lm_rng_irwin_hall(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first,
+                       uint64_t step);
 
 #endif

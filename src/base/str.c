@@ -157,7 +157,8 @@ int lm_hex_digit(char c)
 size_t lm_edit_distance(const char *a, const char *b)
 {
     enum { MAX = 64 };
-    size_t m = strlen(a), n = strlen(b), rows[3][MAX + 1] = { { 0 } }, *before = rows[0], *above = rows[1], *row = rows[2];
+    size_t m = strlen(a), n = strlen(b), rows[3][MAX + 1] = { { 0 } }, *before = rows[0], *above = rows[1],
+           *row = rows[2];
 
     if (m > MAX || n > MAX)
         return m > n ? m : n;

@@ -6,7 +6,12 @@
 lm_utf8 lm_utf8_next(const char *s, size_t n)
 {
     const unsigned char *p   = (const unsigned char *)s;
-    unsigned             len = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
+    unsigned len = p[0] < 0x80   ? 1
+                   : p[0] < 0xC2 ? 0
+                   : p[0] < 0xE0 ? 2
+                   : p[0] < 0xF0 ? 3
+                   : p[0] < 0xF5 ? 4
+                                 : 0;
     unsigned char        low = 0x80, high = 0xBF;    /* bounds of the second byte */
 
     if (len == 0)
@@ -69,7 +74,8 @@ size_t lm_utf8_valid_prefix(const char *s, size_t n)
     while (at < n) {
         uint64_t eight;
 
-        if (n - at >= sizeof eight && (memcpy(&eight, s + at, sizeof eight), !(eight & UINT64_C(0x8080808080808080)))) {
+        if (n - at >= sizeof eight &&
+            (memcpy(&eight, s + at, sizeof eight), !(eight & UINT64_C(0x8080808080808080)))) {
             at += sizeof eight;
             continue;
         }

@@ -1,5 +1,5 @@
-/* widenum.c - scan a JSON text for numbers that parsers cannot hold, find them again by the double that a parser made
- * of them, and write them as they were. */
+/* widenum.c - scan a JSON text for numbers that parsers cannot hold, find them again by the double that a
+ * parser made of them, and write them as they were. */
 #include "base/widenum.h"
 
 #include <float.h>
@@ -42,7 +42,8 @@ static double nearest(const char *text, size_t n)
     return isinf(x) ? (*text == '-' ? -DBL_MAX : DBL_MAX) : x;
 }
 
-/* Return whether a number may be beyond 64 bits: it has an exponent, or that many digits. Others need not be converted. */
+/* Return whether a number may be beyond 64 bits: it has an exponent, or that many digits. Others need not be
+ * converted. */
 static bool may_be_wide(const char *text, size_t n)
 {
     size_t digits = 0, exponent = 0;
@@ -119,7 +120,8 @@ lm_status lm_wide_read(const char *json, size_t n, lm_wide *out, lm_error *e)
             if (last->n == w.all[i].n && memcmp(last->text, w.all[i].text, last->n) == 0)
                 continue;
             lm_wide_free(&w);
-            return lm_fail(e, LM_USAGE, "numbers", LM_NO_OFFSET, "two integers beyond 64 bits are equal when rounded to a double");
+            return lm_fail(e, LM_USAGE, "numbers", LM_NO_OFFSET,
+                           "two integers beyond 64 bits are equal when rounded to a double");
         }
         w.all[kept++] = w.all[i];
     }

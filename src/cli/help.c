@@ -68,10 +68,12 @@ static void overview(const lm_cli *cli, lm_text *out)
     lm_text_add_str(out, "lamina runs language models and explains them.\n\n");
     for (size_t i = 0; cli->commands[i]; i++)
         lm_text_printf(out, "  lamina %-12s %s\n", cli->commands[i]->name, cli->commands[i]->summary);
-    lm_text_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
-                         "needed, a config.json or a preset (lamina presets) too.\n"
-                         "lamina MODEL opens a chat, lamina MODEL TEXT answers or continues TEXT.\n"
-                         "lamina COMMAND --help lists the flags of a command.\n");
+    lm_text_add_str(
+        out,
+        "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
+        "needed, a config.json or a preset (lamina presets) too.\n"
+        "lamina MODEL opens a chat, lamina MODEL TEXT answers or continues TEXT.\n"
+        "lamina COMMAND --help lists the flags of a command.\n");
     lm_environment_help(out);
 }
 

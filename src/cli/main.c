@@ -211,8 +211,9 @@ static void end_as_by_the_pipe(void)
 static int exit_status(lm_status s)
 {
     static const int codes[LM_STATUS_COUNT] = {
-        [LM_OK] = 0,     [LM_FAILED] = 1,    [LM_IO] = 1,          [LM_NO_MEMORY] = 1, [LM_NOT_FOUND] = 1, [LM_LIMIT] = 1,
-        [LM_USAGE] = 2,  [LM_BAD_MODEL] = 3, [LM_UNSUPPORTED] = 3, [LM_NO_FIT] = 4,    [LM_DIFFERS] = 5,   [LM_CANCELLED] = 130,
+        [LM_OK] = 0,          [LM_FAILED] = 1, [LM_IO] = 1,      [LM_NO_MEMORY] = 1,
+        [LM_NOT_FOUND] = 1,   [LM_LIMIT] = 1,  [LM_USAGE] = 2,   [LM_BAD_MODEL] = 3,
+        [LM_UNSUPPORTED] = 3, [LM_NO_FIT] = 4, [LM_DIFFERS] = 5, [LM_CANCELLED] = 130,
     };
 
     return (unsigned)s < LM_STATUS_COUNT ? codes[s] : 1;

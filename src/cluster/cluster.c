@@ -54,9 +54,11 @@ static lm_status read_split(const char *split, uint32_t usual, ways *out, lm_err
     if (!split || strcmp(split, "auto") == 0)
         return LM_OK;
     if (strncmp(split, "ep=", 3) == 0 || strstr(split, ",ep="))
-        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "\"%s\": experts cannot be split separately; tp=N splits each of them", split);
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET,
+                       "\"%s\": experts cannot be split separately; tp=N splits each of them", split);
     if (!read_ways(split, out))
-        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "\"%s\" is not auto, tp=N, pp=N or tp=N,pp=M, of %d ranks at most", split,
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET,
+                       "\"%s\" is not auto, tp=N, pp=N or tp=N,pp=M, of %d ranks at most", split,
                        LM_MAX_RANKS);
     return LM_OK;
 }
@@ -82,7 +84,8 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
     }
     uint32_t needed = requested.tp * requested.pp;
     if (status == LM_OK && needed != j->c.x.ranks)
-        status = lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%s needs %u ranks, and the job has %u: mpirun -n %u", o->split, needed,
+        status = lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET,
+                         "%s needs %u ranks, and the job has %u: mpirun -n %u", o->split, needed,
                          j->c.x.ranks, needed);
     if (status == LM_OK)
         status = lm_ranks_group(&j->c.x, requested.tp, e);
@@ -107,7 +110,9 @@ lm_status lm_cluster_simulate(const lm_cluster_options *o, uint32_t rank, lm_clu
     joined *j = lm_alloc_zero(1, sizeof *j);
     if (!j)
         return lm_fail_memory(e, "ranks", sizeof *j);
-    j->c = (lm_cluster){ { .rank = rank, .ranks = ranks, .parts = requested.tp, .n_messages = &j->n_messages }, o && o->exact };
+    j->c = (lm_cluster){
+        { .rank = rank, .ranks = ranks, .parts = requested.tp, .n_messages = &j->n_messages }, o && o->exact
+    };
     *out = &j->c;
     return LM_OK;
 }
@@ -144,13 +149,25 @@ static lm_status make_engine(follower *f, lm_error *e)
     LM_TRY(f->j->c.x.lead(f->j->c.x.arg, &sent, sizeof sent, e));
     sent.cpu[sizeof sent.cpu - 1] = '\0';
     lm_engine_options o = {
-        .context = sent.context, .sequences = sent.sequences, .max_rows = sent.max_rows, .max_logits = sent.max_logits,
-        .kv_positions = sent.kv_positions, .rollback = sent.rollback, .kv = (lm_kv_type)sent.kv, .compute = (lm_compute)sent.compute,
-        .no_repack = sent.no_repack, .threads = sent.threads, .threads_batch = sent.threads_batch, .cpu = *sent.cpu ? sent.cpu : NULL,
-        .hidden = sent.hidden, .kv_values = (lm_kv_type)sent.kv_values, .kv_apart = sent.kv_apart,
+        .context = sent.context,
+        .sequences = sent.sequences,
+        .max_rows = sent.max_rows,
+        .max_logits = sent.max_logits,
+        .kv_positions = sent.kv_positions,
+        .rollback = sent.rollback,
+        .kv = (lm_kv_type)sent.kv,
+        .compute = (lm_compute)sent.compute,
+        .no_repack = sent.no_repack,
+        .threads = sent.threads,
+        .threads_batch = sent.threads_batch,
+        .cpu = *sent.cpu ? sent.cpu : NULL,
+        .hidden = sent.hidden,
+        .kv_values = (lm_kv_type)sent.kv_values,
+        .kv_apart = sent.kv_apart,
     };
     if (f->g)
-        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 has created a second engine for the model");
+        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET,
+                       "rank 0 has created a second engine for the model");
     LM_TRY(lm_engine_new(f->m, &o, &f->g, e));
     f->most = lm_engine_max_rows(f->g);
     f->rows = lm_alloc(f->most * sizeof *f->rows);
@@ -173,7 +190,8 @@ static lm_status take_step(follower *f, const lm_broadcast_message *m, lm_error 
         return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 steps %u rows of %u", m->n, f->most);
     LM_TRY(f->j->c.x.lead(f->j->c.x.arg, f->rows, bytes, e));
     if (lm_broadcast_hash(f->rows, bytes) != m->hash)
-        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "the rows of message %llu are not those that rank 0 sent",
+        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET,
+                       "the rows of message %llu are not those that rank 0 sent",
                        (unsigned long long)m->number);
     return lm_engine_step(f->g, f->rows, m->n, e);
 }
@@ -231,7 +249,8 @@ lm_status lm_cluster_follow(lm_cluster *c, const lm_model *m, lm_error *e)
     while (status == LM_OK && message.code != LM_BROADCAST_END) {
         status = c->x.lead(c->x.arg, &message, sizeof message, e);
         if (status == LM_OK && (message.magic != LM_BROADCAST_MAGIC || message.number != ++f.j->n_messages))
-            status = lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 sent message %llu where %llu was expected",
+            status = lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET,
+                             "rank 0 sent message %llu where %llu was expected",
                              (unsigned long long)message.number, (unsigned long long)f.j->n_messages);
         if (status == LM_OK && message.code != LM_BROADCAST_END)
             status = obey(&f, &message, e);

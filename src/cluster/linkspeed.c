@@ -17,8 +17,10 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Measure the seconds of one message of `bytes` between rank 0 and rank `other`: half of the fastest round trip. Other ranks are idle. */
-static lm_status one_way(const lm_rank_exchange *x, uint32_t other, void *buffer, uint64_t bytes, uint32_t rounds, double *out, lm_error *e)
+/* Measure the seconds of one message of `bytes` between rank 0 and rank `other`: half of the fastest round
+ * trip. Other ranks are idle. */
+static lm_status one_way(const lm_rank_exchange *x, uint32_t other, void *buffer, uint64_t bytes,
+                         uint32_t rounds, double *out, lm_error *e)
 {
     double best = 1e9;
 
@@ -38,7 +40,8 @@ static lm_status one_way(const lm_rank_exchange *x, uint32_t other, void *buffer
     return LM_OK;
 }
 
-lm_status lm_link_measure(const lm_rank_exchange *x, uint32_t other, double *latency, double *rate, lm_error *e)
+lm_status lm_link_measure(const lm_rank_exchange *x, uint32_t other, double *latency, double *rate,
+                          lm_error *e)
 {
     double   small = 0, large = 0;
     uint8_t *buffer = lm_alloc_zero(LARGE, 1);
@@ -61,7 +64,8 @@ lm_status lm_cluster_measure(lm_cluster *c, lm_link *out, lm_error *e)
                         .source = "lamina: messages there and back, the fastest of many" };
 
     if (!c->x.gather || c->x.ranks < 2)
-        return lm_fail(e, LM_USAGE, "link", LM_NO_OFFSET, "a network is measured between ranks: mpirun -n 2 and more");
+        return lm_fail(e, LM_USAGE, "link", LM_NO_OFFSET,
+                       "a network is measured between ranks: mpirun -n 2 and more");
     for (uint32_t r = 1; r < c->x.ranks; r++) {
         double latency, rate, both[2], all[2 * LM_MAX_RANKS];
         uint64_t bytes[LM_MAX_RANKS];

@@ -22,7 +22,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Wait for a request: poll continuously at first, then with short sleeps, so that a waiting rank costs nothing. `limit` 0: no time-out. */
+/* Wait for a request: poll continuously at first, then with short sleeps, so that a waiting rank costs
+ * nothing. `limit` 0: no time-out. */
 static lm_status await(MPI_Request *r, double limit, lm_error *e)
 {
     double start = now(), waited;
@@ -47,7 +48,8 @@ static lm_status await(MPI_Request *r, double limit, lm_error *e)
     return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "MPI failed");
 }
 
-static lm_status gather(void *arg, bool everybody, const void *mine, const uint64_t *bytes, void *all, lm_error *e)
+static lm_status gather(void *arg, bool everybody, const void *mine, const uint64_t *bytes, void *all,
+                        lm_error *e)
 {
     const lm_rank_exchange *x = arg;
     int                counts[LM_MAX_RANKS], places[LM_MAX_RANKS];
@@ -58,12 +60,14 @@ static lm_status gather(void *arg, bool everybody, const void *mine, const uint6
 
     for (uint32_t i = 0; i < n; at += bytes[i++]) {
         if (at + bytes[i] > INT_MAX)
-            return lm_fail(e, LM_LIMIT, "ranks", LM_NO_OFFSET, "more than 2 GiB in one exchange: use fewer rows (-ub)");
+            return lm_fail(e, LM_LIMIT, "ranks", LM_NO_OFFSET,
+                           "more than 2 GiB in one exchange: use fewer rows (-ub)");
         counts[i] = (int)bytes[i];
         places[i] = (int)at;
     }
     MPI_Comm group = all_ranks ? MPI_COMM_WORLD : stage;
-    if (MPI_Iallgatherv(mine, counts[x->rank % n], MPI_BYTE, all, counts, places, MPI_BYTE, group, &r) != MPI_SUCCESS)
+    if (MPI_Iallgatherv(mine, counts[x->rank % n], MPI_BYTE, all, counts, places, MPI_BYTE, group, &r) !=
+        MPI_SUCCESS)
         return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "MPI failed");
     return await(&r, timeout_seconds, e);
 }
@@ -106,7 +110,8 @@ lm_status lm_ranks_send(uint32_t to, const void *message, uint64_t bytes, lm_err
 {
     MPI_Request r;
 
-    if (bytes > INT_MAX || MPI_Isend(message, (int)bytes, MPI_BYTE, (int)to, 0, MPI_COMM_WORLD, &r) != MPI_SUCCESS)
+    if (bytes > INT_MAX ||
+        MPI_Isend(message, (int)bytes, MPI_BYTE, (int)to, 0, MPI_COMM_WORLD, &r) != MPI_SUCCESS)
         return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "MPI failed");
     return await(&r, timeout_seconds, e);
 }
@@ -115,7 +120,8 @@ lm_status lm_ranks_receive(uint32_t from, void *message, uint64_t bytes, lm_erro
 {
     MPI_Request r;
 
-    if (bytes > INT_MAX || MPI_Irecv(message, (int)bytes, MPI_BYTE, (int)from, 0, MPI_COMM_WORLD, &r) != MPI_SUCCESS)
+    if (bytes > INT_MAX ||
+        MPI_Irecv(message, (int)bytes, MPI_BYTE, (int)from, 0, MPI_COMM_WORLD, &r) != MPI_SUCCESS)
         return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "MPI failed");
     return await(&r, timeout_seconds, e);
 }
@@ -139,8 +145,11 @@ lm_status lm_ranks_join(double timeout, lm_rank_exchange *x, lm_error *e)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks > LM_MAX_RANKS)
-        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "%d ranks; 1 to %d are possible", ranks, LM_MAX_RANKS);
-    *x = (lm_rank_exchange){ x, (uint32_t)rank, (uint32_t)ranks, (uint32_t)ranks, gather, send, receive, lead, NULL };
+        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "%d ranks; 1 to %d are possible", ranks,
+                       LM_MAX_RANKS);
+    *x = (lm_rank_exchange){ x, (uint32_t)rank, (uint32_t)ranks, (uint32_t)ranks,
+                             gather, send, receive, lead,
+                             NULL };
     return LM_OK;
 }
 

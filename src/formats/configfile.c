@@ -85,7 +85,8 @@ static lm_status read_to_end(int fd, const char *name, lm_text *out, lm_error *e
         out->size += n;
         out->data[out->size] = '\0';
         if (out->size > MAX_CONFIG) {
-            lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "more than %llu bytes, which no config.json has", (unsigned long long)MAX_CONFIG);
+            lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "more than %llu bytes, which no config.json has",
+                    (unsigned long long)MAX_CONFIG);
             return lm_fail_in(e, name);
         }
     }
@@ -125,7 +126,8 @@ lm_status lm_config_read(const char *path, char **text, size_t *size, lm_error *
     return LM_OK;
 }
 
-lm_status lm_config_parse(const char *text, size_t size, const char *name, lm_text *warnings, lm_meta **out, lm_error *e)
+lm_status lm_config_parse(const char *text, size_t size, const char *name, lm_text *warnings, lm_meta **out,
+                          lm_error *e)
 {
     enum { DEPTH = 32 };
     size_t  n    = size, noted = warnings ? warnings->size : 0;

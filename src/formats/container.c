@@ -22,15 +22,16 @@ const char *const lm_folder_texts[] = {
 
 /* ---- construction ---- */
 
-lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o, lm_container **out,
-                           lm_error *e)
+lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o,
+                           lm_container **out, lm_error *e)
 {
     lm_container *c = lm_alloc_zero(1, sizeof *c);
 
     if (!c)
         return lm_fail_memory(e, "a container", sizeof *c);
     c->kind           = kind;
-    c->reading        = o ? (lm_filemap_options){ o->no_mmap, o->progress, o->progress_arg } : (lm_filemap_options){ 0 };
+    c->reading = o ? (lm_filemap_options){ o->no_mmap, o->progress, o->progress_arg }
+                   : (lm_filemap_options){ 0 };
     c->structure_only = o && o->structure_only;
     c->path           = lm_arena_strdup(&c->arena, path);
     if (!c->path) {
@@ -137,7 +138,8 @@ static int compare_offsets(const void *a, const void *b)
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
     if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? -1 : 1;       /* empty ones first: they do not overlap what starts here */
+        return x->bytes < y->bytes ? -1 : 1;       /* empty ones first: they do not overlap what starts
+                                                      here */
     return x < y ? -1 : x > y;
 }
 
@@ -184,14 +186,16 @@ lm_status lm_tensor_measure(lm_tensor_info *t, int64_t at, lm_error *e)
 
     for (uint32_t i = 0; i + 1 < t->n_dims; i++)
         if (!lm_mul_u64(rows, t->dims[i], &rows))
-            return lm_fail(e, LM_BAD_MODEL, t->name, at, "the product of its dimensions does not fit 64 bits");
+            return lm_fail(e, LM_BAD_MODEL, t->name, at,
+                           "the product of its dimensions does not fit 64 bits");
     for (uint32_t i = t->n_dims; i < LM_MAX_DIMS; i++)
         t->dims[i] = 1;
     if (!lm_mul_u64(rows, row, &t->elements) || t->elements > LM_MAX_ELEMENTS)
         return lm_fail(e, LM_BAD_MODEL, t->name, at, "more than 2^48 elements");
     if (row % lm_dtype_of(t->type)->block)
-        return lm_fail(e, LM_BAD_MODEL, t->name, at, "rows of %" PRIu64 " elements are not whole blocks of %u (%s)",
-                       row, lm_dtype_of(t->type)->block, lm_dtype_of(t->type)->name);
+        return lm_fail(e, LM_BAD_MODEL, t->name, at,
+                       "rows of %" PRIu64 " elements are not whole blocks of %u (%s)", row,
+                       lm_dtype_of(t->type)->block, lm_dtype_of(t->type)->name);
     if (!lm_dtype_row_bytes(t->type, row, &bytes) || !lm_mul_u64(bytes, rows, &t->bytes))
         return lm_fail(e, LM_BAD_MODEL, t->name, at, "its size does not fit 64 bits");
     return LM_OK;
@@ -223,12 +227,12 @@ lm_status lm_tensor_check_name(lm_view name, size_t max, int64_t offset, lm_erro
     if (!name.size)
         return lm_fail(e, LM_BAD_MODEL, "tensor table", offset, "a tensor without a name");
     if (name.size > max)
-        return lm_fail(e, LM_BAD_MODEL, "tensor table", offset, "a tensor name of %zu bytes, at most %zu are allowed",
-                       name.size, max);
+        return lm_fail(e, LM_BAD_MODEL, "tensor table", offset,
+                       "a tensor name of %zu bytes, at most %zu are allowed", name.size, max);
     for (size_t i = 0; i < name.size; i++)
         if ((unsigned char)name.data[i] < 0x20 || name.data[i] == 0x7f)
-            return lm_fail(e, LM_BAD_MODEL, "tensor table", offset, "control character 0x%02x in a tensor name",
-                           (unsigned char)name.data[i]);
+            return lm_fail(e, LM_BAD_MODEL, "tensor table", offset,
+                           "control character 0x%02x in a tensor name", (unsigned char)name.data[i]);
     if (!lm_utf8_is_valid(name))
         return lm_fail(e, LM_BAD_MODEL, "tensor table", offset, "a tensor name is not UTF-8");
     return LM_OK;
@@ -236,7 +240,8 @@ lm_status lm_tensor_check_name(lm_view name, size_t max, int64_t offset, lm_erro
 
 /* ---- opening ---- */
 
-static lm_status open_structure(const char *path, const lm_container_options *o, lm_container **out, lm_error *e)
+static lm_status open_structure(const char *path, const lm_container_options *o, lm_container **out,
+                                lm_error *e)
 {
     lm_container *c;
     lm_status     status;
@@ -289,7 +294,8 @@ lm_status lm_container_open(const char *path, const lm_container_options *o, lm_
     LM_TRY(lm_container_refuse_foreign(path, head, n, e));
     if (n >= 4 && !memcmp(head, "GGUF", 4))
         return lm_gguf_open(path, o, out, e);
-    if (lm_view_ends(name, LM_VIEW(".safetensors")) || (n > 8 && head[8] == '{' && !head[7] && !head[6] && !head[5]))
+    if (lm_view_ends(name, LM_VIEW(".safetensors")) ||
+        (n > 8 && head[8] == '{' && !head[7] && !head[6] && !head[5]))
         return lm_safetensors_open(path, o, out, e);
     if (lm_view_ends(name, LM_VIEW(".json")) && o && o->structure_only)
         return open_structure(path, o, out, e);
@@ -300,7 +306,8 @@ lm_status lm_container_open(const char *path, const lm_container_options *o, lm_
     return LM_BAD_MODEL;
 }
 
-lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out, lm_error *e)
+lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out,
+                                 lm_error *e)
 {
     uint8_t   head[HEAD];
     size_t    n      = file->size < HEAD ? file->size : HEAD;
@@ -309,7 +316,8 @@ lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o
     if (status == LM_OK)
         status = lm_container_refuse_foreign(file->path, head, n, e);
     if (status == LM_OK && (n < 4 || memcmp(head, "GGUF", 4) != 0)) {
-        status = lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "is not a GGUF file; open other models by path");
+        status = lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                         "is not a GGUF file; open other models by path");
         lm_fail_in(e, file->path);
     }
     if (status == LM_OK)
@@ -354,7 +362,8 @@ const char *lm_container_file_of(const lm_container *c, const lm_tensor_info *t)
     return c->files[t->part].path;
 }
 
-void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_t from, uint64_t n, float *out)
+void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_t from, uint64_t n,
+                         float *out)
 {
     const lm_dtype_info *d = lm_dtype_of(t->type);
 
@@ -382,7 +391,8 @@ lm_status lm_container_document(lm_container *c, const char *name, lm_json_file 
 }
 
 /* Read a file of the folder. `*text` NULL: it does not exist. */
-static lm_status read_document(const lm_container *c, const char *name, char **path, char **text, size_t *size, lm_error *e)
+static lm_status read_document(const lm_container *c, const char *name, char **path, char **text,
+                               size_t *size, lm_error *e)
 {
     lm_arena   *arena = (lm_arena *)&((lm_container *)(uintptr_t)c)->arena;
     struct stat link;

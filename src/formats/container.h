@@ -1,8 +1,8 @@
 /* container.h - a model on disk: metadata and named tensors, from GGUF or from a Hugging Face folder.
  *
- * Everything is checked on opening: names, shapes, types, offsets, overlaps. After that every tensor lies inside its file,
- * and later code never checks again. Shapes are listed outermost dimension first, as PyTorch prints them; a matrix is
- * [out, in] with `in` contiguous in both kinds of container. */
+ * Everything is checked on opening: names, shapes, types, offsets, overlaps. After that every tensor lies
+ * inside its file, and later code never checks again. Shapes are listed outermost dimension first, as PyTorch
+ * prints them; a matrix is [out, in] with `in` contiguous in both kinds of container. */
 #ifndef LM_FORMATS_CONTAINER_H
 #define LM_FORMATS_CONTAINER_H
 
@@ -30,20 +30,25 @@ typedef struct lm_container lm_container;
 
 typedef struct lm_container_options {
     bool no_mmap;                    /* read the files into memory */
-    bool (*progress)(void *arg, double fraction);    /* called while a file is read so; false: stop, LM_CANCELLED. May be NULL */
+    bool (*progress)(void *arg, double fraction);    /* called while a file is read so; false: stop,
+                                                        LM_CANCELLED. May be NULL */
     void *progress_arg;
-    bool structure_only;             /* accept a folder without weights, or only a config.json; no weights are read */
+    bool structure_only;             /* accept a folder without weights, or only a config.json; no weights are
+                                        read */
 } lm_container_options;
 
-/* LM_UNSUPPORTED: the first bytes of a file are those of a file that is mistaken for one, as a Git LFS pointer. */
+/* LM_UNSUPPORTED: the first bytes of a file are those of a file that is mistaken for one, as a Git LFS
+ * pointer. */
 lm_status lm_container_refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e);
 
-/* Open a container. `path`: a .gguf file (any part of a split one), a .safetensors file, or a folder with config.json. `o` may be NULL.
- * LM_NOT_FOUND: the path does not exist. LM_IO: it cannot be read. LM_BAD_MODEL, LM_UNSUPPORTED: the file is broken, or of an
- * unsupported kind. */
+/* Open a container. `path`: a .gguf file (any part of a split one), a .safetensors file, or a folder with
+ * config.json. `o` may be NULL. LM_NOT_FOUND: the path does not exist. LM_IO: it cannot be read.
+ * LM_BAD_MODEL, LM_UNSUPPORTED: the file is broken, or of an unsupported kind. */
 lm_status lm_container_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
-/* Open a GGUF file that is already open and not split. The container takes ownership of `file`, which is closed on failure. */
-lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out, lm_error *e);
+/* Open a GGUF file that is already open and not split. The container takes ownership of `file`, which is
+ * closed on failure. */
+lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out,
+                                 lm_error *e);
 void      lm_container_close(lm_container *c);
 
 lm_container_kind lm_container_kind_of(const lm_container *c);
@@ -52,19 +57,21 @@ const char       *lm_container_path(const lm_container *c);
 /* Return what was unusual when it was opened; NULL: nothing. */
 const char *lm_container_warning(const lm_container *c);
 
-/* Return the metadata. GGUF: all keys. Folder: config.json (LM_SAFETENSORS files alone: the header's __metadata__). Never NULL. */
+/* Return the metadata. GGUF: all keys. Folder: config.json (LM_SAFETENSORS files alone: the header's
+ * __metadata__). Never NULL. */
 const lm_meta *lm_container_meta(const lm_container *c);
 
-/* Get a further JSON file of the folder ("generation_config.json", "tokenizer_config.json"), parsed once; NULL with LM_OK if the
- * folder has none (and for GGUF). Owned by the container. Not thread-safe. */
+/* Get a further JSON file of the folder ("generation_config.json", "tokenizer_config.json"), parsed once;
+ * NULL with LM_OK if the folder has none (and for GGUF). Owned by the container. Not thread-safe. */
 lm_status lm_container_json(lm_container *c, const char *name, const lm_meta **out, lm_error *e);
 
-/* Get the bytes of any file of the folder ("chat_template.jinja", "tokenizer.json"), read once and followed by a NUL; a view
- * with data NULL if the folder has none (and for GGUF). `name` is a plain file name. Not thread-safe. */
+/* Get the bytes of any file of the folder ("chat_template.jinja", "tokenizer.json"), read once and followed
+ * by a NUL; a view with data NULL if the folder has none (and for GGUF). `name` is a plain file name. Not
+ * thread-safe. */
 lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_error *e);
 
-/* The text files of a Hugging Face folder that belong to a model, ended by NULL; the first is config.json. Licences and model cards are
- * not among them. */
+/* The text files of a Hugging Face folder that belong to a model, ended by NULL; the first is config.json.
+ * Licences and model cards are not among them. */
 extern const char *const lm_folder_texts[];
 
 size_t                lm_container_n_tensors(const lm_container *c);
@@ -78,7 +85,9 @@ const char *lm_container_file_of(const lm_container *c, const lm_tensor_info *t)
 size_t            lm_container_n_files(const lm_container *c);
 const lm_filemap *lm_container_file(const lm_container *c, size_t i);
 
-/* Unpack elements [from, from + n) to float32; both multiples of the type's block. The type must have an unpacker. */
-void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_t from, uint64_t n, float *out);
+/* Unpack elements [from, from + n) to float32; both multiples of the type's block. The type must have an
+ * unpacker. */
+void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_t from, uint64_t n,
+                         float *out);
 
 #endif

@@ -7,7 +7,8 @@
 #include "formats/container.h"
 
 #define LM_MAX_FILES     10000u              /* parts of one model */
-#define LM_MAX_JSON      (256u << 20)        /* bytes of a JSON file of a folder: the largest tokenizer.json has 35 MB */
+#define LM_MAX_JSON      (256u << 20)        /* bytes of a JSON file of a folder: the largest tokenizer.json
+                                                has 35 MB */
 #define LM_JSON_DEPTH    64u
 #define LM_MAX_DIM       (UINT64_C(1) << 40)
 #define LM_MAX_ELEMENTS  (UINT64_C(1) << 48)
@@ -40,8 +41,8 @@ struct lm_container {
     const char       *warning;               /* NULL: nothing is unusual */
 };
 
-lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o, lm_container **out,
-                           lm_error *e);
+lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o,
+                           lm_container **out, lm_error *e);
 
 /* Reserve memory for one more file. */
 lm_status lm_container_reserve_file(lm_container *c, lm_error *e);
@@ -54,15 +55,17 @@ lm_status lm_container_by_offset(lm_container *c, size_t first, lm_tensor_info *
 /* Index the names after every tensor has been added. LM_BAD_MODEL: one appears twice. */
 lm_status lm_container_seal(lm_container *c, lm_error *e);
 
-/* Reduce a vision-language model to its language model, once the tensors are listed: its tensors get the names that they have in the
- * language model alone, and the document `name` (config.json) becomes that of the language model. */
+/* Reduce a vision-language model to its language model, once the tensors are listed: its tensors get the
+ * names that they have in the language model alone, and the document `name` (config.json) becomes that of the
+ * language model. */
 lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e);
 
 /* Find or add the document of a file in the folder, by its plain name, without reading the file. */
 lm_status lm_container_document(lm_container *c, const char *name, lm_json_file **out, lm_error *e);
 
-/* Compute elements and bytes from type and dims, with checked products and whole blocks in the innermost dimension. `dims`
- * past n_dims become 1. `at`: the offset of the tensor's entry in the file, for messages. */
+/* Compute elements and bytes from type and dims, with checked products and whole blocks in the innermost
+ * dimension. `dims` past n_dims become 1. `at`: the offset of the tensor's entry in the file, for
+ * messages. */
 lm_status lm_tensor_measure(lm_tensor_info *t, int64_t at, lm_error *e);
 
 /* Copy bytes out of a file that may shrink meanwhile. The range must lie inside the file. */

@@ -10,9 +10,38 @@
 
 /* The ids of llama.cpp's enum llama_ftype. */
 enum {
-    F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q8_0 = 7, Q5_0 = 8, Q5_1 = 9, Q2_K = 10, Q3_K_S = 11, Q3_K_M = 12, Q3_K_L = 13,
-    Q4_K_S = 14, Q4_K_M = 15, Q5_K_S = 16, Q5_K_M = 17, Q6_K = 18, IQ2_XXS = 19, IQ2_XS = 20, Q2_K_S = 21, IQ3_XS = 22, IQ3_XXS = 23,
-    IQ1_S = 24, IQ4_NL = 25, IQ3_S = 26, IQ3_M = 27, IQ2_S = 28, IQ2_M = 29, IQ4_XS = 30, IQ1_M = 31, BF16 = 32, TQ1_0 = 36, TQ2_0 = 37,
+    F32 = 0,
+    F16 = 1,
+    Q4_0 = 2,
+    Q4_1 = 3,
+    Q8_0 = 7,
+    Q5_0 = 8,
+    Q5_1 = 9,
+    Q2_K = 10,
+    Q3_K_S = 11,
+    Q3_K_M = 12,
+    Q3_K_L = 13,
+    Q4_K_S = 14,
+    Q4_K_M = 15,
+    Q5_K_S = 16,
+    Q5_K_M = 17,
+    Q6_K = 18,
+    IQ2_XXS = 19,
+    IQ2_XS = 20,
+    Q2_K_S = 21,
+    IQ3_XS = 22,
+    IQ3_XXS = 23,
+    IQ1_S = 24,
+    IQ4_NL = 25,
+    IQ3_S = 26,
+    IQ3_M = 27,
+    IQ2_S = 28,
+    IQ2_M = 29,
+    IQ4_XS = 30,
+    IQ1_M = 31,
+    BF16 = 32,
+    TQ1_0 = 36,
+    TQ2_0 = 37,
     MXFP4_MOE = 38,
 };
 
@@ -40,7 +69,8 @@ static lm_status unknown(const char *name, lm_error *e)
     for (size_t i = 0; lm_file_type_at(i); i++)
         lm_text_printf(&list, "%s%s", i ? ", " : "", types[i].name);
     lm_status status = list.failed ? lm_fail_memory(e, "type", 0)
-                                   : lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of %s", name, list.data);
+                                   : lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of %s",
+                                             name, list.data);
     lm_text_free(&list);
     return status;
 }
@@ -50,7 +80,8 @@ lm_status lm_file_type_named(const char *name, const lm_file_type **out, lm_erro
     for (size_t i = 0; lm_file_type_at(i); i++) {
         size_t      n    = strlen(name);
         const char *rest = strncasecmp(types[i].name, name, n) == 0 ? types[i].name + n : NULL;
-        if (n && rest && (!*rest || (strcmp(rest, "_m") == 0 && *types[i].name == 'q') || strcmp(rest, "_moe") == 0)) {
+        if (n && rest &&
+            (!*rest || (strcmp(rest, "_m") == 0 && *types[i].name == 'q') || strcmp(rest, "_moe") == 0)) {
             *out = &types[i];
             return LM_OK;
         }
@@ -81,8 +112,8 @@ bool lm_is_packed(const char *name, uint32_t n_dims)
         "time_mix_lerp_fused.weight",
     };
 
-    if (n_dims < 2 || !lm_view_ends(lm_view_of(name), LM_VIEW("weight")) || strcmp(name, "position_embd.weight") == 0 ||
-        strcmp(name, "token_types.weight") == 0)
+    if (n_dims < 2 || !lm_view_ends(lm_view_of(name), LM_VIEW("weight")) ||
+        strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0)
         return false;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (has(name, kept[i]))
@@ -220,7 +251,8 @@ static lm_dtype output_type(const lm_type_chooser *c, lm_dtype t)
     if (c->coarse)
         return id == Q3_K_L ? LM_Q4_K : t;
     if (c->n_experts == 8) {
-        bool raised = id == Q2_K || id == Q3_K_S || id == Q3_K_M || id == Q4_K_S || id == Q4_K_M || id == IQ4_NL || id == IQ4_XS;
+        bool raised = id == Q2_K || id == Q3_K_S || id == Q3_K_M || id == Q4_K_S || id == Q4_K_M ||
+                      id == IQ4_NL || id == IQ4_XS;
         return raised || id == IQ3_XXS || id == IQ3_XS || id == IQ3_S || id == IQ3_M ? LM_Q5_K : t;
     }
     switch (id) {
@@ -269,14 +301,16 @@ bool lm_requires_importance(const lm_file_type *type, const char *gguf, lm_dtype
 {
     if (is_embedding(gguf) || strcmp(gguf, "output.weight") == 0)
         return false;
-    return t == LM_IQ1_S || t == LM_IQ1_M || t == LM_IQ2_XXS || t == LM_IQ2_XS || t == LM_IQ2_S || t == LM_IQ3_XXS ||
-           (t == LM_Q2_K && type->id == Q2_K_S);
+    return t == LM_IQ1_S || t == LM_IQ1_M || t == LM_IQ2_XXS || t == LM_IQ2_XS || t == LM_IQ2_S ||
+           t == LM_IQ3_XXS || (t == LM_Q2_K && type->id == Q2_K_S);
 }
 
 /* Choose the type that the mixture gives a tensor. */
 static lm_dtype mixed(lm_type_chooser *c, const char *name, uint32_t n_dims, const uint64_t *dims)
 {
-    lm_dtype t = c->type->base, queries = c->type->id == IQ3_XS ? LM_IQ3_XXS : c->type->id == IQ3_XXS ? LM_IQ2_S : t;
+    lm_dtype t = c->type->base, queries = c->type->id == IQ3_XS    ? LM_IQ3_XXS
+                                          : c->type->id == IQ3_XXS ? LM_IQ2_S
+                                                                   : t;
 
     if (strcmp(name, "output.weight") == 0 || (c->tied && is_embedding(name)))
         return head_type(c, dims[n_dims - 1]);
@@ -306,8 +340,8 @@ lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols)
 {
     if (cols % lm_dtype_of(t)->block == 0)
         return t;
-    if (t == LM_IQ4_XS || t == LM_IQ3_S || t == LM_IQ3_XXS || t == LM_IQ2_S || t == LM_IQ2_XS || t == LM_IQ2_XXS || t == LM_IQ1_M ||
-        t == LM_IQ1_S)
+    if (t == LM_IQ4_XS || t == LM_IQ3_S || t == LM_IQ3_XXS || t == LM_IQ2_S || t == LM_IQ2_XS ||
+        t == LM_IQ2_XXS || t == LM_IQ1_M || t == LM_IQ1_S)
         t = LM_IQ4_NL;
     else if (t == LM_Q2_K || t == LM_Q3_K || t == LM_TQ1_0 || t == LM_TQ2_0)
         t = LM_Q4_0;
@@ -327,7 +361,8 @@ lm_dtype lm_choose_type(lm_type_chooser *c, const char *gguf, uint32_t n_dims, c
         return LM_F32;
     if (!lm_dtype_of(c->type->base)->quantized)
         return c->type->base;
-    lm_dtype wanted = c->pure ? c->type->base : mixed(c, gguf, n_dims, dims), fits = lm_fitting_type(wanted, dims[n_dims - 1]);
+    lm_dtype wanted = c->pure ? c->type->base : mixed(c, gguf, n_dims, dims),
+             fits = lm_fitting_type(wanted, dims[n_dims - 1]);
     c->replaced     = fits != wanted;
     return fits;
 }

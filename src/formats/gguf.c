@@ -1,7 +1,7 @@
 /* gguf.c - read GGUF: one file, or the parts of a split model.
  *
- * The head of a file (header, keys, tensor directory) is measured in the mapping and copied into memory, and only the copy
- * is trusted: a file that changes or shrinks while it is open cannot mislead later code. */
+ * The head of a file (header, keys, tensor directory) is measured in the mapping and copied into memory, and
+ * only the copy is trusted: a file that changes or shrinks while it is open cannot mislead later code. */
 #include "formats/gguf.h"
 
 #include <inttypes.h>
@@ -21,8 +21,10 @@ enum {
     MAX_DIMS          = 4,
     DEFAULT_ALIGNMENT = 32,
     MAX_ALIGNMENT     = 1 << 20,
-    MAX_HEAD          = 512 << 20,   /* bytes before the tensor data; a vocabulary of 256 k words takes 20 MB */
-    MAX_KEYS          = 1 << 16,     /* a model has about 50, and each takes more memory here than in the file */
+    MAX_HEAD          = 512 << 20,   /* bytes before the tensor data; a vocabulary of 256 k words takes 20
+                                        MB */
+    MAX_KEYS          = 1 << 16,     /* a model has about 50, and each takes more memory here than in the
+                                        file */
     MAX_TENSORS       = 1 << 20,
 };
 
@@ -51,19 +53,22 @@ static lm_status read_header(lm_cursor *c, gguf_header *out, lm_error *e)
         return s;
     }
     if (version != 2 && version != 3)
-        return lm_fail(e, LM_UNSUPPORTED, "version", 4, "GGUF version %" PRIu32 ", supported: 2 and 3", version);
+        return lm_fail(e, LM_UNSUPPORTED, "version", 4, "GGUF version %" PRIu32 ", supported: 2 and 3",
+                       version);
     LM_TRY(lm_cursor_u64(c, "number of tensors", &h.n_tensors, e));
     LM_TRY(lm_cursor_u64(c, "number of keys", &h.n_keys, e));
     if (h.n_tensors > lm_cursor_left(c) / MIN_TENSOR_BYTES)
-        return lm_fail(e, LM_BAD_MODEL, "number of tensors", 8, "%" PRIu64 " do not fit in the %zu bytes behind it", h.n_tensors,
-                       lm_cursor_left(c));
+        return lm_fail(e, LM_BAD_MODEL, "number of tensors", 8,
+                       "%" PRIu64 " do not fit in the %zu bytes behind it", h.n_tensors, lm_cursor_left(c));
     if (h.n_keys > lm_cursor_left(c) / GGUF_MIN_KEY_BYTES)
-        return lm_fail(e, LM_BAD_MODEL, "number of keys", 16, "%" PRIu64 " do not fit in the %zu bytes behind it", h.n_keys,
-                       lm_cursor_left(c));
+        return lm_fail(e, LM_BAD_MODEL, "number of keys", 16,
+                       "%" PRIu64 " do not fit in the %zu bytes behind it", h.n_keys, lm_cursor_left(c));
     if (h.n_tensors > MAX_TENSORS)
-        return lm_fail(e, LM_UNSUPPORTED, "number of tensors", 8, "%" PRIu64 ", this program reads %d", h.n_tensors, MAX_TENSORS);
+        return lm_fail(e, LM_UNSUPPORTED, "number of tensors", 8, "%" PRIu64 ", this program reads %d",
+                       h.n_tensors, MAX_TENSORS);
     if (h.n_keys > MAX_KEYS)
-        return lm_fail(e, LM_UNSUPPORTED, "number of keys", 16, "%" PRIu64 ", this program reads %d", h.n_keys, MAX_KEYS);
+        return lm_fail(e, LM_UNSUPPORTED, "number of keys", 16, "%" PRIu64 ", this program reads %d",
+                       h.n_keys, MAX_KEYS);
     *out = h;
     return LM_OK;
 }
@@ -112,7 +117,8 @@ static lm_status scan_head(void *arg)
         brief(name, text);
         LM_TRY(lm_cursor_u32(c, text, &u, e));
         if (u < 1 || u > MAX_DIMS)
-            return lm_fail(e, LM_BAD_MODEL, text, (int64_t)c->at - 4, "%" PRIu32 " dimensions, 1 to 4 are allowed", u);
+            return lm_fail(e, LM_BAD_MODEL, text, (int64_t)c->at - 4,
+                           "%" PRIu32 " dimensions, 1 to 4 are allowed", u);
         LM_TRY(lm_cursor_view(c, text, 8 * u + 4 + 8, &v, e));
     }
     return LM_OK;
@@ -128,7 +134,8 @@ static lm_status load_head(const lm_filemap *f, uint8_t **out, size_t *size, lm_
     LM_TRY(lm_filemap_guard(scan_head, &scan, f->path, e));
     n = scan.c.at;
     if (n > MAX_HEAD)
-        return lm_fail(e, LM_UNSUPPORTED, "header", LM_NO_OFFSET, "%zu bytes of metadata, this program reads %d", n, MAX_HEAD);
+        return lm_fail(e, LM_UNSUPPORTED, "header", LM_NO_OFFSET,
+                       "%zu bytes of metadata, this program reads %d", n, MAX_HEAD);
     if (!(bytes = lm_alloc(n)))
         return lm_fail_memory(e, "the metadata of a GGUF file", n);
     lm_status s = lm_container_copy(f, 0, n, bytes, e);
@@ -150,7 +157,8 @@ static lm_status read_dims(lm_cursor *c, lm_tensor_info *t, lm_error *e)
 
     LM_TRY(lm_cursor_u32(c, t->name, &t->n_dims, e));
     if (t->n_dims < 1 || t->n_dims > MAX_DIMS)
-        return lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)c->at - 4, "%" PRIu32 " dimensions, 1 to 4 are allowed", t->n_dims);
+        return lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)c->at - 4,
+                       "%" PRIu32 " dimensions, 1 to 4 are allowed", t->n_dims);
     for (uint32_t i = t->n_dims; i-- > 0;) {
         LM_TRY(lm_cursor_u64(c, t->name, &ne, e));
         if (!ne || ne > LM_MAX_DIM)
@@ -177,14 +185,15 @@ static lm_status read_tensor(lm_container *x, lm_cursor *c, uint32_t part, uint6
     LM_TRY(lm_tensor_measure(&t, (int64_t)start, e));
     LM_TRY(lm_cursor_u64(c, t.name, &t.offset, e));
     if (t.offset % alignment)
-        return lm_fail(e, LM_BAD_MODEL, t.name, (int64_t)c->at - 8, "offset %" PRIu64 " is not a multiple of %" PRIu64,
-                       t.offset, alignment);
+        return lm_fail(e, LM_BAD_MODEL, t.name, (int64_t)c->at - 8,
+                       "offset %" PRIu64 " is not a multiple of %" PRIu64, t.offset, alignment);
     return lm_container_add_tensor(x, &t, e);
 }
 
-/* Check that every tensor of this file lies in its data and overlaps no other; then make the offsets relative to
- * the file. Gaps are allowed, because writers reorder tensors. */
-static lm_status place_tensors(lm_container *x, size_t first, uint64_t data_start, uint64_t file_size, lm_error *e)
+/* Check that every tensor of this file lies in its data and overlaps no other; then make the offsets relative
+ * to the file. Gaps are allowed, because writers reorder tensors. */
+static lm_status place_tensors(lm_container *x, size_t first, uint64_t data_start, uint64_t file_size,
+                               lm_error *e)
 {
     uint64_t         room = file_size > data_start ? file_size - data_start : 0, end, last = 0;
     lm_tensor_info **order;
@@ -193,13 +202,15 @@ static lm_status place_tensors(lm_container *x, size_t first, uint64_t data_star
         lm_tensor_info *t = &x->tensors[i];
         if (!lm_add_u64(t->offset, t->bytes, &end) || end > room)
             return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET,
-                           "its %" PRIu64 " bytes at %" PRIu64 " end past the %" PRIu64 " bytes of tensor data", t->bytes,
-                           t->offset, room);
+                           "its %" PRIu64 " bytes at %" PRIu64 " end past the %" PRIu64
+                           " bytes of tensor data",
+                           t->bytes, t->offset, room);
     }
     LM_TRY(lm_container_by_offset(x, first, &order, e));
     for (size_t i = 0; i < x->n_tensors - first; i++) {
         if (order[i]->offset < last)
-            return lm_fail(e, LM_BAD_MODEL, order[i]->name, LM_NO_OFFSET, "its bytes overlap those of %s", order[i - 1]->name);
+            return lm_fail(e, LM_BAD_MODEL, order[i]->name, LM_NO_OFFSET, "its bytes overlap those of %s",
+                           order[i - 1]->name);
         last = order[i]->offset + order[i]->bytes;
     }
     for (size_t i = first; i < x->n_tensors; i++)
@@ -226,7 +237,8 @@ static lm_status read_alignment(const lm_meta *m, uint64_t *out, lm_error *e)
 
 /* ---- one file ---- */
 
-static lm_status read_directory(lm_container *x, lm_cursor *c, uint32_t part, uint64_t n, const lm_meta *m, lm_error *e)
+static lm_status read_directory(lm_container *x, lm_cursor *c, uint32_t part, uint64_t n, const lm_meta *m,
+                                lm_error *e)
 {
     size_t   first = x->n_tensors;
     uint64_t alignment = DEFAULT_ALIGNMENT, data_start = 0;
@@ -304,23 +316,26 @@ static bool read_split_name(const char *path, split_name *out)
 }
 
 /* Check that part `no` declares itself as that part of that many, with the same architecture as the first. */
-static lm_status check_part(const lm_meta *first, const lm_meta *m, const split_name *s, unsigned no, lm_error *e)
+static lm_status check_part(const lm_meta *first, const lm_meta *m, const split_name *s, unsigned no,
+                            lm_error *e)
 {
     uint32_t v;
     lm_view  a, b;
 
     LM_TRY(lm_meta_u32(m, "split.count", 1, LM_MAX_FILES, &v, e));
     if (v != s->count)
-        return lm_fail(e, LM_BAD_MODEL, "split.count", LM_NO_OFFSET, "%" PRIu32 ", but the file name says %u", v, s->count);
+        return lm_fail(e, LM_BAD_MODEL, "split.count", LM_NO_OFFSET, "%" PRIu32 ", but the file name says %u",
+                       v, s->count);
     LM_TRY(lm_meta_u32(m, "split.no", 0, LM_MAX_FILES, &v, e));
     if (v + 1 != no)
-        return lm_fail(e, LM_BAD_MODEL, "split.no", LM_NO_OFFSET, "%" PRIu32 " (from 0), but the file name says %u (from 1)", v,
-                       no);
+        return lm_fail(e, LM_BAD_MODEL, "split.no", LM_NO_OFFSET,
+                       "%" PRIu32 " (from 0), but the file name says %u (from 1)", v, no);
     if (m != first && lm_meta_has(m, "general.architecture")) {
         LM_TRY(lm_meta_string(first, "general.architecture", &a, e));
         LM_TRY(lm_meta_string(m, "general.architecture", &b, e));
         if (!lm_view_equal(a, b))
-            return lm_fail(e, LM_BAD_MODEL, "general.architecture", LM_NO_OFFSET, "another one than in the first part");
+            return lm_fail(e, LM_BAD_MODEL, "general.architecture", LM_NO_OFFSET,
+                           "another one than in the first part");
     }
     return LM_OK;
 }
@@ -330,8 +345,8 @@ static lm_status lack_part(const char *given, const char *path, const split_name
 {
     const char *slash = strrchr(path, '/');
 
-    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is part %u of %u, and part %u is missing: %s", s->no, s->count, no,
-            slash ? slash + 1 : path);
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is part %u of %u, and part %u is missing: %s", s->no,
+            s->count, no, slash ? slash + 1 : path);
     return lm_fail_in(e, given);
 }
 
@@ -365,8 +380,8 @@ static lm_status read_split(lm_container *x, const split_name *s, lm_error *e)
         LM_TRY_GOTO(status, lm_meta_u64(x->meta, "split.tensors.count", 0, UINT64_MAX, &total, e), done);
         if (total != x->n_tensors)
             LM_TRY_GOTO(status,
-                        lm_fail(e, LM_BAD_MODEL, "split.tensors.count", LM_NO_OFFSET, "%" PRIu64 ", but the parts have %zu",
-                                total, x->n_tensors),
+                        lm_fail(e, LM_BAD_MODEL, "split.tensors.count", LM_NO_OFFSET,
+                                "%" PRIu64 ", but the parts have %zu", total, x->n_tensors),
                         done);
     }
     return LM_OK;
@@ -387,19 +402,22 @@ static lm_status read_single(lm_container *x, lm_error *e)
         LM_TRY(lm_meta_u32(x->meta, "split.count", 0, LM_MAX_FILES, &count, e));
     if (count > 1)
         return lm_fail(e, LM_BAD_MODEL, "split.count", LM_NO_OFFSET,
-                       "one of %" PRIu32 " parts, but its name does not end in -00001-of-%05" PRIu32 ".gguf", count, count);
+                       "one of %" PRIu32 " parts, but its name does not end in -00001-of-%05" PRIu32 ".gguf",
+                       count, count);
     return LM_OK;
 }
 
-/* Return whether the file itself declares that it is one of several parts, because its name alone proves nothing. A file that cannot be
- * read counts as one, so that reading the parts reports what is wrong with it. */
+/* Return whether the file itself declares that it is one of several parts, because its name alone proves
+ * nothing. A file that cannot be read counts as one, so that reading the parts reports what is wrong with
+ * it. */
 static bool has_split_keys(const char *path, const lm_container_options *o)
 {
     lm_container *x = NULL;
     uint32_t      count = 2, part;
 
-    if (lm_container_new(path, LM_GGUF, o, &x, NULL) == LM_OK && lm_container_add_file(x, path, &part, NULL) == LM_OK &&
-        read_part(x, &x->meta, NULL) == LM_OK && !lm_meta_has(x->meta, "split.count"))
+    if (lm_container_new(path, LM_GGUF, o, &x, NULL) == LM_OK &&
+        lm_container_add_file(x, path, &part, NULL) == LM_OK && read_part(x, &x->meta, NULL) == LM_OK &&
+        !lm_meta_has(x->meta, "split.count"))
         count = 1;
     else if (x && x->meta && lm_meta_u32(x->meta, "split.count", 0, LM_MAX_FILES, &count, NULL) != LM_OK)
         count = 2;

@@ -1,8 +1,8 @@
 /* ggufmeta.c - the keys of a GGUF file as metadata.
  *
- * Values stay where they are in the file's bytes. An array of strings has no index in the file, so the position of every
- * 16th string is recorded while the array is checked: an element is found in at most 15 steps, and the positions take at
- * most 1/32 of the array. */
+ * Values stay where they are in the file's bytes. An array of strings has no index in the file, so the
+ * position of every 16th string is recorded while the array is checked: an element is found in at most 15
+ * steps, and the positions take at most 1/32 of the array. */
 #include "formats/ggufmeta.h"
 
 #include <inttypes.h>
@@ -49,13 +49,14 @@ static lm_status skip_string(lm_cursor *c, const char *key, lm_error *e)
     return lm_cursor_string(c, key, GGUF_MAX_STRING, &v, e);
 }
 
-/* Check that booleans are 0 or 1: readers that test for "not 0" and readers that test the lowest bit would differ on others. */
+/* Check that booleans are 0 or 1: readers that test for "not 0" and readers that test the lowest bit would
+ * differ on others. */
 static lm_status check_booleans(lm_view bytes, const char *key, size_t at, lm_error *e)
 {
     for (size_t i = 0; i < bytes.size; i++)
         if ((unsigned char)bytes.data[i] > 1)
-            return lm_fail(e, LM_BAD_MODEL, key, (int64_t)(at + i), "a boolean of %u, which is neither 0 nor 1",
-                           (unsigned char)bytes.data[i]);
+            return lm_fail(e, LM_BAD_MODEL, key, (int64_t)(at + i),
+                           "a boolean of %u, which is neither 0 nor 1", (unsigned char)bytes.data[i]);
     return LM_OK;
 }
 
@@ -73,8 +74,8 @@ static lm_status skip_array(lm_cursor *c, const char *key, lm_error *e)
     if (element >= GGUF_TYPES)
         return lm_fail(e, LM_BAD_MODEL, key, (int64_t)at, "array elements of unknown type %" PRIu32, element);
     if (n > lm_cursor_left(c) / (element == GGUF_STRING ? 8 : type_bytes[element]))
-        return lm_fail(e, LM_BAD_MODEL, key, (int64_t)at, "an array of %" PRIu64 " elements, only %zu bytes are left", n,
-                       lm_cursor_left(c));
+        return lm_fail(e, LM_BAD_MODEL, key, (int64_t)at,
+                       "an array of %" PRIu64 " elements, only %zu bytes are left", n, lm_cursor_left(c));
     if (element != GGUF_STRING) {
         LM_TRY(lm_cursor_view(c, key, n * type_bytes[element], &v, e));
         return element == GGUF_BOOL ? check_booleans(v, key, at + 12, e) : LM_OK;
@@ -108,7 +109,8 @@ lm_status lm_gguf_key_name(lm_cursor *c, lm_view *out, lm_error *e)
         return lm_fail(e, LM_BAD_MODEL, "metadata", at, "an empty key");
     for (size_t i = 0; i < out->size; i++)
         if (out->data[i] <= 0x20 || out->data[i] >= 0x7f)
-            return lm_fail(e, LM_BAD_MODEL, "metadata", at, "byte 0x%02x in a key", (unsigned char)out->data[i]);
+            return lm_fail(e, LM_BAD_MODEL, "metadata", at, "byte 0x%02x in a key",
+                           (unsigned char)out->data[i]);
     return LM_OK;
 }
 
@@ -126,8 +128,9 @@ static uint64_t little_endian(const uint8_t *p, size_t n)
 /* Return the length of the string at p. Written out, so that compilers make one load of it. */
 static size_t string_size(const uint8_t *p)
 {
-    return (size_t)((uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 | (uint64_t)p[4] << 32 |
-                    (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56);
+    return (size_t)((uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+                    (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 |
+                    (uint64_t)p[7] << 56);
 }
 
 /* Record where every 16th string begins. The array has been checked. */
@@ -177,8 +180,9 @@ static lm_status read_key(gguf_meta *m, lm_cursor *c, lm_error *e)
         m->capacity = capacity;
     }
     if (!lm_map_add(m->index, k.name, m->n))
-        return lm_map_failed(m->index) ? lm_fail_memory(e, "metadata", m->n)
-                                       : lm_fail(e, LM_BAD_MODEL, name, (int64_t)k.start, "the key appears twice");
+        return lm_map_failed(m->index)
+                   ? lm_fail_memory(e, "metadata", m->n)
+                   : lm_fail(e, LM_BAD_MODEL, name, (int64_t)k.start, "the key appears twice");
     m->keys[m->n++] = k;
     return LM_OK;
 }
@@ -196,7 +200,8 @@ static void gguf_free(lm_meta *base)
 
 static const lm_meta_source gguf_source;
 
-lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char *file, lm_meta **out, lm_error *e)
+lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char *file, lm_meta **out,
+                            lm_error *e)
 {
     lm_status  status = LM_OK;
     gguf_meta *m = lm_alloc_zero(1, sizeof *m);
@@ -226,7 +231,8 @@ done:
 
 static lm_meta_value signed_value(int64_t i)
 {
-    return i < 0 ? (lm_meta_value){ .kind = LM_META_INT, .i = i } : (lm_meta_value){ .kind = LM_META_UINT, .u = (uint64_t)i };
+    return i < 0 ? (lm_meta_value){ .kind = LM_META_INT, .i = i }
+                 : (lm_meta_value){ .kind = LM_META_UINT, .u = (uint64_t)i };
 }
 
 static double float_of(uint32_t bits)
@@ -255,7 +261,8 @@ static lm_meta_value scalar(const uint8_t *p, uint32_t type)
     case GGUF_F32:    return (lm_meta_value){ .kind = LM_META_FLOAT, .f = float_of((uint32_t)u) };
     case GGUF_F64:    return (lm_meta_value){ .kind = LM_META_FLOAT, .f = double_of(u) };
     case GGUF_BOOL:   return (lm_meta_value){ .kind = LM_META_BOOL, .b = u != 0 };
-    case GGUF_STRING: return (lm_meta_value){ .kind = LM_META_STRING, .s = { (const char *)p + 8, (size_t)u } };
+    case GGUF_STRING:
+        return (lm_meta_value){ .kind = LM_META_STRING, .s = { (const char *)p + 8, (size_t)u } };
     default:          return (lm_meta_value){ .kind = LM_META_UINT, .u = u };
     }
 }
@@ -329,7 +336,9 @@ static bool gguf_member(const lm_meta_value *object, uint64_t i, lm_view *key, l
     return false;                    /* GGUF has no objects */
 }
 
-static const lm_meta_source gguf_source = { gguf_get, gguf_at, gguf_count, gguf_entry, gguf_member, gguf_free };
+static const lm_meta_source gguf_source = {
+    gguf_get, gguf_at, gguf_count, gguf_entry, gguf_member, gguf_free
+};
 
 bool lm_gguf_is_meta(const lm_meta *m)
 {

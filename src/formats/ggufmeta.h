@@ -6,25 +6,41 @@
 #include "formats/metasource.h"
 
 enum {
-    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
-    GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPES
+    GGUF_U8 = 0,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPES
 };
 
 #define GGUF_MAX_KEY    65535u
 #define GGUF_MAX_STRING (64u << 20)      /* the longest in use: a whole tokenizer.json */
 #define GGUF_MIN_KEY_BYTES 13u           /* u64 length | u32 type | u8 */
 
-/* Read a key's name: not empty, printable ASCII (not all writers respect the specification's narrower alphabet). */
+/* Read a key's name: not empty, printable ASCII (not all writers respect the specification's narrower
+ * alphabet). */
 lm_status lm_gguf_key_name(lm_cursor *c, lm_view *out, lm_error *e);
 
-/* Skip one value of the given type (arrays: including their header), checking that all of it lies in the file. */
+/* Skip one value of the given type (arrays: including their header), checking that all of it lies in the
+ * file. */
 lm_status lm_gguf_skip_value(lm_cursor *c, uint32_t type, const char *key, lm_error *e);
 
-/* Read `n` keys into new metadata that owns `bytes` (from lm_alloc; ownership is taken even on failure). `c` reads `bytes`;
- * it is at the first key, and after the last one on return. */
-lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char *file, lm_meta **out, lm_error *e);
+/* Read `n` keys into new metadata that owns `bytes` (from lm_alloc; ownership is taken even on failure). `c`
+ * reads `bytes`; it is at the first key, and after the last one on return. */
+lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char *file, lm_meta **out,
+                            lm_error *e);
 
-/* Return the bytes of entry i as they are in the file: key, type, value. Empty if the metadata is not from a GGUF. */
+/* Return the bytes of entry i as they are in the file: key, type, value. Empty if the metadata is not from a
+ * GGUF. */
 lm_view lm_gguf_raw_entry(const lm_meta *m, size_t i);
 bool    lm_gguf_is_meta(const lm_meta *m);
 

@@ -238,7 +238,8 @@ static lm_status check_tensor(lm_tensor_info *t, uint64_t *padded, lm_error *e)
     LM_TRY(lm_tensor_check_name(lm_view_of(t->name), MAX_TENSOR_NAME, LM_NO_OFFSET, e));
     LM_TRY(lm_dtype_from_gguf((uint32_t)t->type, t->name, &known, e));
     if (t->n_dims < 1 || t->n_dims > MAX_DIMS)
-        return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "%" PRIu32 " dimensions, GGUF has 1 to 4", t->n_dims);
+        return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "%" PRIu32 " dimensions, GGUF has 1 to 4",
+                       t->n_dims);
     for (uint32_t i = 0; i < t->n_dims; i++)
         if (!t->dims[i] || t->dims[i] > LM_MAX_DIM)
             return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "a dimension of %" PRIu64, t->dims[i]);
@@ -264,7 +265,8 @@ static bool append_tensor(lm_gguf_writer *w, written_tensor t)
     return true;
 }
 
-void lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint32_t n_dims, const uint64_t *dims)
+void lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint32_t n_dims,
+                        const uint64_t *dims)
 {
     lm_tensor_info t = { .name = name, .type = type, .n_dims = n_dims };
     uint64_t       padded = 0;
@@ -319,7 +321,9 @@ lm_status lm_gguf_preview(const lm_gguf_writer *w, lm_container **out, lm_error 
     for (size_t i = 0; i < w->n_tensors; i++) {
         lm_tensor_info t = w->tensors[i].info;
         t.name           = lm_arena_strdup(&c->arena, t.name);
-        LM_TRY_GOTO(status, t.name ? lm_container_add_tensor(c, &t, e) : lm_fail_memory(e, "the tensor table", 0), done);
+        LM_TRY_GOTO(status,
+                    t.name ? lm_container_add_tensor(c, &t, e) : lm_fail_memory(e, "the tensor table", 0),
+                    done);
     }
     LM_TRY_GOTO(status, lm_container_seal(c, e), done);
     *out = c;
@@ -360,7 +364,8 @@ lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e)
     LM_TRY_GOTO(status, lm_outfile_write(w->file, head.data, head.size, e), done);
     LM_TRY_GOTO(status, lm_outfile_write(w->file, w->keys.data, w->keys.size, e), done);
     LM_TRY_GOTO(status, lm_outfile_write(w->file, w->directory.data, w->directory.size, e), done);
-    LM_TRY_GOTO(status, lm_outfile_write(w->file, zeros, (ALIGNMENT - size % ALIGNMENT) % ALIGNMENT, e), done);
+    LM_TRY_GOTO(status, lm_outfile_write(w->file, zeros, (ALIGNMENT - size % ALIGNMENT) % ALIGNMENT, e),
+                done);
 
 done:
     lm_text_free(&head);
@@ -373,7 +378,8 @@ lm_status lm_gguf_write(lm_gguf_writer *w, const void *data, size_t n, lm_error 
 
     while (n) {
         if (!w->begun || w->current == w->n_tensors)
-            return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%zu bytes more than the tensors that were declared", n);
+            return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET,
+                           "%zu bytes more than the tensors that were declared", n);
         const written_tensor *t = &w->tensors[w->current];
         uint64_t              left = t->info.bytes - w->at;
         size_t                take = n < left ? n : (size_t)left;
@@ -396,7 +402,8 @@ lm_status lm_gguf_commit(lm_gguf_writer *w, lm_error *e)
     lm_status status = LM_OK;
 
     if (!w->begun || w->current != w->n_tensors) {
-        status = lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%zu of %zu tensors were written", w->current, w->n_tensors);
+        status = lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%zu of %zu tensors were written", w->current,
+                         w->n_tensors);
     } else {
         status  = lm_outfile_commit(w->file, e);
         w->file = NULL;

@@ -105,7 +105,8 @@ static lm_status absent(const char *id, const char *folder, lm_error *e)
 }
 
 /* Read the commit of a branch or tag. */
-static lm_status read_ref(lm_arena *a, const char *id, const char *repo, const char *revision, char **out, lm_error *e)
+static lm_status read_ref(lm_arena *a, const char *id, const char *repo, const char *revision, char **out,
+                          lm_error *e)
 {
     char  *path = lm_arena_printf(a, "%s/refs/%s", repo, revision), *text, *commit;
     size_t n, skip;
@@ -175,7 +176,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Return whether a file has a type: "…-Q4_K_M.gguf" has q4_k_m but not q4_k, because the word must end there. */
+/* Return whether a file has a type: "…-Q4_K_M.gguf" has q4_k_m but not q4_k, because the word must end
+ * there. */
 static bool has_type(const char *path, const char *type)
 {
     const char *name = strrchr(path, '/') + 1;
@@ -200,7 +202,8 @@ static char *only_of_type(const file_list *l, const char *type, size_t *found)
     return first;
 }
 
-static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, const char *folder, bool whole, char **out, lm_error *e)
+static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, const char *folder, bool whole,
+                           char **out, lm_error *e)
 {
     file_list  *l = lm_arena_new(a, 1, file_list);
     size_t      found;
@@ -218,11 +221,13 @@ static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, cons
     }
     if (!l->n)
         lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET,
-                whole ? "its snapshot has no GGUF files, so no type to choose" : "its snapshot has neither safetensors nor GGUF files");
+                whole ? "its snapshot has no GGUF files, so no type to choose"
+                      : "its snapshot has neither safetensors nor GGUF files");
     else if (!found && id->type)
         lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "none of its %zu GGUF files has this type", l->n);
     else if (!found || found > 1)
-        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "it has %zu GGUF files: name one with :TYPE, or by its path", l->n);
+        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET,
+                "it has %zu GGUF files: name one with :TYPE, or by its path", l->n);
     else if (stat(*out, &st)) {
         lm_fail(e, LM_BAD_MODEL, text, LM_NO_OFFSET, "a link to a missing file; the download is incomplete");
         lm_fail_in(e, *out);
@@ -258,12 +263,14 @@ static lm_status is_folder_model(lm_arena *a, const char *folder, bool *out, lm_
     return LM_OK;
 }
 
-static lm_status find_snapshot(lm_arena *a, const char *text, const hub_id *id, const char *revision, char **out, lm_error *e)
+static lm_status find_snapshot(lm_arena *a, const char *text, const hub_id *id, const char *revision,
+                               char **out, lm_error *e)
 {
     char *cache = NULL, *repo, *commit = NULL;
 
     LM_TRY(cache_folder(a, &cache, e));
-    repo = lm_arena_printf(a, "%s/models--%s%s%s", cache, id->org ? id->org : "", id->org ? "--" : "", id->name);
+    repo = lm_arena_printf(a, "%s/models--%s%s%s", cache, id->org ? id->org : "", id->org ? "--" : "",
+                           id->name);
     if (!repo)
         return lm_fail_memory(e, "a path", strlen(cache));
     if (!lm_path_is_folder(repo))
@@ -312,7 +319,8 @@ typedef struct hub_listing {
     bool      more;
 } hub_listing;
 
-/* Return the word that names the type in "model-Q4_K_M.gguf" or "model.Q4_K_M-00001-of-00002.gguf"; NULL: there is none. */
+/* Return the word that names the type in "model-Q4_K_M.gguf" or "model.Q4_K_M-00001-of-00002.gguf"; NULL:
+ * there is none. */
 static char *type_of(lm_arena *a, const char *path)
 {
     const char *name = strrchr(path, '/') + 1, *part = strstr(name, "-00001-of-");
@@ -337,7 +345,7 @@ static lm_status list_gguf(hub_listing *h, const char *id, const char *folder, l
     qsort(l->names, l->n, sizeof *l->names, compare_names);
     for (size_t i = 0; i < l->n && h->more; i++) {
         const char *type  = l->n > 1 ? type_of(h->arena, l->names[i]) : NULL;
-        char       *whole = type ? lm_arena_printf(h->arena, "%s:%s", id, type) : lm_arena_strdup(h->arena, id);
+        char *whole = type ? lm_arena_printf(h->arena, "%s:%s", id, type) : lm_arena_strdup(h->arena, id);
         if (!whole)
             return lm_fail_memory(e, "a model id", strlen(id));
         if (l->n == 1 || (type && only_of_type(l, type, &found) && found == 1))
@@ -358,7 +366,8 @@ static lm_status list_repository(hub_listing *h, const char *cache, const char *
                       : lm_arena_strdup(h->arena, entry + 8);
     if (!text)
         return lm_fail_memory(e, "a model id", strlen(cache));
-    if (read_id(h->arena, text, &id, NULL) != LM_OK || find_snapshot(h->arena, text, &id, "main", &folder, NULL) != LM_OK)
+    if (read_id(h->arena, text, &id, NULL) != LM_OK ||
+        find_snapshot(h->arena, text, &id, "main", &folder, NULL) != LM_OK)
         return LM_OK;
     LM_TRY(is_folder_model(h->arena, folder, &whole, e));
     if (!whole)
@@ -378,7 +387,8 @@ static lm_status list_cache(hub_listing *h, lm_error *e)
         return LM_OK;
     DIR *dir = opendir(cache);
     for (struct dirent *d; dir && l->n < MAX_FILES && (d = readdir(dir));)
-        if (strncmp(d->d_name, "models--", 8) == 0 && !(l->names[l->n++] = lm_arena_strdup(h->arena, d->d_name)))
+        if (strncmp(d->d_name, "models--", 8) == 0 &&
+            !(l->names[l->n++] = lm_arena_strdup(h->arena, d->d_name)))
             break;
     if (dir)
         closedir(dir);

@@ -136,7 +136,9 @@ static lm_status build(json_builder *b, json_node *out, lm_error *e)
     if (n)
         memcpy(kept, b->stack + first, n * sizeof *kept);
     b->n = first;
-    *out = (json_node){ .kind = c == '{' ? LM_META_OBJECT : LM_META_ARRAY, .n = (uint32_t)n, .members = kept };
+    *out = (json_node){ .kind = c == '{' ? LM_META_OBJECT : LM_META_ARRAY,
+                        .n = (uint32_t)n,
+                        .members = kept };
     return LM_OK;
 }
 
@@ -240,7 +242,8 @@ static void json_free(lm_meta *m)
     lm_free(x);
 }
 
-static const lm_meta_source json_source = { json_get, json_at, json_count, json_entry, json_member_at, json_free };
+static const lm_meta_source json_source = { json_get, json_at, json_count,
+                                            json_entry, json_member_at, json_free };
 
 static json_meta *new_meta(const char *file, lm_error *e)
 {
@@ -259,7 +262,8 @@ static json_meta *new_meta(const char *file, lm_error *e)
     return m;
 }
 
-lm_status lm_meta_take_json(char *text, size_t size, const char *file, unsigned depth, lm_meta **out, lm_error *e)
+lm_status lm_meta_take_json(char *text, size_t size, const char *file, unsigned depth, lm_meta **out,
+                            lm_error *e)
 {
     lm_status    status;
     json_meta   *m = new_meta(file, e);
@@ -286,7 +290,8 @@ done:
     return status;
 }
 
-lm_status lm_meta_from_json(const char *text, size_t size, const char *file, unsigned depth, lm_meta **out, lm_error *e)
+lm_status lm_meta_from_json(const char *text, size_t size, const char *file, unsigned depth, lm_meta **out,
+                            lm_error *e)
 {
     char *copy = lm_alloc(size + 1);
 
@@ -298,8 +303,8 @@ lm_status lm_meta_from_json(const char *text, size_t size, const char *file, uns
     return lm_meta_take_json(copy, size, file, depth, out, e);
 }
 
-lm_status lm_meta_from_strings(const lm_view *keys, const lm_view *values, size_t n, const char *file, lm_meta **out,
-                               lm_error *e)
+lm_status lm_meta_from_strings(const lm_view *keys, const lm_view *values, size_t n, const char *file,
+                               lm_meta **out, lm_error *e)
 {
     json_meta   *m = new_meta(file, e);
     json_member *members;

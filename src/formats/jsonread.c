@@ -302,8 +302,17 @@ lm_status lm_json_scalar(lm_json *j, lm_meta_value *out, lm_error *e)
         return read_word(j, "false", (lm_meta_value){ .kind = LM_META_BOOL, .b = false }, out, e);
     case 'n':
         return read_word(j, "null", (lm_meta_value){ .kind = LM_META_NULL }, out, e);
-    case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
-        return read_number(j, out, e);
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9': return read_number(j, out, e);
     default:
         return expected(j, "a value", e);
     }

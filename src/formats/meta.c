@@ -29,7 +29,8 @@ bool lm_meta_at(const lm_meta_value *array, uint64_t i, lm_meta_value *out)
 
 bool lm_meta_member(const lm_meta_value *object, uint64_t i, lm_view *key, lm_meta_value *out)
 {
-    return object->kind == LM_META_OBJECT && i < object->a.n && object->a.owner->source->member(object, i, key, out);
+    return object->kind == LM_META_OBJECT && i < object->a.n &&
+           object->a.owner->source->member(object, i, key, out);
 }
 
 bool lm_meta_field(const lm_meta_value *object, const char *name, lm_meta_value *out)
@@ -86,8 +87,8 @@ static lm_status wrong(const lm_meta *m, const char *key, lm_error *e, const cha
 }
 
 /* Get the value of a required key, which must be of one of the kinds in the mask. */
-static lm_status require(const lm_meta *m, const char *key, unsigned kinds, const char *expected, lm_meta_value *out,
-                         lm_error *e)
+static lm_status require(const lm_meta *m, const char *key, unsigned kinds, const char *expected,
+                         lm_meta_value *out, lm_error *e)
 {
     lm_meta_value v;
 
@@ -99,7 +100,8 @@ static lm_status require(const lm_meta *m, const char *key, unsigned kinds, cons
     return LM_OK;
 }
 
-lm_status lm_meta_u64(const lm_meta *m, const char *key, uint64_t min, uint64_t max, uint64_t *out, lm_error *e)
+lm_status lm_meta_u64(const lm_meta *m, const char *key, uint64_t min, uint64_t max, uint64_t *out,
+                      lm_error *e)
 {
     lm_meta_value v;
 
@@ -112,7 +114,8 @@ lm_status lm_meta_u64(const lm_meta *m, const char *key, uint64_t min, uint64_t 
     return LM_OK;
 }
 
-lm_status lm_meta_u32(const lm_meta *m, const char *key, uint32_t min, uint32_t max, uint32_t *out, lm_error *e)
+lm_status lm_meta_u32(const lm_meta *m, const char *key, uint32_t min, uint32_t max, uint32_t *out,
+                      lm_error *e)
 {
     uint64_t v;
 

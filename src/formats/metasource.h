@@ -18,11 +18,14 @@ struct lm_meta {
     const char           *file;
 };
 
-/* Like lm_meta_from_json, but takes ownership of `text` (from lm_alloc, of `size` bytes and a NUL), even on failure. */
-lm_status lm_meta_take_json(char *text, size_t size, const char *file, unsigned depth, lm_meta **out, lm_error *e);
+/* Like lm_meta_from_json, but takes ownership of `text` (from lm_alloc, of `size` bytes and a NUL), even on
+ * failure. */
+lm_status lm_meta_take_json(char *text, size_t size, const char *file, unsigned depth, lm_meta **out,
+                            lm_error *e);
 
-/* Make metadata of string members only, in the given order: the __metadata__ of a safetensors file. Keys and values are copied. */
-lm_status lm_meta_from_strings(const lm_view *keys, const lm_view *values, size_t n, const char *file, lm_meta **out,
-                               lm_error *e);
+/* Make metadata of string members only, in the given order: the __metadata__ of a safetensors file. Keys and
+ * values are copied. */
+lm_status lm_meta_from_strings(const lm_view *keys, const lm_view *values, size_t n, const char *file,
+                               lm_meta **out, lm_error *e);
 
 #endif

@@ -40,23 +40,26 @@ static bool is_shared(lm_view name)
     return false;
 }
 
-/* Return whether a member of the language model's object is copied. Those that are written separately are not; in a flat config,
- * neither are the token ids and configurations of other parts. */
+/* Return whether a member of the language model's object is copied. Those that are written separately are
+ * not; in a flat config, neither are the token ids and configurations of other parts. */
 static bool is_kept(const flattening *f, lm_view name)
 {
-    if (lm_view_is(name, "model_type") || lm_view_is(name, "tie_word_embeddings") || lm_view_is(name, "architectures"))
+    if (lm_view_is(name, "model_type") || lm_view_is(name, "tie_word_embeddings") ||
+        lm_view_is(name, "architectures"))
         return false;
-    return !f->flat || is_shared(name) || !(lm_view_ends(name, LM_VIEW("_token_id")) || lm_view_ends(name, LM_VIEW("_config")));
+    return !f->flat || is_shared(name) ||
+           !(lm_view_ends(name, LM_VIEW("_token_id")) || lm_view_ends(name, LM_VIEW("_config")));
 }
 
 static void ignore(flattening *f, lm_view name)
 {
     if (lm_view_ends(name, LM_VIEW("_config")) && !is_shared(name))
-        lm_text_printf(&f->ignored, "%s%.*s", f->ignored.size ? ", " : "", (int)(name.size < 64 ? name.size : 64), name.data);
+        lm_text_printf(&f->ignored, "%s%.*s", f->ignored.size ? ", " : "",
+                       (int)(name.size < 64 ? name.size : 64), name.data);
 }
 
-/* Copy the members of the object at the reader as they are. Of the `whole` config, copy only the shared members and those of
- * text_config. */
+/* Copy the members of the object at the reader as they are. Of the `whole` config, copy only the shared
+ * members and those of text_config. */
 static lm_status copy_members(flattening *f, bool whole, lm_error *e)
 {
     bool more;
@@ -68,7 +71,8 @@ static lm_status copy_members(flattening *f, bool whole, lm_error *e)
         lm_json_peek(&f->j);
         size_t start = f->j.at;
         LM_TRY(lm_json_name(&f->j, &name, e));
-        snprintf(key, sizeof key, "%.*s", (int)(name.size < sizeof key ? name.size : sizeof key - 1), name.data);
+        snprintf(key, sizeof key, "%.*s", (int)(name.size < sizeof key ? name.size : sizeof key - 1),
+                 name.data);
         if (whole && lm_view_is(name, "text_config") && lm_json_peek(&f->j) == '{') {
             LM_TRY(copy_members(f, false, e));
         } else {
@@ -126,7 +130,8 @@ static lm_status flatten(flattening *f, lm_view text_type, int has_head, lm_erro
         text_type = lm_view_of(lm_nested_classes[class].family);
     }
     add_tied(f, has_head);
-    lm_text_printf(&f->out, "\"model_type\": \"%.*s\"\n}\n", (int)(text_type.size < 64 ? text_type.size : 64), text_type.data);
+    lm_text_printf(&f->out, "\"model_type\": \"%.*s\"\n}\n", (int)(text_type.size < 64 ? text_type.size : 64),
+                   text_type.data);
     if (f->ignored.size == 0)
         lm_text_add_str(&f->ignored, "what is not of the language model");
     return f->out.failed || f->ignored.failed ? lm_fail_memory(e, "config.json", f->out.size) : LM_OK;
@@ -138,7 +143,8 @@ static lm_status not_known(const lm_meta *m, lm_view type, lm_error *e)
 
     for (size_t i = 0; lm_nested_kinds[i].type; i++)
         lm_text_printf(&list, "%s%s", i ? ", " : "", lm_nested_kinds[i].type);
-    lm_fail(e, LM_UNSUPPORTED, "text_config", LM_NO_OFFSET, "the language model of \"%.*s\" is not read alone (those of %s are)",
+    lm_fail(e, LM_UNSUPPORTED, "text_config", LM_NO_OFFSET,
+            "the language model of \"%.*s\" is not read alone (those of %s are)",
             (int)(type.size < 64 ? type.size : 64), type.data, list.data ? list.data : "");
     lm_text_free(&list);
     return lm_fail_in(e, lm_meta_file(m));
@@ -162,11 +168,13 @@ static lm_status kind_of(const lm_meta *m, const lm_nested_kind **out, lm_error 
     *out = k;
     if (nested || k->flat)
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, "text_config", LM_NO_OFFSET, "missing; \"%s\" describes its language model there", k->type);
+    lm_fail(e, LM_BAD_MODEL, "text_config", LM_NO_OFFSET,
+            "missing; \"%s\" describes its language model there", k->type);
     return lm_fail_in(e, lm_meta_file(m));
 }
 
-lm_status lm_nested_config(char **text, size_t *size, const char *file, int has_head, lm_text *note, lm_error *e)
+lm_status lm_nested_config(char **text, size_t *size, const char *file, int has_head, lm_text *note,
+                           lm_error *e)
 {
     flattening f    = { .text = *text };
     lm_meta   *meta = NULL;
@@ -214,7 +222,8 @@ static bool begins(const char *name, const char *with)
 
 bool lm_nested_prefix(const char *name)
 {
-    return begins(name, "language_model.") || begins(name, "model.language_model.") || begins(name, "model.text_model.");
+    return begins(name, "language_model.") || begins(name, "model.language_model.") ||
+           begins(name, "model.text_model.");
 }
 
 const char *lm_nested_name(const char *name, bool prefixed, char *buffer, size_t size)
@@ -225,7 +234,8 @@ const char *lm_nested_name(const char *name, bool prefixed, char *buffer, size_t
         snprintf(buffer, size, "model.%s", strchr(name + strlen("model."), '.') + 1);
         return buffer;
     }
-    if (strcmp(name, "lm_head.weight") == 0 || (!prefixed && begins(name, "model.") && !begins(name, "model.visual.")))
+    if (strcmp(name, "lm_head.weight") == 0 ||
+        (!prefixed && begins(name, "model.") && !begins(name, "model.visual.")))
         return name;
     return NULL;
 }

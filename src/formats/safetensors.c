@@ -78,7 +78,8 @@ static lm_status read_members(header_reader *r, lm_tensor_info *t, uint64_t offs
         member = lm_view_is(name, "dtype") ? DTYPE : lm_view_is(name, "shape") ? SHAPE
                : lm_view_is(name, "data_offsets") ? OFFSETS : 0;
         if (!member)
-            return lm_json_wrong(&r->j, e, "unknown member \"%.*s\"", (int)(name.size < 64 ? name.size : 64), name.data);
+            return lm_json_wrong(&r->j, e, "unknown member \"%.*s\"", (int)(name.size < 64 ? name.size : 64),
+                                 name.data);
         if (seen & member)
             return lm_json_wrong(&r->j, e, "%s appears twice", name.data);
         seen |= member;
@@ -111,8 +112,9 @@ static lm_status read_tensor(header_reader *r, lm_view name, int64_t at, lm_erro
     LM_TRY(lm_tensor_measure(&t, at, e));
     if (offsets[1] < offsets[0] || offsets[1] - offsets[0] != t.bytes)
         return lm_fail(e, LM_BAD_MODEL, t.name, at,
-                       "data_offsets [%" PRIu64 ", %" PRIu64 "] do not span the %" PRIu64 " bytes of its shape", offsets[0],
-                       offsets[1], t.bytes);
+                       "data_offsets [%" PRIu64 ", %" PRIu64 "] do not span the %" PRIu64
+                       " bytes of its shape",
+                       offsets[0], offsets[1], t.bytes);
     t.offset   = offsets[0];
     r->j.where = NULL;
     return lm_container_add_tensor(r->x, &t, e);
@@ -139,8 +141,8 @@ static lm_status read_metadata(header_reader *r, lm_error *e)
         LM_TRY(lm_json_string(&r->j, &r->values[r->n_meta], e));
         for (size_t i = 0; i < r->n_meta; i++)
             if (lm_view_equal(r->keys[i], r->keys[r->n_meta]))
-                return lm_json_wrong(&r->j, e, "\"%.*s\" appears twice", (int)(r->keys[i].size < 64 ? r->keys[i].size : 64),
-                                     r->keys[i].data);
+                return lm_json_wrong(&r->j, e, "\"%.*s\" appears twice",
+                                     (int)(r->keys[i].size < 64 ? r->keys[i].size : 64), r->keys[i].data);
         r->n_meta++;
         LM_TRY(lm_json_next(&r->j, '{', &more, e));
     }
@@ -168,8 +170,10 @@ static lm_status read_header(header_reader *r, lm_error *e)
     return lm_json_end(&r->j, e);
 }
 
-/* Check that the tensors tile the data exactly: no hole, no overlap, nothing after the last; then make the offsets relative to the file. */
-static lm_status check_tiling(lm_container *x, size_t first, uint64_t data_start, uint64_t data_size, lm_error *e)
+/* Check that the tensors tile the data exactly: no hole, no overlap, nothing after the last; then make the
+ * offsets relative to the file. */
+static lm_status check_tiling(lm_container *x, size_t first, uint64_t data_start, uint64_t data_size,
+                              lm_error *e)
 {
     lm_tensor_info **order;
     uint64_t         last = 0;
@@ -178,18 +182,20 @@ static lm_status check_tiling(lm_container *x, size_t first, uint64_t data_start
     for (size_t i = 0; i < x->n_tensors - first; i++) {
         lm_tensor_info *t = order[i];
         if (t->offset < last)
-            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "its bytes overlap those of %s", order[i - 1]->name);
+            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "its bytes overlap those of %s",
+                           order[i - 1]->name);
         if (t->offset > last)
-            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "%" PRIu64 " bytes before it belong to no tensor",
-                           t->offset - last);
+            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET,
+                           "%" PRIu64 " bytes before it belong to no tensor", t->offset - last);
         if (t->bytes > data_size - last)
-            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "ends past the %" PRIu64 " bytes of tensor data", data_size);
+            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET,
+                           "ends past the %" PRIu64 " bytes of tensor data", data_size);
         last = t->offset + t->bytes;
         t->offset += data_start;
     }
     if (last != data_size)
-        return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "%" PRIu64 " bytes behind the last tensor belong to none",
-                       data_size - last);
+        return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET,
+                       "%" PRIu64 " bytes behind the last tensor belong to none", data_size - last);
     return LM_OK;
 }
 
@@ -208,14 +214,17 @@ static lm_status read_length(const lm_filemap *f, uint64_t *out, lm_error *e)
     uint64_t n = 0;
 
     if (f->size < sizeof b)
-        return lm_fail(e, LM_BAD_MODEL, "header", 0, "%zu bytes are too few for a safetensors header", f->size);
+        return lm_fail(e, LM_BAD_MODEL, "header", 0, "%zu bytes are too few for a safetensors header",
+                       f->size);
     LM_TRY(lm_container_copy(f, 0, sizeof b, b, e));
     for (size_t i = sizeof b; i-- > 0;)
         n = n << 8 | b[i];
     if (n > f->size - sizeof b)
-        return lm_fail(e, LM_BAD_MODEL, "header", 0, "a header of %" PRIu64 " bytes in a file of %zu", n, f->size);
+        return lm_fail(e, LM_BAD_MODEL, "header", 0, "a header of %" PRIu64 " bytes in a file of %zu", n,
+                       f->size);
     if (n > MAX_HEADER)
-        return lm_fail(e, LM_UNSUPPORTED, "header", 0, "a header of %" PRIu64 " bytes, this program reads %d", n, MAX_HEADER);
+        return lm_fail(e, LM_UNSUPPORTED, "header", 0, "a header of %" PRIu64 " bytes, this program reads %d",
+                       n, MAX_HEADER);
     if (n < 2)
         return lm_fail(e, LM_BAD_MODEL, "header", 0, "a header of %" PRIu64 " bytes", n);
     *out = n;
@@ -311,10 +320,9 @@ static lm_status read_mapping(shard_index *s, lm_error *e)
             return lm_fail_memory(e, "the index of a model", s->n_files);
     }
     if (!lm_map_add(s->tensors, name, shard))
-        return lm_map_failed(s->tensors)
-                   ? lm_fail_memory(e, "the index of a model", s->n_names)
-                   : lm_json_wrong(&s->j, e, "tensor \"%.*s\" appears twice", (int)(name.size < 128 ? name.size : 128),
-                                   name.data);
+        return lm_map_failed(s->tensors) ? lm_fail_memory(e, "the index of a model", s->n_names)
+                                         : lm_json_wrong(&s->j, e, "tensor \"%.*s\" appears twice",
+                                                         (int)(name.size < 128 ? name.size : 128), name.data);
     return append(&s->names, &s->n_names, &s->names_capacity, name, e);
 }
 
@@ -348,8 +356,8 @@ static lm_status read_index(shard_index *s, lm_error *e)
     return LM_OK;
 }
 
-/* Check that each tensor of the index is in the file that the index names. A tensor that is missing from the index is only a
- * warning: either nothing uses it, or the loader reports it. */
+/* Check that each tensor of the index is in the file that the index names. A tensor that is missing from the
+ * index is only a warning: either nothing uses it, or the loader reports it. */
 static lm_status compare_with_index(lm_container *x, const shard_index *s, lm_error *e)
 {
     size_t   unlisted = 0;
@@ -363,15 +371,17 @@ static lm_status compare_with_index(lm_container *x, const shard_index *s, lm_er
         lm_map_get(s->tensors, s->names[i], &shard);
         if (t && t->part == shard)
             continue;
-        lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "the index says it is in %s, it is %s%s", s->files[shard].data,
-                t ? "in " : "not there", t ? strrchr(lm_container_file_of(x, t), '/') + 1 : "");
+        lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "the index says it is in %s, it is %s%s",
+                s->files[shard].data, t ? "in " : "not there",
+                t ? strrchr(lm_container_file_of(x, t), '/') + 1 : "");
         lm_fail_in(e, s->j.file);
         return LM_BAD_MODEL;
     }
     for (size_t i = 0; i < x->n_tensors; i++)
         unlisted += !lm_map_get(s->tensors, lm_view_of(x->tensors[i].name), &shard);
     if (unlisted)
-        x->warning = lm_arena_printf(&x->arena, "%s: %zu tensors of its files are not in the index", s->j.file, unlisted);
+        x->warning = lm_arena_printf(&x->arena, "%s: %zu tensors of its files are not in the index",
+                                     s->j.file, unlisted);
     return unlisted && !x->warning ? lm_fail_memory(e, "a warning", 0) : LM_OK;
 }
 
@@ -436,7 +446,8 @@ static lm_status read_config(lm_container *x, lm_error *e)
         return LM_BAD_MODEL;
     }
     if (!lm_meta_get(m, "", &root) || root.kind != LM_META_OBJECT) {
-        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "JSON: expected an object, found %s", lm_meta_kind_name(root.kind));
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "JSON: expected an object, found %s",
+                lm_meta_kind_name(root.kind));
         lm_fail_in(e, lm_meta_file(m));
         return LM_BAD_MODEL;
     }
@@ -464,12 +475,14 @@ static lm_status read_folder(lm_container *x, lm_error *e)
     LM_TRY(exists(index, &there, e));
     if (there)
         return read_shards(x, index, e);
-    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "the folder has neither model.safetensors nor model.safetensors.index.json");
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET,
+            "the folder has neither model.safetensors nor model.safetensors.index.json");
     lm_fail_in(e, x->path);
     return LM_BAD_MODEL;
 }
 
-lm_status lm_safetensors_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e)
+lm_status lm_safetensors_open(const char *path, const lm_container_options *o, lm_container **out,
+                              lm_error *e)
 {
     lm_container *x;
     lm_status     status;

@@ -18,7 +18,8 @@ struct lm_safetensors_writer {
     lm_outfile *file;
     lm_text      meta, tensors;       /* JSON members */
     lm_map     *names;
-    uint64_t    data_size, written, data_at;     /* data_at: the offset of the data in the file, once the header is written */
+    uint64_t    data_size, written, data_at;     /* data_at: the offset of the data in the file, once the
+                                                    header is written */
     bool        begun;
     lm_error    error;               /* the first error while declaring */
 };
@@ -123,7 +124,8 @@ static lm_status declare(lm_safetensors_writer *w, lm_tensor_info *t, lm_error *
     if (!strcmp(t->name, "__metadata__"))
         return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "not a name for a tensor");
     if (t->n_dims > LM_MAX_DIMS)
-        return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "%" PRIu32 " dimensions, at most %d", t->n_dims, LM_MAX_DIMS);
+        return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "%" PRIu32 " dimensions, at most %d", t->n_dims,
+                       LM_MAX_DIMS);
     LM_TRY(spell(t->type, t->name, type, e));
     LM_TRY(lm_tensor_measure(t, LM_NO_OFFSET, e));
     LM_TRY(claim(w, 't', t->name, e));
@@ -140,7 +142,8 @@ static lm_status declare(lm_safetensors_writer *w, lm_tensor_info *t, lm_error *
     return LM_OK;
 }
 
-void lm_safetensors_add_tensor(lm_safetensors_writer *w, const char *name, lm_dtype type, uint32_t n_dims, const uint64_t *dims)
+void lm_safetensors_add_tensor(lm_safetensors_writer *w, const char *name, lm_dtype type, uint32_t n_dims,
+                               const uint64_t *dims)
 {
     lm_tensor_info t = { .name = name, .type = type, .n_dims = n_dims };
 
@@ -192,13 +195,15 @@ done:
 lm_status lm_safetensors_write(lm_safetensors_writer *w, const void *data, size_t n, lm_error *e)
 {
     if (!w->begun || n > w->data_size - w->written)
-        return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%zu bytes more than the tensors that were declared", n);
+        return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET,
+                       "%zu bytes more than the tensors that were declared", n);
     LM_TRY(lm_outfile_write(w->file, data, n, e));
     w->written += n;
     return LM_OK;
 }
 
-lm_status lm_safetensors_write_at(lm_safetensors_writer *w, uint64_t offset, const void *data, size_t n, lm_error *e)
+lm_status lm_safetensors_write_at(lm_safetensors_writer *w, uint64_t offset, const void *data, size_t n,
+                                  lm_error *e)
 {
     if (!w->begun || offset > w->data_size || n > w->data_size - offset)
         return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "bytes past the tensors that were declared");
@@ -212,8 +217,8 @@ lm_status lm_safetensors_commit(lm_safetensors_writer *w, lm_error *e)
     lm_status status;
 
     if (!w->begun || w->written != w->data_size) {
-        status = lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%" PRIu64 " of %" PRIu64 " bytes were written", w->written,
-                         w->data_size);
+        status = lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%" PRIu64 " of %" PRIu64 " bytes were written",
+                         w->written, w->data_size);
     } else {
         status  = lm_outfile_commit(w->file, e);
         w->file = NULL;

@@ -61,7 +61,8 @@ static lm_status keep_language_model(lm_container *c, bool prefixed, lm_text *no
 static int has_head(const lm_container *c)
 {
     for (size_t i = 0; i < c->n_tensors; i++)
-        if (strcmp(c->tensors[i].name, "lm_head.weight") == 0 || strcmp(c->tensors[i].name, "language_model.lm_head.weight") == 0)
+        if (strcmp(c->tensors[i].name, "lm_head.weight") == 0 ||
+            strcmp(c->tensors[i].name, "language_model.lm_head.weight") == 0)
             return 1;
     return c->n_tensors ? 0 : -1;
 }
@@ -76,7 +77,8 @@ lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e)
 
     LM_TRY(lm_container_text(c, name, &text, e));
     LM_TRY(lm_container_document(c, name, &d, e));
-    LM_TRY_GOTO(status, lm_nested_config(&d->text, &d->size, lm_meta_file(c->meta), has_head(c), &note, e), done);
+    LM_TRY_GOTO(status, lm_nested_config(&d->text, &d->size, lm_meta_file(c->meta), has_head(c), &note, e),
+                done);
     if (!note.size)
         goto done;
     if (d->meta)
@@ -87,12 +89,16 @@ lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e)
     d->parsed        = true;
     c->meta_borrowed = true;
     char *path = lm_arena_printf(&c->arena, "%s/%s", c->folder, name);
-    LM_TRY_GOTO(status, path ? lm_meta_from_json(d->text, d->size, path, LM_JSON_DEPTH, &d->meta, e) : lm_fail_memory(e, name, 0), done);
+    LM_TRY_GOTO(status,
+                path ? lm_meta_from_json(d->text, d->size, path, LM_JSON_DEPTH, &d->meta, e)
+                     : lm_fail_memory(e, name, 0),
+                done);
     c->meta = d->meta;
     for (size_t i = 0; i < c->n_tensors && !prefixed; i++)
         prefixed = lm_nested_prefix(c->tensors[i].name);
     LM_TRY_GOTO(status, keep_language_model(c, prefixed, &note, e), done);
-    c->warning = lm_arena_printf(&c->arena, "%s%s%s", c->warning ? c->warning : "", c->warning ? "; " : "", note.data);
+    c->warning = lm_arena_printf(&c->arena, "%s%s%s", c->warning ? c->warning : "", c->warning ? "; " : "",
+                                 note.data);
     if (note.failed || !c->warning)
         LM_TRY_GOTO(status, lm_fail_memory(e, "a warning", note.size), done);
 

@@ -66,7 +66,8 @@ static lm_status begin_states(lm_automaton *m, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
+lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabulary *v, lm_automaton **out,
+                           lm_error *e)
 {
     lm_automaton *m = lm_alloc_zero(1, sizeof *m);
     lm_status   status;
@@ -122,7 +123,8 @@ uint32_t lm_state_of(lm_automaton *m, lm_expr_id n)
         return m->state_of[n];
     uint32_t s = m->n_states;
     if (!lm_terms_room(&m->pool, &m->states, s, &m->states_capacity, sizeof *m->states, 1) ||
-        !lm_terms_room(&m->pool, &m->next, s * m->n_classes, &m->next_capacity, sizeof *m->next, m->n_classes))
+        !lm_terms_room(&m->pool, &m->next, s * m->n_classes, &m->next_capacity, sizeof *m->next,
+                       m->n_classes))
         return LM_DEAD;
     m->states[s] = (lm_state){ n, 0 };
     memset(m->next + (size_t)s * m->n_classes, 0xFF, m->n_classes * sizeof *m->next);
@@ -149,14 +151,20 @@ static void each_state(lm_automaton *m, void (*act)(lm_automaton *, uint32_t *, 
             act(m, &c->states[(c->at + LM_HISTORY - i) % LM_HISTORY], arg);
 }
 
-static void mark(lm_automaton *m, uint32_t *state, void *keep) { ((uint8_t *)keep)[m->states[*state].node] = 1; }
+static void mark(lm_automaton *m, uint32_t *state, void *keep)
+{
+    ((uint8_t *)keep)[m->states[*state].node] = 1;
+}
 static void to_node(lm_automaton *m, uint32_t *state, void *arg)
 {
     (void)arg;
     *state = m->states[*state].node;
 }
 
-static void to_state(lm_automaton *m, uint32_t *state, void *moved) { *state = lm_state_of(m, ((uint32_t *)moved)[*state]); }
+static void to_state(lm_automaton *m, uint32_t *state, void *moved)
+{
+    *state = lm_state_of(m, ((uint32_t *)moved)[*state]);
+}
 
 /* Free the heads of nodes that are not part of the grammar itself, and all counts. */
 static void drop_heads(lm_automaton *m)

@@ -1,8 +1,9 @@
-/* automaton.h - run a grammar on a vocabulary: states of the automaton, which are created on demand, and token masks.
+/* automaton.h - run a grammar on a vocabulary: states of the automaton, which are created on demand, and
+ * token masks.
  *
- * A state is an expression with its transitions by byte classes. Its mask is composed of the masks of the innermost frames that it begins
- * with, which do not depend on the surrounding context (Dong et al. 2024, XGrammar): `heads`. Only tokens that extend past the end of a
- * frame are walked with what follows the frame.
+ * A state is an expression with its transitions by byte classes. Its mask is composed of the masks of the
+ * innermost frames that it begins with, which do not depend on the surrounding context (Dong et al. 2024,
+ * XGrammar): `heads`. Only tokens that extend past the end of a frame are walked with what follows the frame.
  *
  * One lock guards the automaton: all constraints with the same grammar and vocabulary share it. */
 #ifndef LM_GRAMMAR_AUTOMATON_H
@@ -19,13 +20,15 @@ enum { LM_DEAD = 0, LM_HISTORY = 256, LM_CACHED_MASKS = 256 };
 
 typedef struct lm_state {
     lm_expr_id node;
-    uint32_t mask;                   /* index of its cached mask + 1; valid if that mask still belongs to this state */
+    uint32_t mask;                   /* index of its cached mask + 1; valid if that mask still belongs to this
+                                        state */
 } lm_state;
 
 /* The tokens that a frame accepts, whatever follows the frame. */
 typedef struct lm_head {
     uint64_t *bits;                  /* [n_words] */
-    uint32_t *exits, n_exits;        /* trie nodes at which the frame may end and tokens continue; LM_UNKNOWN: before the first byte */
+    uint32_t *exits, n_exits;        /* trie nodes at which the frame may end and tokens continue; LM_UNKNOWN:
+                                        before the first byte */
     bool      open;                  /* there are too many exits; they are not stored */
 } lm_head;
 
@@ -43,11 +46,13 @@ enum { LM_COUNTED_MASKS = 32 };
 
 typedef struct lm_counted {
     lm_expr_id key;                  /* the expression with its counter set out of reach */
-    bool      unknown;               /* counting failed: the text is ambiguous, or there are too many tokens to list */
+    bool      unknown;               /* counting failed: the text is ambiguous, or there are too many tokens
+                                        to list */
     lm_token_uses inside;            /* tokens after which the repetition may continue */
     lm_token_uses past;              /* tokens that end after the repetition */
     lm_token_uses exits;             /* trie nodes at which the frame may end and tokens continue */
-    uint64_t *up_to;                 /* [LM_COUNTED_MASKS][n_words] tokens of `inside` that take at most that many repetitions; `inside`
+    uint64_t *up_to;                 /* [LM_COUNTED_MASKS][n_words] tokens of `inside` that take at most that
+                                        many repetitions; `inside`
                                       * lists the others. NULL: all are listed */
 } lm_counted;
 
@@ -93,14 +98,17 @@ struct lm_constraint {
     uint64_t      *bits;                     /* mask buffer of lm_constraint_logits for large vocabularies */
 };
 
-lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabulary *v, lm_automaton **out, lm_error *e);
+lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabulary *v, lm_automaton **out,
+                           lm_error *e);
 void      lm_automaton_free(lm_automaton *m);
 
 /* ---- functions that require the lock ---- */
 
-/* Return the state of an expression, or LM_DEAD if no text can continue from it or memory is exhausted (m->pool.status). */
+/* Return the state of an expression, or LM_DEAD if no text can continue from it or memory is exhausted
+ * (m->pool.status). */
 uint32_t lm_state_of(lm_automaton *m, lm_expr_id n);
-uint32_t lm_state_make(lm_automaton *m, uint32_t state, uint8_t byte);       /* compute an unknown transition */
+/* compute an unknown transition */
+uint32_t lm_state_make(lm_automaton *m, uint32_t state, uint8_t byte);
 
 static inline uint32_t lm_state_next(lm_automaton *m, uint32_t state, uint8_t byte)
 {
@@ -114,8 +122,9 @@ static inline bool lm_state_final(const lm_automaton *m, uint32_t state)
     return m->pool.nodes[m->states[state].node].flags & LM_NULLABLE;
 }
 
-/* Begin an operation and limit how many nodes it may create. lm_automaton_end returns what went wrong. It frees unused memory on failure
- * and when there is much of it, which renumbers the states; the states stored in constraints are updated. */
+/* Begin an operation and limit how many nodes it may create. lm_automaton_end returns what went wrong. It
+ * frees unused memory on failure and when there is much of it, which renumbers the states; the states stored
+ * in constraints are updated. */
 void      lm_automaton_begin(lm_automaton *m);
 lm_status lm_automaton_end(lm_automaton *m, lm_error *e);
 

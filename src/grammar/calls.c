@@ -1,4 +1,5 @@
-/* calls.c - tool calls in the format of a model family, each with arguments that fit the schema of its tool. */
+/* calls.c - tool calls in the format of a model family, each with arguments that fit the schema of its
+ * tool. */
 #include <jansson.h>
 #include <string.h>
 
@@ -54,8 +55,10 @@ static void add_literal(writer *w, const char *text, size_t n)
 /* Write text in which control tokens are written as tokens. */
 static void add_mark(writer *w, const char *text)
 {
-    static const char *const inner[] = { "<|channel|>", "<|message|>", "<|call|>", "<|constrain|>", "<｜tool▁sep｜>", "<｜tool▁call▁begin｜>",
-                                         "<｜tool▁call▁end｜>", NULL };
+    static const char *const inner[] = {
+        "<|channel|>",           "<|message|>",         "<|call|>", "<|constrain|>", "<｜tool▁sep｜>",
+        "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", NULL
+    };
     lm_token id = text ? control(w, text) : -1;
 
     if (!text)
@@ -98,7 +101,8 @@ static size_t character(const char *s)
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-/* Add a rule that matches any text up to and including a mark, whose first character must not occur in it again. Return its number. */
+/* Add a rule that matches any text up to and including a mark, whose first character must not occur in it
+ * again. Return its number. */
 static unsigned until_rule(writer *w, lm_text *rules, const char *mark)
 {
     unsigned number = w->untils++;
@@ -214,8 +218,8 @@ static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_
         add_mark(w, text ? " string=\"true\">" : " string=\"false\">");
     if (free_text && is_limited(schema))
         return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
-                       "'pattern', 'format', 'const', 'minLength' and 'maxLength' cannot be enforced for a string that %s "
-                       "writes between tags",
+                       "'pattern', 'format', 'const', 'minLength' and 'maxLength' cannot be enforced for a "
+                       "string that %s writes between tags",
                        w->f->name);
     lm_text_printf(&close, "%s%s", gap, w->f->argument.close);
     if (*gap)
@@ -238,7 +242,8 @@ static bool is_required(const json_t *schema, const char *name)
     const json_t *list = json_object_get(schema, "required");
 
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_is_string(json_array_get(list, i)) && strcmp(json_string_value(json_array_get(list, i)), name) == 0)
+        if (json_is_string(json_array_get(list, i)) &&
+            strcmp(json_string_value(json_array_get(list, i)), name) == 0)
             return true;
     return false;
 }
@@ -258,7 +263,8 @@ static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
             k++;
         if (!known[k])
             return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
-                           "%.60s cannot be enforced for arguments that %s writes between tags", name, w->f->name);
+                           "%.60s cannot be enforced for arguments that %s writes between tags", name,
+                           w->f->name);
     }
     json_object_foreach(properties, name, value) {
         bool required = is_required(schema, name);
@@ -347,7 +353,9 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
         add_schema(w, schema);
         add_mark(w, "<|call|>");
         break;
-    default: status = lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "calls as %s writes them cannot be required", f->name);
+    default:
+        status = lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                         "calls as %s writes them cannot be required", f->name);
     }
     lm_text_free(&head);
     json_decref(schema);
@@ -390,7 +398,8 @@ static void write_repetition(writer *w, const call_layout *l)
     lm_text_add_str(&w->out, "( ");
     if (l->bracket) {
         add_literal(w, l->between, strlen(l->between));
-    } else if (l->lines && f->section.open && f->section.close && strcmp(f->section.close, "</tool_call>") == 0) {
+    } else if (l->lines && f->section.open && f->section.close &&
+               strcmp(f->section.close, "</tool_call>") == 0) {
         add_literal(w, "\n", 1);                         /* each call has its own section */
         add_mark(w, f->section.close);
         add_literal(w, "\n", 1);
@@ -426,7 +435,8 @@ static void write_root(writer *w, lm_text *rules, const call_layout *l, const lm
         add_mark(w, f->section.close);
 }
 
-static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, const lm_grammar_calls_options *o)
+static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n,
+                           const lm_grammar_calls_options *o)
 {
     const lm_answer_family *f = w->f;
     call_layout l = layout_of(f);
@@ -484,8 +494,8 @@ static lm_status compile(writer *w, const lm_grammar_calls_options *o, lm_gramma
     return status;
 }
 
-lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *tools, size_t n, const lm_grammar_calls_options *o,
-                           lm_grammar **out, lm_error *e)
+lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *tools, size_t n,
+                           const lm_grammar_calls_options *o, lm_grammar **out, lm_error *e)
 {
     LM_REQUIRE(e, style && tools && n && o && out);
     lm_error mine;
@@ -494,12 +504,15 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
 
     *out = NULL;
     if (!w.f)
-        return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "tool calls are not supported for this model (unknown format)");
+        return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                       "tool calls are not supported for this model (unknown format)");
     if (n > MAX_SCHEMAS)
-        return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "the request has %zu tools; at most %d are allowed", n, MAX_SCHEMAS);
-    if (!o->required &&
-        (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON || w.f->form == LM_FORM_BRACED))
-        return LM_OK;                                    /* nothing distinguishes the beginning of a call from text */
+        return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "the request has %zu tools; at most %d are allowed",
+                       n, MAX_SCHEMAS);
+    if (!o->required && (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON ||
+                         w.f->form == LM_FORM_BRACED))
+        return LM_OK; /* nothing distinguishes the beginning of a call from
+                                                            text */
     status = write_all(&w, tools, n, o);
     if (status == LM_OK)
         status = compile(&w, o, out);

@@ -98,8 +98,8 @@ void lm_charset_free(lm_charset *s)
 
 /* ---- UTF-8 ---- */
 
-/* Return the UTF-8 language of a range whose ends have `n` bytes each. The range is split where continuation bytes do not cover all values
- * (as Thompson's and RE2's compilers do). */
+/* Return the UTF-8 language of a range whose ends have `n` bytes each. The range is split where continuation
+ * bytes do not cover all values (as Thompson's and RE2's compilers do). */
 static lm_expr_id range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, unsigned n)
 {
     static const uint8_t least[3] = { 0x80, 0x80, 0x80 }, most[3] = { 0xBF, 0xBF, 0xBF };

@@ -117,11 +117,13 @@ lm_status lm_constraint_mask(lm_constraint *c, uint64_t *bits, lm_error *e)
     for (uint32_t i = 0; i < m->v->n_words && !any; i++)
         any = bits[i];
     if (status == LM_OK && !any)
-        status = lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "no token of the vocabulary fits the grammar here");
+        status = lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET,
+                         "no token of the vocabulary fits the grammar here");
     return status;
 }
 
-/* Return the state after a token, LM_DEAD if it does not fit. *end: it is an end-of-text token, and the text may end here. */
+/* Return the state after a token, LM_DEAD if it does not fit. *end: it is an end-of-text token, and the text
+ * may end here. */
 static uint32_t after(lm_automaton *m, uint32_t state, lm_token id, bool *end)
 {
     const lm_vocabulary *v = m->v;
@@ -162,7 +164,8 @@ lm_status lm_constraint_accept(lm_constraint *c, lm_token id, lm_error *e)
     bool        end = false;
 
     if (id < 0 || (uint32_t)id >= m->v->size)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token %d is outside the vocabulary of %u", id, m->v->size);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token %d is outside the vocabulary of %u", id,
+                       m->v->size);
     if (c->ended)
         return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the text has ended");
     pthread_mutex_lock(&m->lock);
@@ -185,7 +188,8 @@ lm_status lm_constraint_rollback(lm_constraint *c, size_t n, lm_error *e)
 {
     LM_REQUIRE(e, c);
     if (n > c->kept)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu tokens cannot be taken back, only %u", n, c->kept);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu tokens cannot be taken back, only %u", n,
+                       c->kept);
     pthread_mutex_lock(&c->m->lock);
     c->at    = (c->at + LM_HISTORY - (uint32_t)n) % LM_HISTORY;
     c->kept -= (uint32_t)n;
@@ -195,7 +199,8 @@ lm_status lm_constraint_rollback(lm_constraint *c, size_t n, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_constraint_logits(void *constraint, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+lm_status lm_constraint_logits(void *constraint, float *logits, uint32_t n_vocab, const lm_token *ids,
+                               size_t n, lm_error *e)
 {
     LM_REQUIRE(e, constraint && logits && (ids || !n));
     lm_constraint *c = constraint;
@@ -207,7 +212,8 @@ lm_status lm_constraint_logits(void *constraint, float *logits, uint32_t n_vocab
         c->n_ids = n;
     }
     if (n_vocab > c->m->v->size)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "logits of %u tokens; the vocabulary has %u", n_vocab, c->m->v->size);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "logits of %u tokens; the vocabulary has %u", n_vocab,
+                       c->m->v->size);
     for (; c->n_ids < n; c->n_ids++)
         LM_TRY(lm_constraint_accept(c, ids[c->n_ids], e));
     if (c->m->v->n_words > 512) {

@@ -52,14 +52,16 @@ static lm_expr_id key_of(lm_terms *p, lm_expr_id n, counter *c, unsigned deep)
     return rest == LM_NOTHING ? rest : lm_cat(p, d.a, rest);
 }
 
-/* If `n` still contains the repetition of `body`, store how many repetitions have begun since. Return false if the repetition has ended. */
+/* If `n` still contains the repetition of `body`, store how many repetitions have begun since. Return false
+ * if the repetition has ended. */
 static bool times_begun(const lm_terms *p, lm_expr_id n, lm_expr_id body, uint32_t *times)
 {
     for (;;) {
         const lm_node_data *d = &p->nodes[n];
         bool                sequence = d->kind == LM_NODE_CAT || d->kind == LM_NODE_FRAME;
         const lm_node_data *x = sequence ? &p->nodes[d->a] : d;
-        if (x->kind == LM_NODE_REPEAT && x->a == body && x->b == 0 && x->c <= OUT_OF_REACH && x->c >= OUT_OF_REACH - LM_TRIE_DEPTH) {
+        if (x->kind == LM_NODE_REPEAT && x->a == body && x->b == 0 && x->c <= OUT_OF_REACH &&
+            x->c >= OUT_OF_REACH - LM_TRIE_DEPTH) {
             *times = OUT_OF_REACH - x->c;
             return true;
         }
@@ -85,8 +87,8 @@ static void note(count_walk *w, lm_token_uses *u, uint32_t most, uint32_t what, 
         u->list[u->n++] = (lm_token_use){ what, times };
 }
 
-/* Return whether a state is inside the repetition, and how many repetitions it has begun. A choice in which that is one of several
- * alternatives cannot be counted. */
+/* Return whether a state is inside the repetition, and how many repetitions it has begun. A choice in which
+ * that is one of several alternatives cannot be counted. */
 static bool stands_inside(count_walk *w, uint32_t state, uint32_t *times)
 {
     const lm_terms *p = &w->m->pool;
@@ -119,7 +121,8 @@ static void walk_tree(count_walk *w, uint32_t state)
         times[d + 1] = times[d];
         bool inside = stands_inside(w, next, &times[d + 1]);
         for (uint32_t k = v->first[i]; k < v->first[i + 1]; k++)
-            note(w, inside ? &w->x->inside : &w->x->past, inside ? UINT32_MAX : MAX_PAST, (uint32_t)v->ids[k], times[d + 1]);
+            note(w, inside ? &w->x->inside : &w->x->past, inside ? UINT32_MAX : MAX_PAST, (uint32_t)v->ids[k],
+                 times[d + 1]);
         if (v->skip[i] > i + 1 && lm_state_final(m, next))
             note(w, &w->x->exits, MAX_EXITS, i, times[d + 1]);
         at[d + 1] = next;
@@ -129,7 +132,8 @@ static void walk_tree(count_walk *w, uint32_t state)
 
 static void set(uint64_t *bits, uint32_t id) { bits[id >> 6] |= UINT64_C(1) << (id & 63); }
 
-/* If there are many tokens, create a mask per small number of repetitions. Tokens that take more stay in the list. */
+/* If there are many tokens, create a mask per small number of repetitions. Tokens that take more stay in the
+ * list. */
 static void make_masks(lm_automaton *m, lm_counted *x)
 {
     const uint32_t words = m->v->n_words;
@@ -162,7 +166,8 @@ static bool counters_are_small(lm_automaton *m)
         m->counters_seen = true;
         for (lm_expr_id n = 0; n < m->fixed; n++) {
             const lm_node_data *d = &m->pool.nodes[n];
-            m->counters_large |= d->kind == LM_NODE_REPEAT && d->c != LM_UNBOUNDED && d->c >= OUT_OF_REACH - LM_TRIE_DEPTH;
+            m->counters_large |= d->kind == LM_NODE_REPEAT && d->c != LM_UNBOUNDED &&
+                                 d->c >= OUT_OF_REACH - LM_TRIE_DEPTH;
         }
     }
     return !m->counters_large;
@@ -172,7 +177,8 @@ static uint64_t bytes_of(const lm_automaton *m, const lm_counted *x)
 {
     uint64_t masks = x->up_to ? (uint64_t)LM_COUNTED_MASKS * m->v->n_words * sizeof *x->up_to : 0;
 
-    return masks + ((uint64_t)x->inside.capacity + x->past.capacity + x->exits.capacity) * sizeof(lm_token_use);
+    return masks +
+           ((uint64_t)x->inside.capacity + x->past.capacity + x->exits.capacity) * sizeof(lm_token_use);
 }
 
 static lm_counted *count(lm_automaton *m, lm_expr_id key, lm_expr_id body)
@@ -215,7 +221,8 @@ void lm_counted_add(const lm_automaton *m, const lm_counted *x, uint32_t least, 
     const uint32_t words = m->v->n_words;
 
     if (x->up_to) {
-        const uint64_t *mask = x->up_to + (size_t)(most < LM_COUNTED_MASKS ? most : LM_COUNTED_MASKS - 1) * words;
+        const uint64_t *mask = x->up_to +
+                               (size_t)(most < LM_COUNTED_MASKS ? most : LM_COUNTED_MASKS - 1) * words;
         for (uint32_t i = 0; i < words; i++)
             bits[i] |= mask[i];
     }

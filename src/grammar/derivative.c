@@ -135,7 +135,8 @@ static lm_expr_id derive_kind(lm_terms *p, lm_expr_id n, symbol s)
     switch ((lm_node_kind)d.kind) {
     case LM_NODE_NOTHING:
     case LM_NODE_EMPTY:   return LM_NOTHING;
-    case LM_NODE_BYTES:   return !s.token && lm_byte_set_has(&p->sets[d.a], s.byte) ? LM_EMPTY_TEXT : LM_NOTHING;
+    case LM_NODE_BYTES:
+        return !s.token && lm_byte_set_has(&p->sets[d.a], s.byte) ? LM_EMPTY_TEXT : LM_NOTHING;
     case LM_NODE_LITERAL: return derive_literal(p, d, s);
     case LM_NODE_CAT:
     case LM_NODE_FRAME:   return derive_cat(p, n, s);
@@ -143,7 +144,8 @@ static lm_expr_id derive_kind(lm_terms *p, lm_expr_id n, symbol s)
     case LM_NODE_REPEAT:  return derive_repeat(p, d, s);
     case LM_NODE_RULE:    return derive(p, p->rules[d.a].body, s);
     case LM_NODE_MEMBERS: return derive(p, lm_members_unfold(p, n), s);
-    case LM_NODE_TOKEN:   return s.token && lm_token_in(p, &p->token_sets[d.a], s.id, s.special) ? LM_EMPTY_TEXT : LM_NOTHING;
+    case LM_NODE_TOKEN:
+        return s.token && lm_token_in(p, &p->token_sets[d.a], s.id, s.special) ? LM_EMPTY_TEXT : LM_NOTHING;
     case LM_NODE_AND: {
         lm_expr_id a = derive(p, d.a, s);
         return a == LM_NOTHING ? a : lm_and(p, a, derive(p, d.b, s));
@@ -181,7 +183,10 @@ static lm_expr_id derive(lm_terms *p, lm_expr_id n, symbol s)
     return out;
 }
 
-lm_expr_id lm_derivative(lm_terms *p, lm_expr_id n, uint8_t byte) { return derive(p, n, (symbol){ .byte = byte }); }
+lm_expr_id lm_derivative(lm_terms *p, lm_expr_id n, uint8_t byte)
+{
+    return derive(p, n, (symbol){ .byte = byte });
+}
 
 lm_expr_id lm_derivative_by_token(lm_terms *p, lm_expr_id n, lm_token id, bool special)
 {
@@ -190,7 +195,8 @@ lm_expr_id lm_derivative_by_token(lm_terms *p, lm_expr_id n, lm_token id, bool s
 
 /* ---- first tokens ---- */
 
-static void first_tokens(lm_terms *p, lm_expr_id n, unsigned depth, void (*found)(void *arg, const lm_token_set *set), void *arg)
+static void first_tokens(lm_terms *p, lm_expr_id n, unsigned depth,
+                         void (*found)(void *arg, const lm_token_set *set), void *arg)
 {
     if (depth > MAX_DEPTH || p->status != LM_OK)
         return;

@@ -4,7 +4,8 @@
 
 #include "grammar/expression.h"
 
-/* Return the derivative by a byte, from a cache if known; LM_NOTHING if no text continues so. A pool with rules must be settled. */
+/* Return the derivative by a byte, from a cache if known; LM_NOTHING if no text continues so. A pool with
+ * rules must be settled. */
 lm_expr_id lm_derivative(lm_terms *p, lm_expr_id n, uint8_t byte);
 
 /* Return the derivative by a token: only token items match it. `special`: it is a control token. */
@@ -15,7 +16,8 @@ void lm_first_tokens(lm_terms *p, lm_expr_id n, void (*found)(void *arg, const l
 
 bool lm_token_in(const lm_terms *p, const lm_token_set *s, lm_token id, bool special);
 
-/* Compute the classes of bytes that no expression of the pool distinguishes: class_of[byte]. Return the number of classes. */
+/* Compute the classes of bytes that no expression of the pool distinguishes: class_of[byte]. Return the
+ * number of classes. */
 uint32_t lm_byte_classes(const lm_terms *p, uint8_t class_of[256]);
 
 #endif

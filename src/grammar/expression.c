@@ -39,9 +39,11 @@ lm_status lm_terms_check(const lm_terms *p, lm_error *e)
     if (p->status == LM_NO_MEMORY)
         return lm_fail_memory(e, "a grammar", 0);
     if (p->status != LM_OK && p->limit)
-        return lm_fail(e, p->status, NULL, LM_NO_OFFSET, "%s (limit: %llu)", p->reason, (unsigned long long)p->limit);
+        return lm_fail(e, p->status, NULL, LM_NO_OFFSET, "%s (limit: %llu)", p->reason,
+                       (unsigned long long)p->limit);
     if (p->status != LM_OK)
-        return lm_fail(e, p->status, NULL, LM_NO_OFFSET, "%s", p->reason ? p->reason : "the grammar failed before");
+        return lm_fail(e, p->status, NULL, LM_NO_OFFSET, "%s",
+                       p->reason ? p->reason : "the grammar failed before");
     return LM_OK;
 }
 
@@ -254,7 +256,8 @@ lm_expr_id lm_literal(lm_terms *p, const void *data, size_t n)
     if (n > UINT32_MAX / 4 || !lm_terms_room(p, &p->bytes, p->n_bytes, &p->bytes_capacity, 1, (uint32_t)n))
         return LM_NOTHING;
     memcpy(p->bytes + p->n_bytes, data, n);
-    lm_expr_id out = intern(p, (lm_node_data){ .kind = LM_NODE_LITERAL, .a = p->n_bytes, .b = (uint32_t)n }, &made);
+    lm_expr_id out = intern(p, (lm_node_data){ .kind = LM_NODE_LITERAL, .a = p->n_bytes, .b = (uint32_t)n },
+                            &made);
     if (made)
         p->n_bytes += (uint32_t)n;
     return out;
@@ -262,7 +265,10 @@ lm_expr_id lm_literal(lm_terms *p, const void *data, size_t n)
 
 lm_expr_id lm_word(lm_terms *p, const char *s) { return lm_literal(p, s, strlen(s)); }
 
-lm_expr_id lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n) { return make(p, LM_NODE_LITERAL, at, n, 0); }
+lm_expr_id lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n)
+{
+    return make(p, LM_NODE_LITERAL, at, n, 0);
+}
 
 static lm_expr_id cat_of(lm_terms *p, lm_expr_id a, lm_expr_id b, lm_node_kind kind)
 {
@@ -275,8 +281,10 @@ static lm_expr_id cat_of(lm_terms *p, lm_expr_id a, lm_expr_id b, lm_node_kind k
     return make(p, kind, a, b, 0);
 }
 
-/* Join each alternative of a choice that contains frames with `after`, so that the innermost frame comes first. */
-static lm_expr_id spread(lm_terms *p, lm_expr_id a, lm_expr_id after, lm_expr_id (*join)(lm_terms *, lm_expr_id, lm_expr_id))
+/* Join each alternative of a choice that contains frames with `after`, so that the innermost frame comes
+ * first. */
+static lm_expr_id spread(lm_terms *p, lm_expr_id a, lm_expr_id after,
+                         lm_expr_id (*join)(lm_terms *, lm_expr_id, lm_expr_id))
 {
     uint32_t n = p->nodes[a].b;
     lm_expr_id *out = lm_alloc(n * sizeof *out);
@@ -292,7 +300,8 @@ static lm_expr_id spread(lm_terms *p, lm_expr_id a, lm_expr_id after, lm_expr_id
     return all;
 }
 
-/* Take the chain apart down to its last part, then rebuild it around the joined end. This is not recursive, so chains may be long. */
+/* Take the chain apart down to its last part, then rebuild it around the joined end. This is not recursive,
+ * so chains may be long. */
 lm_expr_id lm_cat(lm_terms *p, lm_expr_id a, lm_expr_id b)
 {
     lm_node_list chain = { 0 };
@@ -434,7 +443,8 @@ lm_expr_id lm_members_node(lm_terms *p, uint32_t object, uint32_t seen)
 
 lm_expr_id lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint32_t n)
 {
-    if (!lm_terms_room(p, &p->token_sets, p->n_token_sets, &p->token_sets_capacity, sizeof *p->token_sets, 1) ||
+    if (!lm_terms_room(p, &p->token_sets, p->n_token_sets, &p->token_sets_capacity, sizeof *p->token_sets,
+                       1) ||
         !lm_terms_room(p, &p->token_ids, p->n_token_ids, &p->token_ids_capacity, sizeof *p->token_ids, n))
         return LM_NOTHING;
     for (uint32_t i = 0; i < n; i++)

@@ -1,11 +1,12 @@
 /* expression.h - languages over bytes as hash-consed expressions.
  *
- * An expression is a number, and equal expressions have equal numbers. A state of the automaton is an expression: the text that may still
- * follow. Processing a byte means taking the derivative (Brzozowski 1964): see derivative.h. Rules may be recursive; the expression then
- * contains a stack of frames, innermost first, which makes the automaton a pushdown automaton. Repetitions keep their counters.
+ * An expression is a number, and equal expressions have equal numbers. A state of the automaton is an
+ * expression: the text that may still follow. Processing a byte means taking the derivative (Brzozowski
+ * 1964): see derivative.h. Rules may be recursive; the expression then contains a stack of frames, innermost
+ * first, which makes the automaton a pushdown automaton. Repetitions keep their counters.
  *
- * Memory and limits: a failure sets `status` of the pool and returns LM_NOTHING. The caller that builds expressions checks once, at the
- * end. */
+ * Memory and limits: a failure sets `status` of the pool and returns LM_NOTHING. The caller that builds
+ * expressions checks once, at the end. */
 #ifndef LM_GRAMMAR_EXPRESSION_H
 #define LM_GRAMMAR_EXPRESSION_H
 
@@ -30,11 +31,13 @@ typedef enum lm_node_kind {
     LM_NODE_BYTES,                   /* one byte of a set: a = the set */
     LM_NODE_LITERAL,                 /* b bytes at a */
     LM_NODE_CAT,                     /* a, then b */
-    LM_NODE_FRAME,                   /* like LM_NODE_CAT; a is what remains of a rule, b what follows its call */
+    LM_NODE_FRAME,                   /* like LM_NODE_CAT; a is what remains of a rule, b what follows its
+                                        call */
     LM_NODE_ALT,                     /* one of b nodes listed at a, in ascending order */
     LM_NODE_REPEAT,                  /* a, from b to c times */
     LM_NODE_RULE,                    /* rule a */
-    LM_NODE_MEMBERS,                 /* the rest of an object: object a after the set b of seen names; c: its expansion, once known */
+    LM_NODE_MEMBERS,                 /* the rest of an object: object a after the set b of seen names; c: its
+                                        expansion, once known */
     LM_NODE_TOKEN,                   /* one token of token set a */
     LM_NODE_AND,                     /* both a and b: only while compiling (explore.h) */
     LM_NODE_NOT,                     /* any bytes except a: only while compiling */
@@ -54,7 +57,10 @@ typedef struct lm_node_data {
 
 typedef struct lm_byte_set { uint64_t bits[4]; } lm_byte_set;
 
-static inline bool lm_byte_set_has(const lm_byte_set *s, unsigned b) { return s->bits[b >> 6] >> (b & 63) & 1; }
+static inline bool lm_byte_set_has(const lm_byte_set *s, unsigned b)
+{
+    return s->bits[b >> 6] >> (b & 63) & 1;
+}
 static inline void lm_byte_set_add(lm_byte_set *s, unsigned first, unsigned last)
 {
     for (unsigned b = first; b <= last; b++)
@@ -91,14 +97,16 @@ typedef struct lm_terms {
     uint32_t      n_token_ids, token_ids_capacity;
     lm_rule      *rules;
     uint32_t      n_rules, rules_capacity;
-    lm_members   *members;                         /* objects; owned by the pool that compiled them, shared by copies */
+    lm_members   *members;                         /* objects; owned by the pool that compiled them, shared by
+                                                      copies */
 
     /* cache of derivatives */
     struct lm_known { uint64_t key; lm_expr_id value; } *known;
     uint32_t      n_known, known_mask;
 
     bool          settled;                         /* the flags of rules are known: lm_terms_settle */
-    uint32_t      max_nodes, max_list, max_lists;              /* limits: nodes, alternatives per choice, alternatives in total */
+    uint32_t      max_nodes, max_list, max_lists;              /* limits: nodes, alternatives per choice,
+                                                                  alternatives in total */
     uint32_t      max_states;                      /* of one exploration (explore.h) */
     uint64_t      work, max_work;                  /* units used so far, and their maximum; 0: no limit */
     uint32_t      depth;                           /* of nested derivatives */
@@ -111,22 +119,27 @@ lm_status lm_terms_init(lm_terms *p, lm_error *e);
 lm_status lm_terms_copy(lm_terms *to, const lm_terms *from, lm_error *e);     /* nodes keep their numbers */
 void      lm_terms_free(lm_terms *p);
 void      lm_terms_fail(lm_terms *p, lm_status status, const char *reason);
-void      lm_terms_fail_limit(lm_terms *p, const char *reason, uint64_t limit);     /* LM_LIMIT; the error contains both */
+/* LM_LIMIT; the error contains both */
+void      lm_terms_fail_limit(lm_terms *p, const char *reason, uint64_t limit);
 lm_status lm_terms_check(const lm_terms *p, lm_error *e);        /* the first failure as an error */
-bool      lm_terms_work(lm_terms *p, uint64_t units);            /* count units of work; false: the pool has failed, now or earlier */
+/* count units of work; false: the pool has failed, now or earlier */
+bool      lm_terms_work(lm_terms *p, uint64_t units);
 
 /* A list of nodes that are joined at its end: joining them one by one would take quadratic time. */
 typedef struct lm_node_list { lm_expr_id *items; uint32_t n, capacity; } lm_node_list;
 void    lm_list_add(lm_terms *p, lm_node_list *l, lm_expr_id n);
-lm_expr_id lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from);     /* the nodes from `from` on in sequence; removes them */
-lm_expr_id lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from);     /* one of the nodes from `from` on; removes them */
+/* the nodes from `from` on in sequence; removes them */
+lm_expr_id lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from);
+/* one of the nodes from `from` on; removes them */
+lm_expr_id lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from);
 
 /* ---- building ---- */
 lm_expr_id lm_bytes(lm_terms *p, const lm_byte_set *s);
 lm_expr_id lm_byte_range(lm_terms *p, unsigned first, unsigned last);
 lm_expr_id lm_literal(lm_terms *p, const void *data, size_t n);
 lm_expr_id lm_word(lm_terms *p, const char *s);
-lm_expr_id lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n);    /* of an existing literal, whose bytes are shared */
+/* of an existing literal, whose bytes are shared */
+lm_expr_id lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n);
 lm_expr_id lm_cat(lm_terms *p, lm_expr_id a, lm_expr_id b);
 lm_expr_id lm_frame(lm_terms *p, lm_expr_id inner, lm_expr_id after);
 lm_expr_id lm_alt(lm_terms *p, lm_expr_id a, lm_expr_id b);
@@ -147,18 +160,19 @@ static inline bool lm_is(const lm_terms *p, lm_expr_id n, unsigned flag) { retur
 /* Return the alternatives of a choice; of any other node, the node itself. Valid until the pool grows. */
 const lm_expr_id *lm_choices(const lm_terms *p, const lm_expr_id *n, uint32_t *count);
 
-/* Call this when all rules are defined: find which nodes may be empty and which are dead, and reject left recursion (LM_USAGE, *rule is
- * part of it). */
+/* Call this when all rules are defined: find which nodes may be empty and which are dead, and reject left
+ * recursion (LM_USAGE, *rule is part of it). */
 lm_status lm_terms_settle(lm_terms *p, uint32_t *rule, lm_error *e);
 
-/* Remove the nodes from `fixed` on, except the marked ones (keep[n]) and the nodes that these consist of. moved[n] is then the new number
- * of each remaining node. Cached derivatives are discarded. */
+/* Remove the nodes from `fixed` on, except the marked ones (keep[n]) and the nodes that these consist of.
+ * moved[n] is then the new number of each remaining node. Cached derivatives are discarded. */
 void lm_terms_compact(lm_terms *p, uint32_t fixed, uint8_t *keep, uint32_t *moved);
 
 /* Rebuild the hash table of nodes after nodes have moved. */
 void lm_terms_rehash(lm_terms *p);
 
-/* Grow an array of `n` elements to hold `more` elements more. Return false if that fails, which fails the pool. */
+/* Grow an array of `n` elements to hold `more` elements more. Return false if that fails, which fails the
+ * pool. */
 bool lm_terms_room(lm_terms *p, void *array, uint32_t n, uint32_t *capacity, size_t size, uint32_t more);
 
 #endif

@@ -20,21 +20,29 @@ typedef struct parser {
     lm_map     *rules;               /* rule number by name */
     named_rule *names;
     uint32_t    n_names, names_capacity;
-    lm_node_list sequence, alternatives;     /* stacks: the entries of a group lie on those of the groups around it */
+    lm_node_list sequence, alternatives;     /* stacks: the entries of a group lie on those of the groups
+                                                around it */
     const lm_grammar_options *o;
     lm_error   *e;
 } parser;
 
-static lm_status wrong(const parser *g, const char *what) { return lm_fail(g->e, LM_USAGE, NULL, (int64_t)g->at, "%s", what); }
+static lm_status wrong(const parser *g, const char *what)
+{
+    return lm_fail(g->e, LM_USAGE, NULL, (int64_t)g->at, "%s", what);
+}
 
 static lm_status wrong_rule(const parser *g, lm_view name, int64_t at, const char *what)
 {
-    return lm_fail(g->e, LM_USAGE, NULL, at, "the rule '%.*s' %s", name.size < 100 ? (int)name.size : 100, name.data, what);
+    return lm_fail(g->e, LM_USAGE, NULL, at, "the rule '%.*s' %s", name.size < 100 ? (int)name.size : 100,
+                   name.data, what);
 }
 
 static char peek(const parser *g) { return g->at < g->size ? g->text[g->at] : '\0'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-'; }
+static bool is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-';
+}
 
 static void skip_space(parser *g, bool lines)
 {
@@ -68,7 +76,8 @@ static lm_status rule_of(parser *g, lm_view name, bool define, uint32_t *out)
         if (g->n_names >= MAX_RULES)
             return lm_fail(g->e, LM_LIMIT, NULL, (int64_t)g->at, "more than %d rules", MAX_RULES);
         at = lm_rule_new(g->p);
-        if (!lm_map_add(g->rules, name, at) || !lm_terms_room(g->p, &g->names, g->n_names, &g->names_capacity, sizeof *g->names, 1))
+        if (!lm_map_add(g->rules, name, at) ||
+            !lm_terms_room(g->p, &g->names, g->n_names, &g->names_capacity, sizeof *g->names, 1))
             return lm_fail_memory(g->e, "a grammar", name.size);
         g->names[g->n_names++] = (named_rule){ name, g->at - name.size, false };
     }
@@ -282,7 +291,8 @@ static lm_status read_alternatives(parser *g, bool nested, lm_expr_id *out);
 static lm_status read_group(parser *g, lm_expr_id *out)
 {
     if (++g->depth > LM_GRAMMAR_DEPTH)
-        return lm_fail(g->e, LM_LIMIT, NULL, (int64_t)g->at, "more than %d parentheses inside each other", LM_GRAMMAR_DEPTH);
+        return lm_fail(g->e, LM_LIMIT, NULL, (int64_t)g->at, "more than %d parentheses inside each other",
+                       LM_GRAMMAR_DEPTH);
     g->at++;
     skip_space(g, true);
     LM_TRY(read_alternatives(g, true, out));
@@ -396,7 +406,8 @@ static lm_status add_schemas(parser *g)
             return wrong_rule(g, name, LM_NO_OFFSET, "is a schema as well");
         if (lm_grammar_add_schema(g->p, s->text, strlen(s->text), g->o, &body, g->e) != LM_OK) {
             lm_error why = *g->e;
-            return lm_fail(g->e, why.code, s->name, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+            return lm_fail(g->e, why.code, s->name, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "",
+                           why.message);
         }
         lm_rule_define(g->p, (uint32_t)rule, body);
         g->names[rule].defined = true;
@@ -422,7 +433,8 @@ static lm_status parse(parser *g, lm_expr_id *root)
     return lm_terms_check(g->p, g->e);
 }
 
-lm_status lm_grammar_gbnf(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+lm_status lm_grammar_gbnf(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out,
+                          lm_error *e)
 {
     LM_REQUIRE(e, (text || !size) && out);
     lm_terms  pool;

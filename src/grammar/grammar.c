@@ -14,10 +14,12 @@ lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size
 {
     LM_CHECK_RESERVED(e, o);
     if (size > LM_GRAMMAR_BYTES)
-        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the grammar has %zu bytes; at most %d are allowed", size, LM_GRAMMAR_BYTES);
+        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the grammar has %zu bytes; at most %d are allowed",
+                       size, LM_GRAMMAR_BYTES);
     LM_TRY(lm_terms_init(p, e));
     uint64_t states = o && o->max_states ? o->max_states : LM_GRAMMAR_STATES;
-    p->max_nodes   = states * NODES_FOR_A_STATE > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)(states * NODES_FOR_A_STATE);
+    p->max_nodes = states * NODES_FOR_A_STATE > UINT32_MAX / 8 ? UINT32_MAX / 8
+                                                               : (uint32_t)(states * NODES_FOR_A_STATE);
     p->max_states  = states > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)states;
     p->max_work    = o && o->max_work ? o->max_work : LM_GRAMMAR_WORK;
     return LM_OK;
@@ -74,7 +76,8 @@ lm_status lm_grammar_finish(lm_terms *p, lm_expr_id root, lm_grammar **out, uint
 static lm_status add_automaton(lm_grammar *g, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
 {
     LM_TRY(lm_automaton_new(&g->pool, g->root, v, out, e));
-    if (!lm_terms_room(&(*out)->pool, &g->automata, g->n_automata, &g->automata_capacity, sizeof *g->automata, 1)) {
+    if (!lm_terms_room(&(*out)->pool, &g->automata, g->n_automata, &g->automata_capacity, sizeof *g->automata,
+                       1)) {
         lm_automaton_free(*out);
         return lm_fail_memory(e, "a grammar", 0);
     }
@@ -99,7 +102,8 @@ lm_status lm_grammar_automaton(const lm_grammar *g, const lm_vocabulary *v, lm_a
     return status;
 }
 
-lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size, bool *whole, size_t *fits, lm_error *e)
+lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size, bool *whole, size_t *fits,
+                             lm_error *e)
 {
     lm_automaton *m;
     lm_status   status = LM_OK;
@@ -127,7 +131,8 @@ lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size,
     return status;
 }
 
-lm_status lm_grammar_choice(const char *const *texts, size_t n, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+lm_status lm_grammar_choice(const char *const *texts, size_t n, const lm_grammar_options *o, lm_grammar **out,
+                            lm_error *e)
 {
     LM_REQUIRE(e, texts && n && out);
     lm_terms  pool;

@@ -16,17 +16,20 @@ struct lm_grammar {
     lm_grammar     *base;            /* of lm_grammar_after, which keeps a reference */
 };
 
-/* Create an empty pool with the limits of the options. LM_USAGE: reserved fields are set; LM_LIMIT: the source text exceeds 1 MiB. */
+/* Create an empty pool with the limits of the options. LM_USAGE: reserved fields are set; LM_LIMIT: the
+ * source text exceeds 1 MiB. */
 lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size, lm_error *e);
 
-/* Create a grammar, which takes over the pool, also on failure. *rule is then part of a left recursion, or UINT32_MAX. */
+/* Create a grammar, which takes over the pool, also on failure. *rule is then part of a left recursion, or
+ * UINT32_MAX. */
 lm_status lm_grammar_finish(lm_terms *p, lm_expr_id root, lm_grammar **out, uint32_t *rule, lm_error *e);
 
 /* Return the automaton for a vocabulary (NULL: none). It is created on first use. */
 lm_status lm_grammar_automaton(const lm_grammar *g, const lm_vocabulary *v, lm_automaton **out, lm_error *e);
 
 /* Add a JSON Schema to the pool and store its expression in *root. */
-lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o, lm_expr_id *root, lm_error *e);
+lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o,
+                                lm_expr_id *root, lm_error *e);
 
 lm_grammar *lm_grammar_keep(const lm_grammar *g);              /* add a reference */
 

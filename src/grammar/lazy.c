@@ -1,4 +1,5 @@
-/* lazy.c - free text up to a trigger, then a grammar: one automaton for both (Aho and Corasick 1975 for the words). */
+/* lazy.c - free text up to a trigger, then a grammar: one automaton for both (Aho and Corasick 1975 for the
+ * words). */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -42,12 +43,14 @@ static lm_status add_word(lazy *z, const lm_trigger *t, lm_error *e)
             then = lm_derivative(&z->pool, then, (uint8_t)*c);
     }
     if (then == LM_NOTHING)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the trigger '%s' does not fit the beginning of the grammar", t->word);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                       "the trigger '%s' does not fit the beginning of the grammar", t->word);
     z->hit[at] = lm_alt(&z->pool, z->hit[at], then);
     return LM_OK;
 }
 
-/* Compute the state that follows when the text does not continue a word: breadth first, so that shorter words are done first. */
+/* Compute the state that follows when the text does not continue a word: breadth first, so that shorter words
+ * are done first. */
 static void link_states(lazy *z)
 {
     uint32_t from = 0, to = 1;
@@ -67,7 +70,8 @@ static void link_states(lazy *z)
     }
 }
 
-/* Return what remains of the grammar after the trigger's token: the grammar contains the token, or the text of the token. */
+/* Return what remains of the grammar after the trigger's token: the grammar contains the token, or the text
+ * of the token. */
 static lm_expr_id behind_token(lazy *z, const lm_trigger *t)
 {
     lm_expr_id then = z->root;
@@ -98,7 +102,8 @@ static lm_status token_triggers(lazy *z, const lm_trigger *triggers, size_t n, l
             continue;
         lm_expr_id then = behind_token(z, &triggers[i]);
         if (then == LM_NOTHING)
-            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the trigger token %d does not fit the beginning of the grammar",
+            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                           "the trigger token %d does not fit the beginning of the grammar",
                            triggers[i].token);
         ids[count++] = triggers[i].token;
         *out = lm_alt(p, *out, lm_cat(p, lm_token_item(p, LM_TOKENS_OF, &triggers[i].token, 1), then));
@@ -138,7 +143,8 @@ static lm_status make(lazy *z, const lm_trigger *triggers, size_t n, bool requir
     for (size_t i = 0; i < n; i++) {
         size_t size = triggers[i].word ? strlen(triggers[i].word) : 1;
         if (size == 0 || size > MAX_WORD)
-            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a trigger has 1 to %d bytes, this one %zu", MAX_WORD, size);
+            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a trigger has 1 to %d bytes, this one %zu",
+                           MAX_WORD, size);
         states += size;
     }
     LM_TRY(begin(z, states, e));
@@ -155,14 +161,16 @@ static lm_status make(lazy *z, const lm_trigger *triggers, size_t n, bool requir
     return lm_terms_check(&z->pool, e);
 }
 
-lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size_t n, bool required, lm_grammar **out, lm_error *e)
+lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size_t n, bool required,
+                           lm_grammar **out, lm_error *e)
 {
     LM_REQUIRE(e, g && triggers && n && out);
     lazy     z = { .root = g->root };
     uint32_t rule;
 
     if (n > MAX_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the request has %zu triggers; at most %d are allowed", n, MAX_TRIGGERS);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                       "the request has %zu triggers; at most %d are allowed", n, MAX_TRIGGERS);
     LM_TRY(lm_terms_copy(&z.pool, &g->pool, e));
     z.pool.max_work = 0;
     lm_status status = make(&z, triggers, n, required, e);

@@ -5,9 +5,11 @@
 #include "grammar/counted.h"
 
 enum {
-    MAX_EXITS = 8192,                /* per frame; a frame with more is walked together with what follows it */
+    MAX_EXITS = 8192,                /* per frame; a frame with more is walked together with what follows
+                                        it */
     MAX_CLAMPED = 48,                /* parts of a frame that are searched for counters */
-    FAR = 8,                         /* larger counters are unified; tokens with more bytes are checked separately */
+    FAR = 8,                         /* larger counters are unified; tokens with more bytes are checked
+                                        separately */
 };
 
 typedef struct walk {
@@ -18,7 +20,10 @@ typedef struct walk {
     uint32_t    above;               /* only tokens and exits with more bytes than this */
 } walk;
 
-static void set(uint64_t *bits, lm_token id) { bits[(uint32_t)id >> 6] |= UINT64_C(1) << ((uint32_t)id & 63); }
+static void set(uint64_t *bits, lm_token id)
+{
+    bits[(uint32_t)id >> 6] |= UINT64_C(1) << ((uint32_t)id & 63);
+}
 
 static void note_exit(walk *w, uint32_t node)
 {
@@ -39,7 +44,8 @@ static void walk_tree(walk *w, uint32_t state, uint32_t from, uint32_t to, uint3
 
     at[depth] = state;
     while (i < to) {
-        uint32_t d = v->depth[i], next = v->deepest[i] > w->above ? lm_state_next(m, at[d], v->byte[i]) : LM_DEAD;
+        uint32_t d = v->depth[i],
+                 next = v->deepest[i] > w->above ? lm_state_next(m, at[d], v->byte[i]) : LM_DEAD;
         if (next == LM_DEAD) {
             i = v->skip[i];
             continue;
@@ -66,7 +72,8 @@ static void lower(clamping *c, uint32_t to)
         c->limit = to;
 }
 
-/* Return `n` with large counters unified: fewer expressions remain, and only long tokens tell them apart. What fits `n` fits the result. */
+/* Return `n` with large counters unified: fewer expressions remain, and only long tokens tell them apart.
+ * What fits `n` fits the result. */
 static lm_expr_id clamp(lm_automaton *m, lm_expr_id n, clamping *c)
 {
     lm_terms          *p = &m->pool;
@@ -159,7 +166,8 @@ static void or_bits(uint64_t *to, const uint64_t *from, uint32_t n)
 static void add_node(lm_automaton *m, lm_expr_id n, uint64_t *bits, unsigned depth);
 
 /* Add the tokens that continue past the end of a frame, from these trie nodes. */
-static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_expr_id after, uint64_t *bits, unsigned depth)
+static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_expr_id after, uint64_t *bits,
+                      unsigned depth)
 {
     walk     w = { .m = m, .bits = bits };
     uint32_t state = lm_state_of(m, after);
@@ -182,13 +190,15 @@ static void keep_short(const lm_vocabulary *v, const uint64_t *bits, uint32_t li
         return;
     }
     memcpy(out, bits, v->n_words * sizeof *out);
-    for (uint32_t i = 0; i < v->n_ids && v->text_at[v->by_length[i] + 1] - v->text_at[v->by_length[i]] > limit; i++)
+    for (uint32_t i = 0;
+         i < v->n_ids && v->text_at[v->by_length[i] + 1] - v->text_at[v->by_length[i]] > limit; i++)
         out[(uint32_t)v->by_length[i] >> 6] &= ~(UINT64_C(1) << ((uint32_t)v->by_length[i] & 63));
 }
 
-/* Add the tokens of a frame `n` whose counters were clamped: short tokens come from its head, long tokens are walked. `after` is LM_NOTHING
- * if `n` is not a frame. Return false if there are too many exits. */
-static bool add_clamped(lm_automaton *m, lm_expr_id n, const lm_head *h, uint32_t limit, lm_expr_id after, uint64_t *bits, unsigned depth)
+/* Add the tokens of a frame `n` whose counters were clamped: short tokens come from its head, long tokens are
+ * walked. `after` is LM_NOTHING if `n` is not a frame. Return false if there are too many exits. */
+static bool add_clamped(lm_automaton *m, lm_expr_id n, const lm_head *h, uint32_t limit, lm_expr_id after,
+                        uint64_t *bits, unsigned depth)
 {
     const lm_vocabulary *v = m->v;
     uint64_t            *own = m->scratch;
@@ -240,10 +250,11 @@ static void add_whole(lm_automaton *m, lm_expr_id n, uint64_t *bits)
 }
 
 /* Add the tokens that continue past the end of a counted frame. */
-static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_expr_id n, uint32_t least, uint32_t most,
-                              lm_expr_id after, uint64_t *bits, unsigned depth)
+static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_expr_id n, uint32_t least,
+                              uint32_t most, lm_expr_id after, uint64_t *bits, unsigned depth)
 {
-    const lm_token_uses exits = x->exits;                /* a copy: nested counting may move the counts, but not their lists */
+    const lm_token_uses exits = x->exits;                /* a copy: nested counting may move the counts, but
+                                                            not their lists */
     walk          w = { .m = m, .bits = bits };
     uint32_t      state = lm_state_of(m, after);
 
@@ -319,7 +330,8 @@ static void add_set(void *arg, const lm_token_set *s)
         return;
     }
     for (uint32_t i = 0; i < v->size; i++)
-        if (!(v->special[i] & LM_TOKEN_ENDS) && lm_token_in(p, s, (lm_token)i, v->special[i] & LM_TOKEN_CONTROL))
+        if (!(v->special[i] & LM_TOKEN_ENDS) &&
+            lm_token_in(p, s, (lm_token)i, v->special[i] & LM_TOKEN_CONTROL))
             set(x->bits, (lm_token)i);
 }
 

@@ -30,7 +30,8 @@ static uint32_t hash_of(uint32_t object, const uint64_t *s, uint32_t n)
     return (uint32_t)h;
 }
 
-/* Double the hash table. It contains offsets; states of different objects with equally many words may share one, which is harmless. */
+/* Double the hash table. It contains offsets; states of different objects with equally many words may share
+ * one, which is harmless. */
 static bool grow_table(lm_terms *p)
 {
     lm_members *m    = p->members;
@@ -65,7 +66,8 @@ static uint32_t intern(lm_terms *p, uint32_t object, const uint64_t *s)
     uint32_t at = h & m->table_mask;
     for (; m->table[2 * at]; at = (at + 1) & m->table_mask) {
         uint32_t found = m->table[2 * at] - 1;
-        if (m->table[2 * at + 1] == h && found + n <= m->n_words && memcmp(m->words + found, s, n * sizeof *s) == 0)
+        if (m->table[2 * at + 1] == h && found + n <= m->n_words &&
+            memcmp(m->words + found, s, n * sizeof *s) == 0)
             return found;
     }
     if (!lm_terms_room(p, &m->words, m->n_words, &m->words_capacity, sizeof *s, n))
@@ -93,7 +95,8 @@ uint32_t lm_members_add(lm_terms *p, const lm_object *o)
 
     if (!p->members && !(p->members = lm_alloc_zero(1, sizeof *p->members)))
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
-    if (!p->members || !lm_terms_room(p, &p->members->objects, p->members->n, &p->members->capacity, sizeof mine, 1)) {
+    if (!p->members ||
+        !lm_terms_room(p, &p->members->objects, p->members->n, &p->members->capacity, sizeof mine, 1)) {
         free_object(&mine);
         return UINT32_MAX;
     }
@@ -101,7 +104,10 @@ uint32_t lm_members_add(lm_terms *p, const lm_object *o)
     return p->members->n++;
 }
 
-const lm_object *lm_members_of(const lm_terms *p, lm_expr_id n) { return &p->members->objects[p->nodes[n].a]; }
+const lm_object *lm_members_of(const lm_terms *p, lm_expr_id n)
+{
+    return &p->members->objects[p->nodes[n].a];
+}
 
 lm_expr_id lm_members_begin(lm_terms *p, uint32_t object)
 {
@@ -135,7 +141,10 @@ static uint32_t position(const lm_object *o, const uint64_t *s)
     return n;
 }
 
-static bool can_appear(const lm_terms *p, const lm_member *m) { return lm_is(p, m->key, LM_LIVE) && lm_is(p, m->value, LM_LIVE); }
+static bool can_appear(const lm_terms *p, const lm_member *m)
+{
+    return lm_is(p, m->key, LM_LIVE) && lm_is(p, m->value, LM_LIVE);
+}
 
 static bool must_appear(const lm_object *o, const uint64_t *s, uint32_t i)
 {
@@ -147,7 +156,8 @@ static bool must_appear(const lm_object *o, const uint64_t *s, uint32_t i)
     return false;
 }
 
-/* Return the number of missing required names, including those that missing names require; UINT32_MAX if one of them can no longer come.
+/* Return the number of missing required names, including those that missing names require; UINT32_MAX if one
+ * of them can no longer come.
  * *free_names is the number of names that may still come. */
 static uint32_t missing(const lm_terms *p, const lm_object *o, const uint64_t *seen, uint32_t *free_names)
 {
@@ -253,7 +263,8 @@ lm_expr_id lm_members_unfold(lm_terms *p, lm_expr_id n)
         return LM_NOTHING;
     }
     const uint64_t *s = state_at(p, d.b);
-    bool     first = seen_names(o, s) == 0 && s[n_words - 1] == 0, full = seen_names(o, s) + s[n_words - 1] >= o->most;
+    bool first = seen_names(o, s) == 0 && s[n_words - 1] == 0,
+         full = seen_names(o, s) + s[n_words - 1] >= o->most;
     bool     close = can_close(p, o, s);
     uint32_t from = position(o, s), count = 0;
 

@@ -1,9 +1,9 @@
-/* members.h - what may follow inside the braces of an object: which names are still allowed, which are required, and how many members are
- * possible.
+/* members.h - what may follow inside the braces of an object: which names are still allowed, which are
+ * required, and how many members are possible.
  *
- * The set of seen names is part of the state, so members may come in any order without a grammar of all orders: a state is created when it
- * is reached. A state from which the object cannot be completed is dead: a required name has been passed, or more names are required than
- * allowed. */
+ * The set of seen names is part of the state, so members may come in any order without a grammar of all
+ * orders: a state is created when it is reached. A state from which the object cannot be completed is dead: a
+ * required name has been passed, or more names are required than allowed. */
 #ifndef LM_GRAMMAR_MEMBERS_H
 #define LM_GRAMMAR_MEMBERS_H
 
@@ -21,9 +21,11 @@ typedef struct lm_object {
     lm_member *others;               /* names that match patterns, and all others; owned */
     lm_need   *needs;                /* owned */
     uint32_t   n_named, n_others, n_needs;
-    lm_expr_id first, comma, close;  /* what precedes the first member, what precedes further members, the end */
+    lm_expr_id first, comma, close;  /* what precedes the first member, what precedes further members, the
+                                        end */
     bool       any_order;
-    uint32_t   least, most;          /* limits on the number of members; undeclared names may repeat, so they all count once for `least` */
+    uint32_t   least, most;          /* limits on the number of members; undeclared names may repeat, so they
+                                        all count once for `least` */
 } lm_object;
 
 /* Add an object. Takes ownership of what the object owns, also on failure, which returns UINT32_MAX. */
@@ -41,7 +43,8 @@ lm_expr_id lm_members_unfold(lm_terms *p, lm_expr_id n);
 /* Return the object of a state. */
 const lm_object *lm_members_of(const lm_terms *p, lm_expr_id n);
 
-bool lm_members_copy(const lm_members *from, lm_members **to);      /* objects are shared with `from`, which must live longer */
+/* objects are shared with `from`, which must live longer */
+bool lm_members_copy(const lm_members *from, lm_members **to);
 void lm_members_free(lm_members *m);
 
 #endif

@@ -19,11 +19,15 @@ typedef struct parser {
     size_t      size, at;
     unsigned    depth;
     bool        marks;               /* the pattern contains anchors */
-    lm_node_list sequence, alternatives;     /* stacks: the entries of a group lie on those of the groups around it */
+    lm_node_list sequence, alternatives;     /* stacks: the entries of a group lie on those of the groups
+                                                around it */
     lm_error   *e;
 } parser;
 
-static lm_status wrong(const parser *x, const char *what) { return lm_fail(x->e, LM_USAGE, NULL, (int64_t)x->at, "%s", what); }
+static lm_status wrong(const parser *x, const char *what)
+{
+    return lm_fail(x->e, LM_USAGE, NULL, (int64_t)x->at, "%s", what);
+}
 static lm_status refused(const parser *x, const char *what)
 {
     return lm_fail(x->e, LM_UNSUPPORTED, NULL, (int64_t)x->at, "%s cannot be enforced by a grammar", what);
@@ -47,8 +51,10 @@ static void add_word(lm_charset *s)
 /* ECMAScript's WhiteSpace and LineTerminator. */
 static void add_space(lm_charset *s)
 {
-    static const lm_chars blanks[] = { { 9, 13 }, { ' ', ' ' }, { 0xA0, 0xA0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200A }, { 0x2028, 0x2029 },
-                                       { 0x202F, 0x202F }, { 0x205F, 0x205F }, { 0x3000, 0x3000 }, { 0xFEFF, 0xFEFF } };
+    static const lm_chars blanks[] = { { 9, 13 },          { ' ', ' ' },       { 0xA0, 0xA0 },
+                                       { 0x1680, 0x1680 }, { 0x2000, 0x200A }, { 0x2028, 0x2029 },
+                                       { 0x202F, 0x202F }, { 0x205F, 0x205F }, { 0x3000, 0x3000 },
+                                       { 0xFEFF, 0xFEFF } };
 
     for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++)
         lm_charset_add(s, blanks[i].first, blanks[i].last);
@@ -88,9 +94,11 @@ static bool in_category(const char *name, utf8proc_category_t c)
     for (size_t i = 0; i < sizeof longer / sizeof *longer; i++)
         if (strcmp(name, longer[i].name) == 0)
             name = longer[i].is;
-    static const char two[][3] = { "Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi",
-                                   "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co" };
-    return (unsigned)c < sizeof two / sizeof *two && two[c][0] == name[0] && (name[1] == '\0' || (two[c][1] == name[1] && !name[2]));
+    static const char two[][3] = { "Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
+                                   "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
+                                   "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co" };
+    return (unsigned)c < sizeof two / sizeof *two && two[c][0] == name[0] &&
+           (name[1] == '\0' || (two[c][1] == name[1] && !name[2]));
 }
 
 static lm_status add_property(parser *x, lm_charset *s, bool negated)
@@ -318,7 +326,8 @@ static lm_status read_alternatives(parser *x, lm_expr_id *out);
 static lm_status read_group(parser *x, lm_expr_id *out)
 {
     if (++x->depth > LM_GRAMMAR_DEPTH)
-        return lm_fail(x->e, LM_LIMIT, NULL, (int64_t)x->at, "more than %d groups inside each other", LM_GRAMMAR_DEPTH);
+        return lm_fail(x->e, LM_LIMIT, NULL, (int64_t)x->at, "more than %d groups inside each other",
+                       LM_GRAMMAR_DEPTH);
     x->at++;
     if (peek(x) == '*')
         return refused(x, "a backtracking control verb");
@@ -388,7 +397,8 @@ static lm_status read_item(parser *x, lm_expr_id *out)
     case '^':
     case '$':
         x->marks = true;
-        *out = lm_byte_range(x->p, peek(x) == '^' ? LM_TEXT_BEGIN : LM_TEXT_END, peek(x) == '^' ? LM_TEXT_BEGIN : LM_TEXT_END);
+        *out = lm_byte_range(x->p, peek(x) == '^' ? LM_TEXT_BEGIN : LM_TEXT_END,
+                             peek(x) == '^' ? LM_TEXT_BEGIN : LM_TEXT_END);
         x->at++;
         return LM_OK;
     case '*': case '+': case '?':
@@ -476,7 +486,8 @@ static lm_status read_alternatives(parser *x, lm_expr_id *out)
 
 /* ---- patterns ---- */
 
-/* Strip anchors at the ends of the pattern. Without alternatives and other anchors they need no marks, so counters remain counters. */
+/* Strip anchors at the ends of the pattern. Without alternatives and other anchors they need no marks, so
+ * counters remain counters. */
 static bool plain_ends(lm_view *text, bool *from_start, bool *to_end)
 {
     size_t slashes = 0;
@@ -514,7 +525,10 @@ lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_expr_id *out, lm
     lm_error mine;
     lm_view  inner = text;
     bool     from_start, to_end, plain = plain_ends(&inner, &from_start, &to_end);
-    parser   x = { .p = p, .text = plain ? inner.data : text.data, .size = plain ? inner.size : text.size, .e = e ? e : &mine };
+    parser x = { .p = p,
+                 .text = plain ? inner.data : text.data,
+                 .size = plain ? inner.size : text.size,
+                 .e = e ? e : &mine };
     lm_expr_id n, any = lm_repeat(p, lm_any_character(p), 0, LM_UNBOUNDED);
     lm_status status = read_alternatives(&x, &n);
 
@@ -526,7 +540,9 @@ lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_expr_id *out, lm
         x.e->offset++;
     LM_TRY(status);
     if (!x.marks) {
-        *out = !search ? n : lm_cat(p, from_start && plain ? LM_EMPTY_TEXT : any, lm_cat(p, n, to_end && plain ? LM_EMPTY_TEXT : any));
+        *out = !search ? n
+                       : lm_cat(p, from_start && plain ? LM_EMPTY_TEXT : any,
+                                lm_cat(p, n, to_end && plain ? LM_EMPTY_TEXT : any));
         return lm_terms_check(p, x.e);
     }
     lm_expr_id begin = lm_repeat(p, lm_byte_range(p, LM_TEXT_BEGIN, LM_TEXT_BEGIN), 0, LM_UNBOUNDED);
@@ -537,7 +553,8 @@ lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_expr_id *out, lm
     return lm_terms_check(p, x.e);
 }
 
-lm_status lm_grammar_regex(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+lm_status lm_grammar_regex(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out,
+                           lm_error *e)
 {
     LM_REQUIRE(e, (text || !size) && out);
     lm_terms  pool;

@@ -6,7 +6,8 @@
 #include "grammar/expression.h"
 #include "grammar/members.h"
 
-enum { MAX_HEIGHT = 2000 };          /* of nested beginnings of a text: derivatives recurse two levels per node */
+enum { MAX_HEIGHT = 2000 };          /* of nested beginnings of a text: derivatives recurse two levels per
+                                        node */
 
 /* ---- flags ---- */
 
@@ -103,7 +104,8 @@ static lm_status left_recursion(lm_terms *p, walk *w, uint32_t *rule, lm_error *
                 if (h > w->height[up->n])
                     w->height[up->n] = h;
                 if (h > MAX_HEIGHT)
-                    return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "rules begin with each other more than %d deep", MAX_HEIGHT);
+                    return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET,
+                                   "rules begin with each other more than %d deep", MAX_HEIGHT);
             }
             continue;
         }
@@ -191,7 +193,8 @@ static lm_node_data moved_parts(lm_terms *p, lm_node_data d, const uint32_t *mov
         d.a = moved[d.a];
         break;
     case LM_NODE_ALT:
-        for (uint32_t i = 0; i < d.b; i++)               /* the order is preserved: the renumbering is monotonic */
+        for (uint32_t i = 0; i < d.b; i++)               /* the order is preserved: the renumbering is
+                                                            monotonic */
             p->lists[d.a + i] = moved[p->lists[d.a + i]];
         break;
     case LM_NODE_REPEAT:

@@ -67,11 +67,13 @@ static lm_status read_texts(lm_vocabulary *v, const lm_tokenizer *t, lm_error *e
     return status;
 }
 
-static lm_status find_ends(lm_vocabulary *v, const lm_tokenizer *t, const lm_token *ends, size_t n, lm_error *e)
+static lm_status find_ends(lm_vocabulary *v, const lm_tokenizer *t, const lm_token *ends, size_t n,
+                           lm_error *e)
 {
     for (size_t i = 0; i < n; i++) {
         if (ends[i] < 0 || (uint32_t)ends[i] >= v->size)
-            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token %d is outside the vocabulary of %u", ends[i], v->size);
+            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                           ends[i], v->size);
         v->special[ends[i]] |= LM_TOKEN_ENDS;
     }
     for (uint32_t i = 0; i < v->size; i++) {
@@ -114,14 +116,16 @@ static uint32_t shared_prefix(const lm_vocabulary *v, lm_token x, lm_token y)
     return i;
 }
 
-/* Add the sorted tokens one by one: the bytes that a token does not share with the previous one become new nodes. */
+/* Add the sorted tokens one by one: the bytes that a token does not share with the previous one become new
+ * nodes. */
 static void grow(lm_vocabulary *v, uint32_t n_ids)
 {
     uint32_t open[LM_TRIE_DEPTH + 1], n = 0, deep = 0;
 
     for (uint32_t k = 0; k < n_ids; k++) {
         lm_token id = v->ids[k];
-        uint32_t size = v->text_at[id + 1] - v->text_at[id], keep = k ? shared_prefix(v, v->ids[k - 1], id) : 0;
+        uint32_t size = v->text_at[id + 1] - v->text_at[id],
+                 keep = k ? shared_prefix(v, v->ids[k - 1], id) : 0;
         while (deep > keep)
             v->skip[open[--deep]] = n;
         for (; deep < size; deep++) {
@@ -186,7 +190,8 @@ static lm_status make_tree(lm_vocabulary *v, lm_error *e)
     v->deepest   = lm_alloc(most * sizeof *v->deepest);
     v->by_length = lm_alloc((v->size + 1) * sizeof *v->by_length);
     v->up_to     = lm_alloc_zero((size_t)LM_TRIE_SHORT * v->n_words, sizeof *v->up_to);
-    if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first || !v->deepest || !v->by_length || !v->up_to)
+    if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first || !v->deepest || !v->by_length ||
+        !v->up_to)
         return lm_fail_memory(e, "a vocabulary", most);
     for (uint32_t i = 0; i < v->size; i++)
         if (v->text_at[i + 1] > v->text_at[i])
@@ -201,7 +206,8 @@ static lm_status make_tree(lm_vocabulary *v, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_vocabulary_new(const lm_tokenizer *t, uint32_t n_vocab, const lm_token *ends, size_t n_ends, lm_vocabulary **out, lm_error *e)
+lm_status lm_vocabulary_new(const lm_tokenizer *t, uint32_t n_vocab, const lm_token *ends, size_t n_ends,
+                            lm_vocabulary **out, lm_error *e)
 {
     LM_REQUIRE(e, t && (ends || !n_ends) && out);
     lm_vocabulary *v = lm_alloc_zero(1, sizeof *v);

@@ -12,13 +12,15 @@ enum {
 struct lm_vocabulary {
     uint32_t   refs;                 /* atomic */
     uint32_t   size, n_words;        /* tokens; 64-bit words of a mask */
-    uint32_t   n;                    /* nodes, in depth-first order: the first child of node i is i + 1 if that is deeper */
+    uint32_t   n;                    /* nodes, in depth-first order: the first child of node i is i + 1 if
+                                        that is deeper */
     uint8_t   *byte;                 /* [n] */
     uint16_t  *depth;                /* [n] from 0 */
     uint32_t  *skip;                 /* [n] the first node that is not below this one */
     uint32_t  *first;                /* [n + 1] index in `ids` of the first token that ends at this node */
     lm_token  *ids;                  /* sorted by their bytes */
-    uint32_t  *text_at;              /* [size + 1] offset of each token's bytes in `text`; tokens without bytes are empty */
+    uint32_t  *text_at;              /* [size + 1] offset of each token's bytes in `text`; tokens without
+                                        bytes are empty */
     uint8_t   *text;
     uint8_t   *special;              /* [size] bit 0: control token; bit 1: end-of-text token */
     lm_token  *ends;

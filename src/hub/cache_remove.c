@@ -93,7 +93,8 @@ static bool stays(const hub_cache_info *all, const hub_cache_info *s, const char
 {
     for (size_t i = 0; i < all->n; i++) {
         const hub_cached_revision *k = &all->kept[i];
-        for (size_t j = 0; strcmp(k->id, id) == 0 && (!commit || strcmp(k->commit, commit) == 0) && j < k->n; j++)
+        for (size_t j = 0; strcmp(k->id, id) == 0 && (!commit || strcmp(k->commit, commit) == 0) && j < k->n;
+             j++)
             if (!is_removed(s, id, k->commit, k->files[j].path))
                 return true;
     }
@@ -119,7 +120,8 @@ static lm_status remove_file(const hub_cached_revision *k, const char *path, lm_
     return unlink(whole) == 0 || errno == ENOENT ? LM_OK : lm_fail_errno(e, whole, "cannot be removed");
 }
 
-static lm_status remove_files(const hub_cache_info *all, const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
+static lm_status remove_files(const hub_cache_info *all, const hub_cache_info *s,
+                              const hub_cached_revision *k, lm_error *e)
 {
     char repository[4096], path[4300];
 
@@ -152,7 +154,8 @@ static lm_status remove_names(const hub_cached_revision *k, lm_error *e)
 }
 
 /* Remove a snapshot: revision names first, so that no process opens a partly removed snapshot. */
-static lm_status remove_snapshot(const hub_cache_info *all, const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
+static lm_status remove_snapshot(const hub_cache_info *all, const hub_cache_info *s,
+                                 const hub_cached_revision *k, lm_error *e)
 {
     char repository[4096], *folder = k->folder;
     bool gone = !stays(all, s, k->id, k->commit);
@@ -166,7 +169,8 @@ static lm_status remove_snapshot(const hub_cache_info *all, const hub_cache_info
     else if (!gone)
         return LM_OK;
     errno = 0;
-    return remove_below(AT_FDCWD, folder) || errno == ENOENT ? LM_OK : lm_fail_errno(e, folder, "cannot be removed");
+    return remove_below(AT_FDCWD, folder) || errno == ENOENT ? LM_OK
+                                                             : lm_fail_errno(e, folder, "cannot be removed");
 }
 
 lm_status hub_cache_remove(const hub_cache_info *s, bool dry_run, uint64_t *freed, lm_error *e)
@@ -179,7 +183,8 @@ lm_status hub_cache_remove(const hub_cache_info *s, bool dry_run, uint64_t *free
         const hub_cached_revision *k = &s->kept[i];
         status                       = dry_run ? LM_OK : refuse_busy(s, k, e);
         for (size_t j = 0; j < k->n; j++)
-            if (!*k->files[j].blob || (!counted_before(s, i, j) && !is_needed(&all, s, k->id, k->files[j].blob)))
+            if (!*k->files[j].blob ||
+                (!counted_before(s, i, j) && !is_needed(&all, s, k->id, k->files[j].blob)))
                 *freed += k->files[j].size;
     }
     for (size_t i = 0; i < s->n && status == LM_OK && !dry_run; i++)
@@ -190,7 +195,8 @@ lm_status hub_cache_remove(const hub_cache_info *s, bool dry_run, uint64_t *free
 
 /* ---- checking ---- */
 
-static lm_status add_flaw(hub_checking *c, const hub_cached_revision *k, const hub_cached_file *f, const char *problem, lm_error *e)
+static lm_status add_flaw(hub_checking *c, const hub_cached_revision *k, const hub_cached_file *f,
+                          const char *problem, lm_error *e)
 {
     hub_flaw *grown = realloc(c->flaws, (c->n_flaws + 1) * sizeof *grown);
 
@@ -203,7 +209,8 @@ static lm_status add_flaw(hub_checking *c, const hub_cached_revision *k, const h
     return LM_OK;
 }
 
-/* Return whether a path is inside the cache: blobs may be links into a store within the cache, but not outside of it. */
+/* Return whether a path is inside the cache: blobs may be links into a store within the cache, but not
+ * outside of it. */
 static bool is_inside(const hub_cache_info *s, const char *path)
 {
     char  *cache = realpath(s->cache, NULL), *real = realpath(path, NULL);
@@ -215,7 +222,8 @@ static bool is_inside(const hub_cache_info *s, const char *path)
     return inside;
 }
 
-static lm_status check_file(const hub_cache_info *s, hub_checking *c, const hub_cached_revision *k, const hub_cached_file *f, lm_error *e)
+static lm_status check_file(const hub_cache_info *s, hub_checking *c, const hub_cached_revision *k,
+                            const hub_cached_file *f, lm_error *e)
 {
     char repository[4096], path[4300];
     bool same = false;

@@ -25,7 +25,8 @@ static bool is_blob(const char *s)
 
 /* ---- files of one snapshot ---- */
 
-static lm_status add_file(hub_cached_revision *k, const char *path, const char *relative, const struct stat *link, lm_error *e)
+static lm_status add_file(hub_cached_revision *k, const char *path, const char *relative,
+                          const struct stat *link, lm_error *e)
 {
     struct stat    st;
     char           target[512];
@@ -44,7 +45,8 @@ static lm_status add_file(hub_cached_revision *k, const char *path, const char *
         const char *base = n > 0 ? (target[n] = '\0', strrchr(target, '/')) : NULL;
         size_t      dots = n > 0 ? strspn(target, "./") : 0;
         /* "../../blobs/HASH" only: links to other places are not files of this model */
-        if (base && is_blob(base + 1) && strncmp(target + dots, "blobs/", 6) == 0 && target + dots + 5 == base)
+        if (base && is_blob(base + 1) && strncmp(target + dots, "blobs/", 6) == 0 &&
+            target + dots + 5 == base)
             snprintf(f->blob, sizeof f->blob, "%s", base + 1);
         else
             return LM_OK;
@@ -83,7 +85,8 @@ static lm_status walk(hub_cached_revision *k, const char *relative, int depth, l
     int n = scandir(folder, &names, not_dots, by_name);
     for (int i = 0; i < n && status == LM_OK; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        if ((size_t)snprintf(below, sizeof below, "%s%s%s", relative, *relative ? "/" : "", names[i]->d_name) >= sizeof below ||
+        if ((size_t)snprintf(below, sizeof below, "%s%s%s", relative, *relative ? "/" : "",
+                             names[i]->d_name) >= sizeof below ||
             lstat(path, &st) != 0)
             continue;
         if (S_ISDIR(st.st_mode) && depth < DEPTH)
@@ -98,7 +101,8 @@ static lm_status walk(hub_cached_revision *k, const char *relative, int depth, l
 
 /* ---- names of revisions ---- */
 
-static void find_revisions(hub_cached_revision *k, const char *folder, const char *name, int depth, lm_text *out)
+static void find_revisions(hub_cached_revision *k, const char *folder, const char *name, int depth,
+                           lm_text *out)
 {
     char            path[4096], below[512], commit[41] = "";
     struct dirent **names = NULL;
@@ -107,7 +111,8 @@ static void find_revisions(hub_cached_revision *k, const char *folder, const cha
     int n = scandir(folder, &names, not_dots, by_name);
     for (int i = 0; i < n; i++) {
         if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name) >= sizeof path ||
-            (size_t)snprintf(below, sizeof below, "%s%s%s", name, *name ? "/" : "", names[i]->d_name) >= sizeof below ||
+            (size_t)snprintf(below, sizeof below, "%s%s%s", name, *name ? "/" : "", names[i]->d_name) >=
+                sizeof below ||
             lstat(path, &st) != 0)
             continue;
         if (S_ISDIR(st.st_mode) && depth < 4)
@@ -126,7 +131,8 @@ static void find_revisions(hub_cached_revision *k, const char *folder, const cha
 
 /* ---- all snapshots ---- */
 
-static lm_status add_snapshot(hub_cache_info *s, const char *id, const char *repository, const char *commit, lm_error *e)
+static lm_status add_snapshot(hub_cache_info *s, const char *id, const char *repository, const char *commit,
+                              lm_error *e)
 {
     char      path[4096], refs[4096];
     lm_text   revisions        = { 0 };
@@ -220,7 +226,8 @@ static void choose(hub_cache_info *s, const hub_pull *requested, bool revision)
 
     for (size_t i = 0; i < s->n; i++) {
         hub_cached_revision *k = &s->kept[i];
-        bool      ours = strcasecmp(k->id, requested->id) == 0 && (!revision || has_revision(k, requested->revision));
+        bool ours = strcasecmp(k->id, requested->id) == 0 &&
+                    (!revision || has_revision(k, requested->revision));
         if (ours && *requested->type)
             keep_type(k, requested->type);
         if (!ours || (*requested->type && !k->n))

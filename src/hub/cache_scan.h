@@ -1,7 +1,8 @@
-/* cache_scan.h - the local cache of huggingface_hub: list, remove and check its contents. No network requests are made.
+/* cache_scan.h - the local cache of huggingface_hub: list, remove and check its contents. No network requests
+ * are made.
  *
- * Names come from folders that others may have written: only links to blobs of the same repository are followed, and nothing outside the
- * cache is removed. */
+ * Names come from folders that others may have written: only links to blobs of the same repository are
+ * followed, and nothing outside the cache is removed. */
 #ifndef LM_HUB_CACHE_SCAN_H
 #define LM_HUB_CACHE_SCAN_H
 
@@ -30,17 +31,25 @@ typedef struct hub_cache_info {
     size_t    n;
 } hub_cache_info;
 
-/* List all snapshots, or those of "org/name" or "org/name@REVISION"; with ":TYPE", only files of that type. A missing cache counts as
- * empty. LM_NOT_FOUND: nothing has that name. Free the result with hub_cache_free, also on failure. */
+/* List all snapshots, or those of "org/name" or "org/name@REVISION"; with ":TYPE", only files of that type. A
+ * missing cache counts as empty. LM_NOT_FOUND: nothing has that name. Free the result with hub_cache_free,
+ * also on failure. */
 lm_status hub_cache_scan(const char *name, hub_cache_info *out, lm_error *e);
 void      hub_cache_free(hub_cache_info *s);
 
-/* Remove the revision names of snapshots that go completely, then links and the blobs that no other snapshot needs, then the folder of the
- * snapshot, or of the model if nothing else is left. `freed`: bytes. LM_USAGE: it is being downloaded. */
+/* Remove the revision names of snapshots that go completely, then links and the blobs that no other snapshot
+ * needs, then the folder of the snapshot, or of the model if nothing else is left. `freed`: bytes. LM_USAGE:
+ * it is being downloaded. */
 lm_status hub_cache_remove(const hub_cache_info *s, bool dry_run, uint64_t *freed, lm_error *e);
 
 /* A file that does not match its hash; `problem`: "damaged" or "missing". */
-typedef struct hub_flaw { const hub_cached_revision *of; const char *path; char blob[72]; const char *problem; bool removed; } hub_flaw;
+typedef struct hub_flaw {
+    const hub_cached_revision *of;
+    const char *path;
+    char blob[72];
+    const char *problem;
+    bool removed;
+} hub_flaw;
 
 typedef struct hub_checking {
     bool     repair;                 /* remove damaged blobs, so that the next pull downloads them again */

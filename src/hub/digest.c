@@ -48,7 +48,8 @@ static void end(digest *d, char hex[65])
     sodium_bin2hex(hex, 65, bytes, sizeof bytes);
 }
 
-lm_status hub_check_hash(int fd, const char *name, const char *hash, bool (*stop)(void), bool *same, lm_error *e)
+lm_status hub_check_hash(int fd, const char *name, const char *hash, bool (*stop)(void), bool *same,
+                         lm_error *e)
 {
     struct stat    st;
     digest         d;

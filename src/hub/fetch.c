@@ -75,8 +75,10 @@ lm_status hub_net_read(hub_net *n, lm_error *e)
     snprintf(n->endpoint, sizeof n->endpoint, "%s", endpoint);
     for (size_t k = strlen(n->endpoint); k && n->endpoint[k - 1] == '/'; k--)
         n->endpoint[k - 1] = '\0';
-    if ((strncmp(n->endpoint, "https://", 8) != 0 && strncmp(n->endpoint, "http://", 7) != 0) || strpbrk(n->endpoint, " \t\r\n@"))
-        return lm_fail(e, LM_USAGE, "HF_ENDPOINT", LM_NO_OFFSET, "not an address that begins with https:// or http://");
+    if ((strncmp(n->endpoint, "https://", 8) != 0 && strncmp(n->endpoint, "http://", 7) != 0) ||
+        strpbrk(n->endpoint, " \t\r\n@"))
+        return lm_fail(e, LM_USAGE, "HF_ENDPOINT", LM_NO_OFFSET,
+                       "not an address that begins with https:// or http://");
     n->token[0] = '\0';
     for (int i = 0; i < 2 && !*n->token; i++)
         if ((v = getenv(names[i])))
@@ -95,10 +97,12 @@ lm_status hub_net_read(hub_net *n, lm_error *e)
 
 #ifdef LM_WITHOUT_HUB
 
-static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_sink *sink, void *arg, hub_answer *a, lm_error *e)
+static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_sink *sink, void *arg,
+                     hub_answer *a, lm_error *e)
 {
     (void)n, (void)url, (void)from, (void)to, (void)sink, (void)arg, (void)a;
-    return lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "this program was built without libcurl, which fetches models");
+    return lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                   "this program was built without libcurl, which fetches models");
 }
 
 #else
@@ -138,7 +142,9 @@ static lm_status load(lm_error *e)
         if (!found)
             so = NULL;
     }
-    return so ? LM_OK : lm_fail(e, LM_UNSUPPORTED, "libcurl.so.4", LM_NO_OFFSET, "not on this machine; it fetches models");
+    return so ? LM_OK
+              : lm_fail(e, LM_UNSUPPORTED, "libcurl.so.4", LM_NO_OFFSET,
+                        "not on this machine; it fetches models");
 }
 
 typedef struct exchange {
@@ -305,7 +311,8 @@ static lm_status follow(const exchange *x, const char *from, char url[4096], lm_
     bool own = x->location[0] == '/' && x->location[1] != '/';
     if (snprintf(url, 4096, "%.*s%s", own ? (int)(n < 1024 ? n : 1024) : 0, old, x->location) >= 4096)
         return lm_fail(e, LM_IO, shown(old, seen), LM_NO_OFFSET, "redirected to an address that is too long");
-    if (strncmp(url, "https://", 8) != 0 && (strncmp(old, "https://", 8) == 0 || strncmp(url, "http://", 7) != 0))
+    if (strncmp(url, "https://", 8) != 0 &&
+        (strncmp(old, "https://", 8) == 0 || strncmp(url, "http://", 7) != 0))
         return lm_fail(e, LM_IO, shown(old, seen), LM_NO_OFFSET, "redirected to what is not https");
     return LM_OK;
 }
@@ -317,23 +324,28 @@ static lm_status explain(const exchange *x, const char *url, lm_error *e)
     long        s    = x->a->status;
 
     if ((s == 401 || s == 403) && strcmp(x->code, "GatedRepo") == 0)
-        return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "%s",
-                       s == 401 ? "status 401: a gated model; log in: set HF_TOKEN to a token of an account that has access"
-                                : "status 403: a gated model whose terms this account has not accepted");
+        return lm_fail(
+            e, LM_IO, what, LM_NO_OFFSET, "%s",
+            s == 401
+                ? "status 401: a gated model; log in: set HF_TOKEN to a token of an account that has access"
+                : "status 403: a gated model whose terms this account has not accepted");
     if (s == 401)
         return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status 401: no such model, or %s",
                        *x->n->token ? "the token is not valid for it" : "a private one: set HF_TOKEN");
     if (s == 403)
-        return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status 403: access is denied%s%s", *x->message ? ": " : "", x->message);
+        return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status 403: access is denied%s%s",
+                       *x->message ? ": " : "", x->message);
     if (s == 404)
         return lm_fail(e, LM_NOT_FOUND, what, LM_NO_OFFSET, "status 404: %s",
-                       strcmp(x->code, "RevisionNotFound") == 0 ? "the model has no such revision" :
-                       strcmp(x->code, "EntryNotFound") == 0 ? "the model has no such file" : "there is no such model");
+                       strcmp(x->code, "RevisionNotFound") == 0 ? "the model has no such revision"
+                       : strcmp(x->code, "EntryNotFound") == 0  ? "the model has no such file"
+                                                                : "there is no such model");
     if (s == 416)
-        return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status 416: the file is shorter than what is here already");
+        return lm_fail(e, LM_IO, what, LM_NO_OFFSET,
+                       "status 416: the file is shorter than what is here already");
     if (s == 429)
-        return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status 429: too many requests; try again later%s", *x->n->token ? ""
-                       : ", or set HF_TOKEN");
+        return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status 429: too many requests; try again later%s",
+                       *x->n->token ? "" : ", or set HF_TOKEN");
     if (s >= 500)
         return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status %ld: the server fails", s);
     return lm_fail(e, LM_IO, what, LM_NO_OFFSET, "status %ld", s);
@@ -350,7 +362,8 @@ static lm_status pause_for(hub_net *n, double seconds, lm_error *e)
 }
 
 /* Follow redirects until another response arrives. */
-static lm_status through(exchange *x, const char *first, int64_t from, char url[4096], CURLcode *code, lm_error *e)
+static lm_status through(exchange *x, const char *first, int64_t from, char url[4096], CURLcode *code,
+                         lm_error *e)
 {
     char next[4096];
 
@@ -366,7 +379,8 @@ static lm_status through(exchange *x, const char *first, int64_t from, char url[
     }
 }
 
-static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_sink *sink, void *arg, hub_answer *a, lm_error *e)
+static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_sink *sink, void *arg,
+                     hub_answer *a, lm_error *e)
 {
     exchange  x = { .n = n, .sink = sink, .arg = arg, .a = a, .to = to };
     char      last[4096], seen[256], line[200];
@@ -386,13 +400,15 @@ static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_
         if (code == CURLE_ABORTED_BY_CALLBACK) {
             status = lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
         } else if (!again || tries + 1 == TRIES || x.wait > LONGEST_WAIT) {
-            status = x.refused                ? LM_IO            /* the sink has set the error */
-                     : code != CURLE_OK       ? lm_fail(e, LM_IO, shown(last, seen), LM_NO_OFFSET, "%s", lib.text(code))
-                                              : explain(&x, last, e);
+            status = x.refused ? LM_IO            /* the sink has set the error */
+                     : code != CURLE_OK
+                         ? lm_fail(e, LM_IO, shown(last, seen), LM_NO_OFFSET, "%s", lib.text(code))
+                         : explain(&x, last, e);
         } else {
             double wait = x.wait >= 0 && code == CURLE_OK ? x.wait : 0.25 * (double)(1 << tries);
             if (code == CURLE_OK && x.wait >= 1 && n->notice) {
-                snprintf(line, sizeof line, "the server requests a pause of %ld s (status %ld)", (long)wait, a->status);
+                snprintf(line, sizeof line, "the server requests a pause of %ld s (status %ld)", (long)wait,
+                         a->status);
                 n->notice(line);
             }
             status = pause_for(n, wait, e);
@@ -404,7 +420,8 @@ static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_
 
 #endif
 
-lm_status hub_get(hub_net *n, const char *url, int64_t from, hub_sink *sink, void *arg, hub_answer *a, lm_error *e)
+lm_status hub_get(hub_net *n, const char *url, int64_t from, hub_sink *sink, void *arg, hub_answer *a,
+                  lm_error *e)
 {
     return get(n, url, from, -1, sink, arg, a, e);
 }
@@ -417,10 +434,12 @@ static bool take_part(void *arg, const hub_answer *a, const void *data, size_t n
     char  seen[256];
     bool  whole = a->status == 200 && !p->from && p->want == p->size;
 
-    bool  other = a->status != 206 || (uint64_t)a->from != p->from || (a->total >= 0 && (uint64_t)a->total != p->size);
+    bool other = a->status != 206 || (uint64_t)a->from != p->from ||
+                 (a->total >= 0 && (uint64_t)a->total != p->size);
 
     if (!whole && other) {
-        lm_fail(p->e, LM_IO, shown(p->url, seen), LM_NO_OFFSET, "the server sent a different part of the file than requested");
+        lm_fail(p->e, LM_IO, shown(p->url, seen), LM_NO_OFFSET,
+                "the server sent a different part of the file than requested");
         return false;
     }
     if (n > p->want - p->got) {
@@ -432,7 +451,8 @@ static bool take_part(void *arg, const hub_answer *a, const void *data, size_t n
     return true;
 }
 
-lm_status hub_get_part(hub_net *n, const char *url, uint64_t from, uint64_t to, uint64_t size, void *out, lm_error *e)
+lm_status hub_get_part(hub_net *n, const char *url, uint64_t from, uint64_t to, uint64_t size, void *out,
+                       lm_error *e)
 {
     part       p = { from, to - from + 1, 0, size, out, url, e };
     hub_answer a = { 0 };
@@ -442,7 +462,8 @@ lm_status hub_get_part(hub_net *n, const char *url, uint64_t from, uint64_t to, 
         p.got = 0;
         LM_TRY(get(n, url, (int64_t)from, (int64_t)to, take_part, &p, &a, e));
     }
-    return p.got == p.want ? LM_OK : lm_fail(e, LM_IO, shown(url, seen), LM_NO_OFFSET, "the connection ended early");
+    return p.got == p.want ? LM_OK
+                           : lm_fail(e, LM_IO, shown(url, seen), LM_NO_OFFSET, "the connection ended early");
 }
 
 typedef struct whole { lm_text *out; size_t most; } whole;

@@ -54,7 +54,8 @@ static uint64_t number(const uint8_t *at, int bytes)
     return n;
 }
 
-/* Get the header of a safetensors file: its length and the JSON. `expected`: its estimated size, so that one request is enough. */
+/* Get the header of a safetensors file: its length and the JSON. `expected`: its estimated size, so that one
+ * request is enough. */
 static lm_status read_safetensors(head *h, uint64_t expected, lm_error *e)
 {
     LM_TRY(need(h, expected < 8 ? 8 : expected < h->f->size ? expected : h->f->size, e));
@@ -192,7 +193,8 @@ static bool ends(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
-/* Estimate the header size of a shard from the names of its tensors: dtype, shape and offsets take about 100 bytes each. */
+/* Estimate the header size of a shard from the names of its tensors: dtype, shape and offsets take about 100
+ * bytes each. */
 static uint64_t expected_header(const hub_pull *p, const hub_file *f)
 {
     json_t     *whole = p->index ? json_loads(p->index, 0, NULL) : NULL, *file;
@@ -229,8 +231,8 @@ static lm_status fetch_head(hub_pull *p, hub_file *f, lm_error *e)
 /* Return whether a file describes weights, unlike tokenizers and documentation. */
 static bool is_about_weights(const char *path)
 {
-    return ends(path, ".gguf") || ends(path, ".safetensors") || hub_is_index(path) || strcmp(path, "config.json") == 0 ||
-           strcmp(path, "generation_config.json") == 0;
+    return ends(path, ".gguf") || ends(path, ".safetensors") || hub_is_index(path) ||
+           strcmp(path, "config.json") == 0 || strcmp(path, "generation_config.json") == 0;
 }
 
 lm_status hub_heads_run(hub_pull *p, const char *name, const char *folder, lm_error *e)
@@ -240,7 +242,8 @@ lm_status hub_heads_run(hub_pull *p, const char *name, const char *folder, lm_er
     LM_TRY(hub_read_name(p, name, NULL, e));
     LM_TRY(hub_find_cache(p, e));
     if (hub_is_offline())
-        return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+        return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
+                       "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
     p->dry_run = true;                       /* does not change the cache */
     LM_TRY(hub_net_read(&p->net, e));
     LM_TRY(hub_list_files(p, e));
@@ -255,7 +258,8 @@ lm_status hub_heads_run(hub_pull *p, const char *name, const char *folder, lm_er
         return lm_fail_errno(e, p->heads, "cannot be made");
     memcpy(first, p->path, sizeof first);
     LM_TRY(hub_together(p, fetch_head, e));
-    if ((size_t)snprintf(p->path, sizeof p->path, "%s%s%s", p->heads, *first ? "/" : "", first) >= sizeof p->path)
+    if ((size_t)snprintf(p->path, sizeof p->path, "%s%s%s", p->heads, *first ? "/" : "", first) >=
+        sizeof p->path)
         return lm_fail(e, LM_LIMIT, p->id, LM_NO_OFFSET, "too long for a path");
     return LM_OK;
 }

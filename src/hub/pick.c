@@ -48,8 +48,10 @@ lm_status hub_read_name(hub_pull *p, const char *name, const char *revision, lm_
     size_t      org   = slash ? (size_t)(slash - name) : 0;
     const char *after = name[n] ? name + n + 1 : "";
 
-    if (!slash || !is_word(name, org) || !is_word(slash + 1, n - org - 1) || (n > 4 && strncmp(name + n - 4, ".git", 4) == 0))
-        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not a model: expected org/name, org/name:TYPE or org/name@REVISION");
+    if (!slash || !is_word(name, org) || !is_word(slash + 1, n - org - 1) ||
+        (n > 4 && strncmp(name + n - 4, ".git", 4) == 0))
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET,
+                       "not a model: expected org/name, org/name:TYPE or org/name@REVISION");
     if (name[n] == '@' && revision)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "two revisions");
     snprintf(p->id, sizeof p->id, "%.*s", (int)n, name);
@@ -75,7 +77,8 @@ static void quote(const char *s, bool slashes, char out[4096])
     size_t at = 0;
 
     for (; *s && at < 4090; s++) {
-        bool plain = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~", *s) || (*s == '/' && !slashes);
+        bool plain = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~", *s) ||
+                     (*s == '/' && !slashes);
         at += (size_t)snprintf(out + at, 4, plain ? "%c" : "%%%02X", (unsigned char)*s);
     }
     out[at] = '\0';
@@ -89,7 +92,8 @@ static bool is_hash(const char *s, size_t n)
 static lm_status take(hub_pull *p, const json_t *entry, lm_error *e)
 {
     const json_t *lfs  = json_object_get(entry, "lfs"), *size = json_object_get(lfs ? lfs : entry, "size");
-    const char   *type = json_string_value(json_object_get(entry, "type")), *path = json_string_value(json_object_get(entry, "path"));
+    const char *type = json_string_value(json_object_get(entry, "type")),
+               *path = json_string_value(json_object_get(entry, "path"));
     const char   *hash = json_string_value(json_object_get(lfs ? lfs : entry, "oid"));
 
     if (type && strcmp(type, "directory") == 0)
@@ -159,14 +163,17 @@ lm_status hub_list_files(hub_pull *p, lm_error *e)
     snprintf(url, sizeof url, "%s/api/models/%s/tree/%s?recursive=true", p->net.endpoint, p->id, p->commit);
     for (unsigned pages = 0; *url; pages++) {
         LM_TRY(ask(p, url, &page, &a, e));
-        lm_status status = json_is_array(page) ? LM_OK : lm_fail(e, LM_IO, p->net.endpoint, LM_NO_OFFSET, "did not answer as a hub does");
+        lm_status status = json_is_array(page) ? LM_OK
+                                               : lm_fail(e, LM_IO, p->net.endpoint, LM_NO_OFFSET,
+                                                         "did not answer as a hub does");
         json_array_foreach(page, i, entry)
             if (status == LM_OK)
                 status = take(p, entry, e);
         json_decref(page);
         LM_TRY(status);
         if (*a.next && (pages == 1000 || !hub_same_origin(a.next, p->net.endpoint)))
-            return lm_fail(e, LM_IO, p->net.endpoint, LM_NO_OFFSET, "the list of files continues at another address");
+            return lm_fail(e, LM_IO, p->net.endpoint, LM_NO_OFFSET,
+                           "the list of files continues at another address");
         snprintf(url, sizeof url, "%s", a.next);
     }
     return LM_OK;
@@ -195,7 +202,7 @@ static size_t part_of(const char *path)
     if (n < 21 || !ends(path, ".gguf"))
         return 0;
     const char *tail = path + n - 20;
-    bool        part = tail[0] == '-' && strspn(tail + 1, "0123456789") == 5 && strncmp(tail + 6, "-of-", 4) == 0 &&
+    bool part = tail[0] == '-' && strspn(tail + 1, "0123456789") == 5 && strncmp(tail + 6, "-of-", 4) == 0 &&
                 strspn(tail + 10, "0123456789") == 5;
     return part ? n - 20 : 0;
 }
@@ -246,13 +253,16 @@ static lm_status want_parts(hub_pull *p, const char *first, lm_error *e)
         of = (unsigned)strtoul(first + stem + 10, NULL, 10);         /* five digits */
     for (size_t i = 0; i < p->n; i++) {
         const char *path = p->files[i].path;
-        bool        same = stem ? part_of(path) == stem && strncmp(path, first, stem) == 0 && strcmp(path + stem + 6, first + stem + 6) == 0
-                                : strcmp(path, first) == 0;
+        bool same = stem ? part_of(path) == stem && strncmp(path, first, stem) == 0 &&
+                               strcmp(path + stem + 6, first + stem + 6) == 0
+                         : strcmp(path, first) == 0;
         p->files[i].wanted |= same;
         found += same;
     }
     snprintf(p->path, sizeof p->path, "%s", first);
-    return found == of ? LM_OK : lm_fail(e, LM_IO, first, LM_NO_OFFSET, "the repository has %u of its %u parts", found, of);
+    return found == of
+               ? LM_OK
+               : lm_fail(e, LM_IO, first, LM_NO_OFFSET, "the repository has %u of its %u parts", found, of);
 }
 
 static lm_status ambiguous(const hub_pull *p, const char *type, lm_error *e)
@@ -261,14 +271,16 @@ static lm_status ambiguous(const hub_pull *p, const char *type, lm_error *e)
     size_t at = 0, n = 0;
 
     for (size_t i = 0; i < p->n; i++)
-        if (is_gguf(p->files[i].path) && hub_is_first(p->files[i].path) && (!*type || has_type(p->files[i].path, type))) {
+        if (is_gguf(p->files[i].path) && hub_is_first(p->files[i].path) &&
+            (!*type || has_type(p->files[i].path, type))) {
             if (at < sizeof list)
                 at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n ? ", " : "", p->files[i].path);
             n++;
         }
     if (!n)
         return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "no GGUF file of the type %s", type);
-    return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "%zu GGUF files to choose from with :TYPE or :FILE: %s%s", n, list,
+    return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
+                   "%zu GGUF files to choose from with :TYPE or :FILE: %s%s", n, list,
                    at >= sizeof list ? " ..." : "");
 }
 
@@ -329,7 +341,8 @@ lm_status hub_pick(hub_pull *p, lm_error *e)
     if (*p->type || !config || (!single && !index))
         return pick_gguf(p, e);
     for (size_t i = 0; i < p->n; i++)
-        p->files[i].wanted = is_small_part(p->files[i].path) || (!index && strcmp(p->files[i].path, "model.safetensors") == 0);
+        p->files[i].wanted = is_small_part(p->files[i].path) ||
+                             (!index && strcmp(p->files[i].path, "model.safetensors") == 0);
     p->path[0] = '\0';
     return LM_OK;
 }
@@ -339,7 +352,9 @@ lm_status hub_pick_shards(hub_pull *p, const char *index, size_t n, lm_error *e)
 {
     json_t     *whole = json_loadb(index, n, 0, NULL), *map = json_object_get(whole, "weight_map"), *file;
     const char *tensor;
-    lm_status   status = json_is_object(map) ? LM_OK : lm_fail(e, LM_IO, "model.safetensors.index.json", LM_NO_OFFSET, "names no files");
+    lm_status status = json_is_object(map) ? LM_OK
+                                           : lm_fail(e, LM_IO, "model.safetensors.index.json", LM_NO_OFFSET,
+                                                     "names no files");
 
     json_object_foreach(map, tensor, file) {
         const char *name = json_string_value(file);
@@ -348,7 +363,8 @@ lm_status hub_pick_shards(hub_pull *p, const char *index, size_t n, lm_error *e)
             if (strcmp(p->files[i].path, name) == 0)
                 found = p->files[i].wanted = true;
         if (!found && status == LM_OK)
-            status = lm_fail(e, LM_IO, "model.safetensors.index.json", LM_NO_OFFSET, "names a file that the repository lacks");
+            status = lm_fail(e, LM_IO, "model.safetensors.index.json", LM_NO_OFFSET,
+                             "names a file that the repository lacks");
     }
     json_decref(whole);
     return status;

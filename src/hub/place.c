@@ -119,7 +119,8 @@ static bool begin(landing *l, const hub_answer *a)
             return lm_fail_errno(l->e, l->f->path, "cannot be written"), false;
     }
     if (a->status == 206 && (a->from != l->at || (a->total >= 0 && (uint64_t)a->total != l->f->size))) {
-        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET, "the server sent a different part of the file than requested");
+        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET,
+                "the server sent a different part of the file than requested");
         return false;
     }
     return true;
@@ -132,8 +133,8 @@ static bool land(void *arg, const hub_answer *a, const void *data, size_t n)
     if (!l->begun && !begin(l, a))
         return false;
     if ((uint64_t)l->at + n > l->f->size) {
-        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET, "the server sent more than the %llu bytes that the file has",
-                (unsigned long long)l->f->size);
+        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET,
+                "the server sent more than the %llu bytes that the file has", (unsigned long long)l->f->size);
         return false;
     }
     for (size_t done = 0; done < n;) {
@@ -157,14 +158,18 @@ void hub_file_url(const hub_pull *p, const hub_file *f, char out[6000])
     size_t at = 0;
 
     for (const char *c = f->path; *c && at < sizeof quoted - 4; c++)
-        at += (size_t)snprintf(quoted + at, 4, strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~/", *c) ? "%c"
-                               : "%%%02X",
+        at += (size_t)snprintf(quoted + at, 4,
+                               strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~/",
+                                      *c)
+                                   ? "%c"
+                                   : "%%%02X",
                                (unsigned char)*c);
     quoted[at] = '\0';
     snprintf(out, 6000, "%s/%s/resolve/%s/%s", p->net.endpoint, p->id, p->commit, quoted);
 }
 
-/* Download from the end of the existing bytes to the full size. Broken connections are resumed as long as they make progress. */
+/* Download from the end of the existing bytes to the full size. Broken connections are resumed as long as
+ * they make progress. */
 static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
 {
     char        url[6000];
@@ -188,7 +193,8 @@ static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
         bool       more = l.at > have;
         have            = l.at;
         if (status == LM_OK && (uint64_t)have < f->size)
-            status = lm_fail(&why, LM_IO, f->path, LM_NO_OFFSET, "the connection ended after %lld of %llu bytes", (long long)have,
+            status = lm_fail(&why, LM_IO, f->path, LM_NO_OFFSET,
+                             "the connection ended after %lld of %llu bytes", (long long)have,
                              (unsigned long long)f->size);
         tries = more ? 0 : tries;
         if (status != LM_OK && (status != LM_IO || (!more && tries >= 2) || (uint64_t)have > f->size)) {
@@ -200,7 +206,8 @@ static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
     return LM_OK;
 }
 
-/* Download until the hash is correct; a second time from the start, because an older incomplete file may be wrong. */
+/* Download until the hash is correct; a second time from the start, because an older incomplete file may be
+ * wrong. */
 static lm_status fetch_checked(hub_pull *p, hub_file *f, int fd, const char *temp, bool *same, lm_error *e)
 {
     *same = false;
@@ -228,7 +235,8 @@ static lm_status fetch_locked(hub_pull *p, hub_file *f, const char *blob, lm_err
     lm_status status = fetch_checked(p, f, fd, temp, &same, e);
     if (status == LM_OK && !same) {
         unlink(temp);
-        status = lm_fail(e, LM_IO, f->path, LM_NO_OFFSET, "the bytes that the server sends are not those of the hash %.12s...", f->hash);
+        status = lm_fail(e, LM_IO, f->path, LM_NO_OFFSET,
+                         "the bytes that the server sends are not those of the hash %.12s...", f->hash);
     }
     if (status == LM_OK && fsync(fd) != 0)
         status = lm_fail_errno(e, temp, "cannot be written");
@@ -249,7 +257,8 @@ static bool leads_to(const char *path, const char *target)
     return n > 0 && (size_t)n == strlen(target) && memcmp(is, target, (size_t)n) == 0;
 }
 
-/* Create the link with its final target at once. It never has a temporary name, which a killed process would leave behind. */
+/* Create the link with its final target at once. It never has a temporary name, which a killed process would
+ * leave behind. */
 static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
 {
     char   path[4096], target[4096] = "";
@@ -284,12 +293,14 @@ lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)
     hub_blob_path(p, f, blob);
     LM_TRY(make_folders(blob, e));
     if (!f->here) {
-        snprintf(lock, sizeof lock, "%s/.locks/%s/%s.lock", p->cache, strrchr(p->repository, '/') + 1, f->hash);
+        snprintf(lock, sizeof lock, "%s/.locks/%s/%s.lock", p->cache, strrchr(p->repository, '/') + 1,
+                 f->hash);
         LM_TRY(make_folders(lock, e));
         int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0)
             return lm_fail_errno(e, lock, "cannot be made");
-        while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {      /* a file system without locks does not wait */
+        /* a file system without locks does not wait */
+        while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
             if (hub_stopped(&p->net)) {
                 close(fd);
                 return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
@@ -333,5 +344,6 @@ lm_status hub_read_ref(hub_pull *p, lm_error *e)
     }
     if (strlen(p->commit) == 40 && strspn(p->commit, "0123456789abcdef") == 40)
         return LM_OK;
-    return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+    return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
+                   "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
 }

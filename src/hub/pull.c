@@ -1,4 +1,5 @@
-/* pull.c - download a model: list its files, select the required ones, download each, then write the revision name. */
+/* pull.c - download a model: list its files, select the required ones, download each, then write the revision
+ * name. */
 #include "hub/cache_scan.h"
 
 #include <stdio.h>
@@ -13,7 +14,8 @@ bool hub_is_offline(void)
 
     for (int i = 0; i < 2; i++) {
         const char *v = getenv(names[i]);
-        if (v && (strcmp(v, "1") == 0 || strcasecmp(v, "on") == 0 || strcasecmp(v, "yes") == 0 || strcasecmp(v, "true") == 0))
+        if (v && (strcmp(v, "1") == 0 || strcasecmp(v, "on") == 0 || strcasecmp(v, "yes") == 0 ||
+                  strcasecmp(v, "true") == 0))
             return true;
     }
     return false;
@@ -32,8 +34,9 @@ static lm_status offline_type(hub_pull *p, const char *name, lm_error *e)
                 snprintf(p->path, sizeof p->path, "%s/%s", s.kept[i].folder, s.kept[i].files[j].path);
     hub_cache_free(&s);
     if (status == LM_OK && found != 1)
-        return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, found ? "several files in the cache have this type"
-                       : "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+        return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET,
+                       found ? "several files in the cache have this type"
+                             : "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
     return status;
 }
 
@@ -43,7 +46,8 @@ static lm_status offline(hub_pull *p, const char *name, lm_error *e)
     LM_TRY(hub_read_ref(p, e));
     snprintf(p->path, sizeof p->path, "%s/snapshots/%s", p->repository, p->commit);
     if (access(p->path, F_OK) != 0)
-        return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+        return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
+                       "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
     return *p->type ? offline_type(p, name, e) : LM_OK;
 }
 
@@ -91,8 +95,8 @@ static lm_status fetch_all(hub_pull *p, lm_error *e)
     p->done = 0;
     LM_TRY(hub_together(p, hub_fetch_file, e));
     LM_TRY(hub_write_ref(p, e));
-    if ((size_t)snprintf(p->path, sizeof p->path, "%s/snapshots/%s%s%s", p->repository, p->commit, *first ? "/" : "",
-                         first) >= sizeof p->path)
+    if ((size_t)snprintf(p->path, sizeof p->path, "%s/snapshots/%s%s%s", p->repository, p->commit,
+                         *first ? "/" : "", first) >= sizeof p->path)
         return lm_fail(e, LM_LIMIT, p->id, LM_NO_OFFSET, "too long for a path");
     return LM_OK;
 }

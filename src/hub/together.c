@@ -44,7 +44,8 @@ static void *work(void *arg)
         if (status != LM_OK && c->status == LM_OK) {
             c->status           = status;
             c->why              = why;
-            c->p->net.given_up  = true;          /* the next pull resumes what the other threads have downloaded */
+            c->p->net.given_up  = true;          /* the next pull resumes what the other threads have
+                                                    downloaded */
         }
         c->files += status == LM_OK && missed;
         pthread_cond_signal(&c->ended);
@@ -89,7 +90,11 @@ static void show(crew *c, pace *speed)
 {
     hub_pull    *p   = c->p;
     uint64_t     done = p->done;
-    hub_progress now = { .done = done, .of = p->missing, .rate = rate_of(speed, done), .files = c->files, .files_of = c->files_of };
+    hub_progress now = { .done = done,
+                         .of = p->missing,
+                         .rate = rate_of(speed, done),
+                         .files = c->files,
+                         .files_of = c->files_of };
 
     if (p->progress)
         p->progress(p->progress_arg, &now);
@@ -103,7 +108,8 @@ static void watch(crew *c)
     pthread_mutex_lock(&c->lock);
     while (c->working) {
         double          until = seconds_now(CLOCK_REALTIME) + 0.1;
-        struct timespec t     = { .tv_sec = (time_t)until, .tv_nsec = (long)((until - (double)(time_t)until) * 1e9) };
+        struct timespec t = { .tv_sec = (time_t)until,
+                              .tv_nsec = (long)((until - (double)(time_t)until) * 1e9) };
         pthread_cond_timedwait(&c->ended, &c->lock, &t);
         show(c, &speed);
     }
@@ -112,7 +118,7 @@ static void watch(crew *c)
 
 lm_status hub_together(hub_pull *p, hub_each *one, lm_error *e)
 {
-    crew      c = { .p = p, .one = one, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
+    crew c = { .p = p, .one = one, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
     pthread_t threads[MAX];
     uint32_t  n = 0, most = p->connections ? p->connections : CONNECTIONS;
 

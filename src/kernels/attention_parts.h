@@ -1,5 +1,5 @@
-/* attention_parts.h - shared by the attention kernels of all instruction sets: the running softmax of a query, the layout of a partial
- * result, and the order in which partials are merged. */
+/* attention_parts.h - shared by the attention kernels of all instruction sets: the running softmax of a
+ * query, the layout of a partial result, and the order in which partials are merged. */
 #ifndef LM_KERNELS_ATTENTION_PARTS_H
 #define LM_KERNELS_ATTENTION_PARTS_H
 
@@ -10,8 +10,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Multiply each group of `lanes` (32 or 64) lanes of x [width] by the Hadamard matrix, divided by the root of `lanes`, in place. 0: do
- * nothing. Butterflies run in ascending order of distance. */
+/* Multiply each group of `lanes` (32 or 64) lanes of x [width] by the Hadamard matrix, divided by the root of
+ * `lanes`, in place. 0: do nothing. Butterflies run in ascending order of distance. */
 static inline void hadamard(float *x, uint32_t width, uint32_t lanes)
 {
     const float scale = lanes == 64 ? 0.125f : 0.17677669529663688f;
@@ -53,8 +53,8 @@ typedef struct running {
 
 #define NOTHING_SEEN ((running){ -INFINITY, 0.0f })
 
-/* join_fn merges a query's partial result over one more range into its result so far; finish_fn completes a query: it adds the sink and
- * divides by the sum. */
+/* join_fn merges a query's partial result over one more range into its result so far; finish_fn completes a
+ * query: it adds the sink and divides by the sum. */
 typedef void join_fn(running *s, float *out, const running *partial, const float *values, uint32_t width);
 typedef void finish_fn(const lm_attention_args *a, running *s, uint32_t g, float *out);
 
@@ -77,7 +77,8 @@ INLINE void end_query(const lm_attention_args *a, running *s, uint32_t g, float 
 }
 
 /* A sum of zero means that no key was visible: the largest score always adds one. */
-INLINE void join_partial(running *s, float *out, const running *partial, const float *values, uint32_t width, join_fn *join)
+INLINE void join_partial(running *s, float *out, const running *partial, const float *values, uint32_t width,
+                         join_fn *join)
 {
     if (partial->sum == 0.0f)
         return;
@@ -89,7 +90,8 @@ INLINE void join_partial(running *s, float *out, const running *partial, const f
     memcpy(out, values, width * sizeof *out);
 }
 
-INLINE void merge_partials(const lm_attention_args *a, const void *partials, uint32_t n, join_fn *join, finish_fn *finish)
+INLINE void merge_partials(const lm_attention_args *a, const void *partials, uint32_t n, join_fn *join,
+                           finish_fn *finish)
 {
     uint64_t queries = (uint64_t)a->rows * a->group, bytes = lm_attention_partial_bytes(a->kv, queries);
     uint32_t width = a->kv->v_dim;
@@ -99,7 +101,8 @@ INLINE void merge_partials(const lm_attention_args *a, const void *partials, uin
         float *out = out_of(a, i / a->group, i % a->group);
         for (uint32_t k = 0; k < n; k++) {
             const void *partial = (const uint8_t *)partials + k * bytes;
-            join_partial(&s, out, &states_of(a, partial)[i], (const float *)partial + (uint64_t)i * width, width, join);
+            join_partial(&s, out, &states_of(a, partial)[i], (const float *)partial + (uint64_t)i * width,
+                         width, join);
         }
         end_query(a, &s, i % a->group, out, finish);
     }

@@ -1,6 +1,7 @@
 /* byte_strips.c - unpack small types to bytes, eight codes at a time in one 64-bit word, a code per byte.
  *
- * No operation carries from a byte into the next: sums stay below 256, and differences do not fall below 0. */
+ * No operation carries from a byte into the next: sums stay below 256, and differences do not fall below
+ * 0. */
 #include "kernels/byte_strips.h"
 
 #include <string.h>
@@ -89,7 +90,8 @@ static uint64_t codes1(uint16_t entry, bool less)
     return 8 * spread2(entry) + (uint64_t)(LM_OFFSET_small - (less ? 9 : 7)) * EACH;
 }
 
-/* ---- blocks of 256 ----------------------------------------------------------------------------------------------- */
+/* ---- blocks of 256
+ * ----------------------------------------------------------------------------------------------- */
 
 static void put_iq2_xxs(place p, uint64_t k, const lm_iq2_xxs *b)
 {
@@ -101,7 +103,8 @@ static void put_iq2_xxs(place p, uint64_t k, const lm_iq2_xxs *b)
         put_d(p, 16 * k + 2 * s, ds);
         put_d(p, 16 * k + 2 * s + 1, ds);
         for (unsigned l = 0; l < 4; l++)
-            put8(p, 32 * k + 4 * s + l, codes2(lm_grid_iq2_xxs[b->sub[s].index[l]], signs_of(word >> 7 * l & 127)));
+            put8(p, 32 * k + 4 * s + l,
+                 codes2(lm_grid_iq2_xxs[b->sub[s].index[l]], signs_of(word >> 7 * l & 127)));
     }
 }
 
@@ -141,8 +144,8 @@ static void put_iq3_xxs(place p, uint64_t k, const lm_iq3_xxs *b)
         if (i % 2 == 0)
             put_d(p, 16 * k + i / 2, d * (0.5f + (float)(word >> 28)) * 0.5f);
         put8(p, 32 * k + i,
-             with_signs(4 * EACH + 8 * x + 2 * (x & x >> 1 & x >> 2 & EACH), signs_of(word >> 7 * (i % 4) & 127),
-                        LM_OFFSET_wide));
+             with_signs(4 * EACH + 8 * x + 2 * (x & x >> 1 & x >> 2 & EACH),
+                        signs_of(word >> 7 * (i % 4) & 127), LM_OFFSET_wide));
     }
 }
 
@@ -153,7 +156,8 @@ static void put_iq3_s(place p, uint64_t k, const lm_iq3_s *b)
 
     for (unsigned i = 0; i < 32; i++) {
         unsigned s = i / 4, l = i % 4, qh = b->qh[s];
-        unsigned low = b->qs[2 * i] | (qh << (8 - 2 * l) & 256), high = b->qs[2 * i + 1] | (qh << (7 - 2 * l) & 256);
+        unsigned low = b->qs[2 * i] | (qh << (8 - 2 * l) & 256),
+                 high = b->qs[2 * i + 1] | (qh << (7 - 2 * l) & 256);
         uint64_t x = spread4(lm_grid_iq3_s[low], lm_grid_iq3_s[high]) & 7 * EACH;
         if (i % 2 == 0)
             put_d(p, 16 * k + i / 2, d * (float)(1 + 2 * (b->scales[s / 2] >> 4 * (s % 2) & 15)));
@@ -177,18 +181,21 @@ static void put_iq1_s(place p, uint64_t k, const lm_iq1_s *b)
 static void put_iq1_m(place p, uint64_t k, const lm_iq1_m *b)
 {
     unsigned sc[4] = { b->scales[0], b->scales[1], b->scales[2], b->scales[3] };
-    float d = lm_f16_to_f32((uint16_t)(sc[0] >> 12 | (sc[1] >> 8 & 0xf0) | (sc[2] >> 4 & 0xf00) | (sc[3] & 0xf000)));
+    float d = lm_f16_to_f32(
+        (uint16_t)(sc[0] >> 12 | (sc[1] >> 8 & 0xf0) | (sc[2] >> 4 & 0xf00) | (sc[3] & 0xf000)));
 
     for (unsigned i = 0; i < 32; i++) {
         unsigned s = i / 4, l = i % 4, h = b->qh[i / 2];
-        unsigned scale = sc[s / 2] >> (6 * (s % 2) + 3 * (l / 2)) & 7, index = b->qs[i] | (h << (8 - 4 * (l % 2)) & 0x700);
+        unsigned scale = sc[s / 2] >> (6 * (s % 2) + 3 * (l / 2)) & 7,
+                 index = b->qs[i] | (h << (8 - 4 * (l % 2)) & 0x700);
         if (i % 2 == 0)
             put_d(p, 16 * k + i / 2, d * (float)(2 * scale + 1) * 0.125f);
         put8(p, 32 * k + i, codes1(lm_grid_iq1[index], h & (l % 2 ? 0x80 : 0x08)));
     }
 }
 
-/* ---- types without codebooks ------------------------------------------------------------------------------------- */
+/* ---- types without codebooks
+ * ------------------------------------------------------------------------------------- */
 
 static void put_scales(place p, uint64_t from, uint64_t n, float d)
 {
@@ -204,8 +211,8 @@ static uint64_t load8(const void *p)
     return x;
 }
 
-/* Return digit k of eight bytes that hold five ternary digits each, with the offset (-1 is stored as LOWEST): the digit is the high byte of
- * the 16-bit product (byte * 3^k mod 256) * 3. */
+/* Return digit k of eight bytes that hold five ternary digits each, with the offset (-1 is stored as LOWEST):
+ * the digit is the high byte of the 16-bit product (byte * 3^k mod 256) * 3. */
 static uint64_t trits(uint64_t bytes, unsigned k)
 {
     static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
@@ -232,7 +239,8 @@ static void put_tq2_0(place p, uint64_t k, const lm_tq2_0 *b)
 {
     put_scales(p, 16 * k, 16, lm_f16_to_f32(b->d));
     for (unsigned i = 0; i < 32; i++)
-        put8(p, 32 * k + i, (load8(b->qs + 32 * (i / 16) + 8 * (i % 4)) >> 2 * (i % 16 / 4) & 3 * EACH) + LOWEST * EACH);
+        put8(p, 32 * k + i,
+             (load8(b->qs + 32 * (i / 16) + 8 * (i % 4)) >> 2 * (i % 16 / 4) & 3 * EACH) + LOWEST * EACH);
 }
 
 static void put_q2_0(place p, uint64_t k, const lm_q2_0 *b)
@@ -264,7 +272,8 @@ static uint64_t codes_e2m1(uint64_t n)
 {
     uint64_t b0 = n & EACH, b1 = n >> 1 & EACH, b2 = n >> 2 & EACH;
 
-    return signed_bytes((n & 7 * EACH) + (b2 & b0) + 2 * (b2 & b1) + 2 * (b2 & b1 & b0), n >> 3 & EACH, LM_OFFSET_small);
+    return signed_bytes((n & 7 * EACH) + (b2 & b0) + 2 * (b2 & b1) + 2 * (b2 & b1 & b0), n >> 3 & EACH,
+                        LM_OFFSET_small);
 }
 
 static void put_nvfp4(place p, uint64_t k, const lm_nvfp4 *b)
@@ -277,16 +286,19 @@ static void put_nvfp4(place p, uint64_t k, const lm_nvfp4 *b)
     }
 }
 
-/* ---- strips ------------------------------------------------------------------------------------------------------ */
+/* ---- strips
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* Unpack rows [from, from + n) of the matrix, block by block, so that the output stays in the first-level cache. */
-#define X(id, word, ...)                                                                                                 \
-    static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)                      \
-    {                                                                                                                 \
-        const lm_dtype_info *t = lm_dtype_of(id);                                                                     \
-        for (uint64_t k = 0; k < a->cols / t->block; k++)                                                             \
-            for (uint32_t i = 0; i < n; i++)                                                                          \
-                put_##word((place){ strip, i }, k, (const lm_##word *)lm_stored_row(a->w, t, a->cols, from + i) + k); \
+/* Unpack rows [from, from + n) of the matrix, block by block, so that the output stays in the first-level
+ * cache. */
+#define X(id, word, ...)                                                                         \
+    static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n) \
+    {                                                                                            \
+        const lm_dtype_info *t = lm_dtype_of(id);                                                \
+        for (uint64_t k = 0; k < a->cols / t->block; k++)                                        \
+            for (uint32_t i = 0; i < n; i++)                                                     \
+                put_##word((place){ strip, i }, k,                                               \
+                           (const lm_##word *)lm_stored_row(a->w, t, a->cols, from + i) + k);    \
     }
 LM_BYTE_TYPES(X)
 #undef X
@@ -312,8 +324,8 @@ uint64_t lm_byte_strips_scratch(uint64_t cols, uint64_t own)
     return own + LM_BYTE_STRIPS * strip_bytes(cols);
 }
 
-void lm_byte_strips_run(const lm_matmul_args *a, lm_byte_unpack *unpack, lm_byte_rows *rows_of_file, void (*run)(const lm_matmul_args *a),
-                        uint64_t own)
+void lm_byte_strips_run(const lm_matmul_args *a, lm_byte_unpack *unpack, lm_byte_rows *rows_of_file,
+                        void (*run)(const lm_matmul_args *a), uint64_t own)
 {
     uint8_t *strips = (uint8_t *)a->scratch + own;
     const uint64_t most = LM_BYTE_STRIPS * LM_BYTE_ROWS;

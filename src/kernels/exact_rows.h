@@ -1,10 +1,11 @@
-/* exact_rows.h - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32, then multiplied with all
- * rows of x. The code is shared by all levels; a file that includes it first defines
+/* exact_rows.h - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32,
+ * then multiplied with all rows of x. The code is shared by all levels; a file that includes it first defines
  *
  *   LEVEL         the name of its kernels, "avx2"
  *   UNPACK(id)    the function that unpacks a type
  *   ROWS, TOKENS  the size of a tile; GROUP: rows of the matrix unpacked at a time
- *   tile_rows()   y[i][j] = w[i] . x[j] of a tile; the order of each sum does not depend on the rest of the tile */
+ *   tile_rows()   y[i][j] = w[i] . x[j] of a tile; the order of each sum does not depend on the rest of the
+ *   tile */
 #ifndef LM_KERNELS_EXACT_ROWS_H
 #define LM_KERNELS_EXACT_ROWS_H
 
@@ -16,8 +17,8 @@ static uint64_t scratch_bytes(uint64_t cols)
 }
 
 /* Multiply up to ROWS rows of the matrix, outputs o onwards, with up to TOKENS rows of x, t onwards. */
-static void block(const lm_matmul_args *a, uint64_t o, int rows, const float *const *w, uint64_t t, int tokens,
-                  const float *const *x)
+static void block(const lm_matmul_args *a, uint64_t o, int rows, const float *const *w, uint64_t t,
+                  int tokens, const float *const *x)
 {
     float y[ROWS][TOKENS];
 
@@ -31,7 +32,8 @@ static void block(const lm_matmul_args *a, uint64_t o, int rows, const float *co
             lm_matmul_store(a, t + (uint64_t)j, o + (uint64_t)i, y[i][j]);
 }
 
-/* Multiply rows [o, o + rows) of the matrix with every row of x; a few rows of x at a time stay in the first-level cache. */
+/* Multiply rows [o, o + rows) of the matrix with every row of x; a few rows of x at a time stay in the
+ * first-level cache. */
 static void group(const lm_matmul_args *a, uint64_t o, int rows, const float *const *w)
 {
     uint64_t tiles = (a->n + TOKENS - 1) / TOKENS;

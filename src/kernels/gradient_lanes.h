@@ -1,8 +1,10 @@
-/* gradient_lanes.h - the kernels of gradients.h in vectors of LANES floats, compiled for each instruction set with its flags.
+/* gradient_lanes.h - the kernels of gradients.h in vectors of LANES floats, compiled for each instruction set
+ * with its flags.
  *
- * Define before including it: LANES (4, 8, 16); STRIP, the vectors in a strip of the product's columns; GRADIENTS_INIT, the function that
- * fills the table; and, if there is an instruction for it, FUSED(a, b, c): a b + c of vectors, rounded once. The compiler itself fuses
- * nothing (-ffp-contract=off), because the loops in which it would do so differ from compiler to compiler. */
+ * Define before including it: LANES (4, 8, 16); STRIP, the vectors in a strip of the product's columns;
+ * GRADIENTS_INIT, the function that fills the table; and, if there is an instruction for it, FUSED(a, b, c):
+ * a b + c of vectors, rounded once. The compiler itself fuses nothing (-ffp-contract=off), because the loops
+ * in which it would do so differ from compiler to compiler. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +57,8 @@ static inline float lanes_sum(vf v)
     return x[0];
 }
 
-/* e^x: a power of two times a polynomial of the remainder (Cephes' expf); 0 below the smallest normal number. */
+/* e^x: a power of two times a polynomial of the remainder (Cephes' expf); 0 below the smallest normal
+ * number. */
 static inline vf lanes_exp(vf x)
 {
     const vf low = all(-87.33654f), high = all(88.37626f);
@@ -65,7 +68,8 @@ static inline vf lanes_exp(vf x)
     x = (vf)(((vi)x & (x <= high)) | ((vi)high & (x > high)) | ((vi)x & (x != x)));
     x = (vf)(((vi)x & ~tiny) | ((vi)low & tiny));
     n = x * 1.44269504f;
-    n = __builtin_convertvector(__builtin_convertvector(n + (vf)(((vi)n & INT32_MIN) | (vi)all(0.5f)), vi), vf);
+    n = __builtin_convertvector(__builtin_convertvector(n + (vf)(((vi)n & INT32_MIN) | (vi)all(0.5f)), vi),
+                                vf);
     r = FUSED(n, all(-0.693359375f), x);
     r = FUSED(n, all(2.12194440e-4f), r);
     p = all(1.9875691500e-4f);
@@ -96,37 +100,38 @@ static float dot(const float *a, const float *b, uint64_t n)
 /* ---- products ---- */
 
 /* Compute rows [m, m + rows) of C, in `vectors` vectors of columns from n, over k in [from, to). */
-#define STRIP_OF(name, type, width, vectors, add)                                                                \
-    __attribute__((always_inline)) static inline void name(const lm_gemm *g, uint64_t m, uint64_t n, uint64_t from, uint64_t to, \
-                                                           const unsigned rows)                                  \
-    {                                                                                                            \
-        type         acc[BLOCK_ROWS][vectors];                                                                   \
-        const float *a = g->a + m * g->a_row;                                                                    \
-        _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++)                                              \
-            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                     \
-                memcpy(&acc[r][v], g->c + (m + r) * g->c_row + n + v * (width), sizeof(type));                   \
-        for (uint64_t k = from; k < to; k++) {                                                                   \
-            type b[vectors];                                                                                     \
-            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                     \
-                memcpy(&b[v], g->b + k * g->b_row + n + v * (width), sizeof(type));                              \
-            _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++) {                                        \
-                type x = a[r * g->a_row + k * g->a_col] - (type){ 0 };                                           \
-                _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                 \
-                    acc[r][v] = add(x, b[v], acc[r][v]);                                                         \
-            }                                                                                                    \
-        }                                                                                                        \
-        _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++)                                              \
-            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                     \
-                memcpy(g->c + (m + r) * g->c_row + n + v * (width), &acc[r][v], sizeof(type));                   \
-    }                                                                                                            \
-    static void name##_rows(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t to)                            \
-    {                                                                                                            \
-        uint64_t m = 0;                                                                                          \
-                                                                                                                 \
-        for (; m + BLOCK_ROWS <= g->m; m += BLOCK_ROWS)                                                          \
-            name(g, m, n, from, to, BLOCK_ROWS);                                                                 \
-        for (; m < g->m; m++)                                                                                    \
-            name(g, m, n, from, to, 1);                                                                          \
+#define STRIP_OF(name, type, width, vectors, add)                                                    \
+    __attribute__((always_inline)) static inline void name(const lm_gemm *g, uint64_t m, uint64_t n, \
+                                                           uint64_t from, uint64_t to,               \
+                                                           const unsigned rows)                      \
+    {                                                                                                \
+        type         acc[BLOCK_ROWS][vectors];                                                       \
+        const float *a = g->a + m * g->a_row;                                                        \
+        _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++)                                  \
+            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                         \
+                memcpy(&acc[r][v], g->c + (m + r) * g->c_row + n + v * (width), sizeof(type));       \
+        for (uint64_t k = from; k < to; k++) {                                                       \
+            type b[vectors];                                                                         \
+            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                         \
+                memcpy(&b[v], g->b + k * g->b_row + n + v * (width), sizeof(type));                  \
+            _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++) {                            \
+                type x = a[r * g->a_row + k * g->a_col] - (type){ 0 };                               \
+                _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                     \
+                    acc[r][v] = add(x, b[v], acc[r][v]);                                             \
+            }                                                                                        \
+        }                                                                                            \
+        _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++)                                  \
+            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                         \
+                memcpy(g->c + (m + r) * g->c_row + n + v * (width), &acc[r][v], sizeof(type));       \
+    }                                                                                                \
+    static void name##_rows(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t to)                \
+    {                                                                                                \
+        uint64_t m = 0;                                                                              \
+                                                                                                     \
+        for (; m + BLOCK_ROWS <= g->m; m += BLOCK_ROWS)                                              \
+            name(g, m, n, from, to, BLOCK_ROWS);                                                     \
+        for (; m < g->m; m++)                                                                        \
+            name(g, m, n, from, to, 1);                                                              \
     }
 
 STRIP_OF(wide_strip, vf, LANES, STRIP, FUSED)
@@ -162,7 +167,8 @@ static void gemm(const lm_gemm *g)
 
 /* ---- norms ---- */
 
-static void rms(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first)
+static void rms(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps,
+                bool first)
 {
     float r = 1.0f / sqrtf(dot(x, x, width) / (float)width + eps), sum = 0, mean;
 
@@ -196,7 +202,8 @@ static void moments(const float *x, uint64_t width, float eps, float *mean, floa
     *r = 1.0f / sqrtf(squares / (float)width + eps);
 }
 
-static void layer_norm(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first)
+static void layer_norm(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps,
+                       bool first)
 {
     float mean, r, sum = 0, along = 0;
 
@@ -214,7 +221,8 @@ static void layer_norm(float *dx, const float *x, const float *dy, const float *
     }
 }
 
-static void layer_norm_weight(float *dw, float *db, const float *x, const float *dy, uint64_t width, float eps)
+static void layer_norm_weight(float *dw, float *db, const float *x, const float *dy, uint64_t width,
+                              float eps)
 {
     float mean, r;
 
@@ -299,8 +307,8 @@ static void act_back(float *dx, const float *x, const float *dy, lm_act act, uin
 }
 
 /* SiLU in vectors: the activation of most models. */
-static uint64_t silu_back(float *dgate, float *dup, const float *gate, const float *up, const float *dy, uint64_t n, bool first_gate,
-                          bool first_up)
+static uint64_t silu_back(float *dgate, float *dup, const float *gate, const float *up, const float *dy,
+                          uint64_t n, bool first_gate, bool first_up)
 {
     uint64_t i = 0;
 
@@ -318,8 +326,8 @@ static uint64_t silu_back(float *dgate, float *dup, const float *gate, const flo
     return i;
 }
 
-static void glu_back(float *dgate, float *dup, const float *gate, const float *up, const float *dy, lm_act act, uint64_t n,
-                     bool first_gate, bool first_up)
+static void glu_back(float *dgate, float *dup, const float *gate, const float *up, const float *dy,
+                     lm_act act, uint64_t n, bool first_gate, bool first_up)
 {
     uint64_t i = act == LM_ACT_SILU ? silu_back(dgate, dup, gate, up, dy, n, first_gate, first_up) : 0;
 
@@ -333,7 +341,8 @@ static void glu_back(float *dgate, float *dup, const float *gate, const float *u
 
 /* ---- attention ---- */
 
-/* Scratch: transposed keys and values, with positions along a row, and three tiles of queries times positions. */
+/* Scratch: transposed keys and values, with positions along a row, and three tiles of queries times
+ * positions. */
 typedef struct tiles {
     uint64_t stride;                     /* positions, whole vectors */
     float   *k, *v, *s, *d, *slant;      /* [k_dim][stride], [v_dim][stride], 3 x [QUERY_TILE][stride] */
@@ -351,7 +360,8 @@ static tiles tiles_of(const lm_text_attention *a)
 }
 
 /* Transpose positions [from, to) of x [rows][dim] to dst [dim][stride]. */
-static void lay_along(float *dst, uint64_t stride, const float *x, uint64_t x_row, uint32_t dim, uint32_t from, uint32_t to)
+static void lay_along(float *dst, uint64_t stride, const float *x, uint64_t x_row, uint32_t dim,
+                      uint32_t from, uint32_t to)
 {
     for (uint32_t j = from; j < to; j++)
         for (uint32_t i = 0; i < dim; i++)
@@ -364,14 +374,23 @@ static uint32_t first_key(const lm_text_attention *a, uint32_t row)
     return a->window && row >= a->window ? row - a->window + 1 : 0;
 }
 
-/* Compute the scores of rows [i, i + n) with keys [from, to) in t->s, -inf for keys not visible to a row. `slants`: with a softcap, also
- * store the derivative of the capped score in t->slant. */
-static void scores(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from, uint32_t to, bool slants)
+/* Compute the scores of rows [i, i + n) with keys [from, to) in t->s, -inf for keys not visible to a row.
+ * `slants`: with a softcap, also store the derivative of the capped score in t->slant. */
+static void scores(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from,
+                   uint32_t to, bool slants)
 {
     for (uint32_t r = 0; r < n; r++)
         memset(t->s + r * t->stride + from, 0, (to - from) * sizeof(float));
-    gemm(&(lm_gemm){ .c = t->s + from, .c_row = t->stride, .a = a->q + i * a->q_row, .a_row = a->q_row, .a_col = 1, .b = t->k + from,
-                     .b_row = t->stride, .m = n, .n = to - from, .k = a->k_dim });
+    gemm(&(lm_gemm){ .c = t->s + from,
+                     .c_row = t->stride,
+                     .a = a->q + i * a->q_row,
+                     .a_row = a->q_row,
+                     .a_col = 1,
+                     .b = t->k + from,
+                     .b_row = t->stride,
+                     .m = n,
+                     .n = to - from,
+                     .k = a->k_dim });
     for (uint32_t r = 0; r < n; r++) {
         float   *s     = t->s + r * t->stride, *slant = t->slant + r * t->stride;
         uint32_t first = first_key(a, i + r), row = i + r;
@@ -393,7 +412,8 @@ static void scores(const lm_text_attention *a, const tiles *t, uint32_t i, uint3
     }
 }
 
-/* Replace s by exp(s - lse) and return the sum. Vectors begin at multiples of LANES, so sums do not depend on where a tile begins. */
+/* Replace s by exp(s - lse) and return the sum. Vectors begin at multiples of LANES, so sums do not depend on
+ * where a tile begins. */
 static float exponentials(float *s, uint32_t from, uint32_t to, float lse)
 {
     uint32_t j   = from / LANES * LANES;
@@ -407,7 +427,8 @@ static float exponentials(float *s, uint32_t from, uint32_t to, float lse)
     return lanes_sum(sum);
 }
 
-/* Set the positions outside [from, to) in the first and the last vector to -inf, so that they count as not visible. */
+/* Set the positions outside [from, to) in the first and the last vector to -inf, so that they count as not
+ * visible. */
 static void hide_edges(float *s, uint32_t from, uint32_t to)
 {
     for (uint32_t j = from / LANES * LANES; j < from; j++)
@@ -425,7 +446,8 @@ static void attend(const lm_text_attention *a, uint32_t from, uint32_t to)
         uint32_t n = to - i < QUERY_TILE ? to - i : QUERY_TILE, low = first_key(a, i), high = i + n;
         scores(a, &t, i, n, low, high, false);
         for (uint32_t r = 0; r < n; r++) {
-            float *s = t.s + r * t.stride, *out = a->out + (i + r) * a->out_row, max = a->sink ? a->sink_score : -INFINITY, sum;
+            float *s = t.s + r * t.stride, *out = a->out + (i + r) * a->out_row,
+                  max = a->sink ? a->sink_score : -INFINITY, sum;
             hide_edges(s, low, high);
             for (uint32_t j = low; j < high; j++)
                 max = s[j] > max ? s[j] : max;
@@ -437,21 +459,39 @@ static void attend(const lm_text_attention *a, uint32_t from, uint32_t to)
             a->lse[(i + r) * a->lse_row] = max + logf(sum);
             memset(out, 0, a->v_dim * sizeof *out);
         }
-        gemm(&(lm_gemm){ .c = a->out + i * a->out_row, .c_row = a->out_row, .a = t.s + low, .a_row = t.stride, .a_col = 1,
-                         .b = a->v + low * a->v_row, .b_row = a->v_row, .m = n, .n = a->v_dim, .k = high - low });
+        gemm(&(lm_gemm){ .c = a->out + i * a->out_row,
+                         .c_row = a->out_row,
+                         .a = t.s + low,
+                         .a_row = t.stride,
+                         .a_col = 1,
+                         .b = a->v + low * a->v_row,
+                         .b_row = a->v_row,
+                         .m = n,
+                         .n = a->v_dim,
+                         .k = high - low });
     }
 }
 
-/* Compute the probabilities of rows [i, i + n) and keys [from, to) in t->s, and the gradients of their products q.k in t->d. */
-static void slopes_of(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from, uint32_t to)
+/* Compute the probabilities of rows [i, i + n) and keys [from, to) in t->s, and the gradients of their
+ * products q.k in t->d. */
+static void slopes_of(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from,
+                      uint32_t to)
 {
     bool capped = a->softcap > 0.0f;
 
     scores(a, t, i, n, from, to, capped);
     for (uint32_t r = 0; r < n; r++)
         memset(t->d + r * t->stride + from, 0, (to - from) * sizeof(float));
-    gemm(&(lm_gemm){ .c = t->d + from, .c_row = t->stride, .a = a->dout + i * a->dout_row, .a_row = a->dout_row, .a_col = 1,
-                     .b = t->v + from, .b_row = t->stride, .m = n, .n = to - from, .k = a->v_dim });
+    gemm(&(lm_gemm){ .c = t->d + from,
+                     .c_row = t->stride,
+                     .a = a->dout + i * a->dout_row,
+                     .a_row = a->dout_row,
+                     .a_col = 1,
+                     .b = t->v + from,
+                     .b_row = t->stride,
+                     .m = n,
+                     .n = to - from,
+                     .k = a->v_dim });
     for (uint32_t r = 0; r < n; r++) {
         float *s = t->s + r * t->stride, *d = t->d + r * t->stride, *slant = t->slant + r * t->stride;
         float  delta = dot(a->dout + (i + r) * a->dout_row, a->out + (i + r) * a->out_row, a->v_dim);
@@ -474,8 +514,16 @@ static void attend_back_q(const lm_text_attention *a, uint32_t from, uint32_t to
     for (uint32_t i = from; i < to; i += QUERY_TILE) {
         uint32_t n = to - i < QUERY_TILE ? to - i : QUERY_TILE, low = first_key(a, i), high = i + n;
         slopes_of(a, &t, i, n, low, high);
-        gemm(&(lm_gemm){ .c = a->dq + i * a->dq_row, .c_row = a->dq_row, .a = t.d + low, .a_row = t.stride, .a_col = 1,
-                         .b = a->k + low * a->k_row, .b_row = a->k_row, .m = n, .n = a->k_dim, .k = high - low });
+        gemm(&(lm_gemm){ .c = a->dq + i * a->dq_row,
+                         .c_row = a->dq_row,
+                         .a = t.d + low,
+                         .a_row = t.stride,
+                         .a_col = 1,
+                         .b = a->k + low * a->k_row,
+                         .b_row = a->k_row,
+                         .m = n,
+                         .n = a->k_dim,
+                         .k = high - low });
     }
 }
 
@@ -490,11 +538,27 @@ static void attend_back_kv(const lm_text_attention *a, uint32_t from, uint32_t t
         uint32_t n = last - i < QUERY_TILE ? last - i : QUERY_TILE;
         slopes_of(a, &t, i, n, from, to);
         if (a->dv)
-            gemm(&(lm_gemm){ .c = a->dv + from * a->dv_row, .c_row = a->dv_row, .a = t.s + from, .a_row = 1, .a_col = t.stride,
-                         .b = a->dout + i * a->dout_row, .b_row = a->dout_row, .m = to - from, .n = a->v_dim, .k = n });
+            gemm(&(lm_gemm){ .c = a->dv + from * a->dv_row,
+                             .c_row = a->dv_row,
+                             .a = t.s + from,
+                             .a_row = 1,
+                             .a_col = t.stride,
+                             .b = a->dout + i * a->dout_row,
+                             .b_row = a->dout_row,
+                             .m = to - from,
+                             .n = a->v_dim,
+                             .k = n });
         if (a->dk)
-            gemm(&(lm_gemm){ .c = a->dk + from * a->dk_row, .c_row = a->dk_row, .a = t.d + from, .a_row = 1, .a_col = t.stride,
-                         .b = a->q + i * a->q_row, .b_row = a->q_row, .m = to - from, .n = a->k_dim, .k = n });
+            gemm(&(lm_gemm){ .c = a->dk + from * a->dk_row,
+                             .c_row = a->dk_row,
+                             .a = t.d + from,
+                             .a_row = 1,
+                             .a_col = t.stride,
+                             .b = a->q + i * a->q_row,
+                             .b_row = a->q_row,
+                             .m = to - from,
+                             .n = a->k_dim,
+                             .k = n });
     }
 }
 

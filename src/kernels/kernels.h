@@ -1,11 +1,12 @@
 /* kernels.h - compute on raw memory: what each kernel promises, and the table that the plan chooses from.
  *
- * As in dav1d, the table is first filled with the plain C version of every kernel, then overridden by each higher instruction
- * set that is present and allowed. Kernels are single-threaded; the caller divides the work. They never allocate and
- * never fail; NaN and infinity pass through.
+ * As in dav1d, the table is first filled with the plain C version of every kernel, then overridden by each
+ * higher instruction set that is present and allowed. Kernels are single-threaded; the caller divides the
+ * work. They never allocate and never fail; NaN and infinity pass through.
  *
- * Determinism: on a given instruction set, a result depends only on its own row of the input. The order of every sum is determined
- * by the width, never by the number of rows, by the share of a thread, or by the rest of the batch. */
+ * Determinism: on a given instruction set, a result depends only on its own row of the input. The order of
+ * every sum is determined by the width, never by the number of rows, by the share of a thread, or by the rest
+ * of the batch. */
 #ifndef LM_KERNELS_H
 #define LM_KERNELS_H
 
@@ -17,15 +18,18 @@
 #include "tensor/act.h"
 #include "tensor/dtype.h"
 
-/* ---- matrix times rows ------------------------------------------------------------------------------------------- */
+/* ---- matrix times rows
+ * ------------------------------------------------------------------------------------------- */
 
-/* The layout of a row of activations for a kind of matmul. Several weight types share a layout, so an input that feeds
- * several matrices is packed once. */
+/* The layout of a row of activations for a kind of matmul. Several weight types share a layout, so an input
+ * that feeds several matrices is packed once. */
 typedef struct lm_activation {
     const char *name;                                                /* "f32", "q8 rows" */
     uint64_t  (*bytes)(uint64_t cols);                               /* of one packed row, a multiple of 64 */
-    void      (*pack)(void *dst, const float *x, uint64_t cols);     /* dst 64-byte aligned; NULL: x itself is used */
-    void      (*pack_fine)(void *dst, const float *x, uint64_t cols);    /* the same layout at its highest precision; NULL: as pack */
+    /* dst 64-byte aligned; NULL: x itself is used */
+    void      (*pack)(void *dst, const float *x, uint64_t cols);
+    /* the same layout at its highest precision; NULL: as pack */
+    void      (*pack_fine)(void *dst, const float *x, uint64_t cols);
 } lm_activation;
 
 /* The arithmetic of the products, which determines the peak that a kernel is measured against. */
@@ -34,14 +38,16 @@ typedef enum lm_arithmetic { LM_ARITHMETIC_F32, LM_ARITHMETIC_INT8, LM_ARITHMETI
 typedef struct lm_matmul_args {
     const void  *w;              /* the whole matrix, in the layout of the kernel */
     uint64_t     rows, cols;     /* [rows][cols]: outputs, inputs */
-    uint64_t     first, last;    /* outputs to compute; `first` is a multiple of row_group, `last` too or equal to rows */
+    uint64_t     first, last;    /* outputs to compute; `first` is a multiple of row_group, `last` too or
+                                    equal to rows */
     const void  *x;              /* packed rows */
     uint64_t     x_stride;       /* bytes between rows */
     uint64_t     n;              /* number of rows of x, >= 1 */
     float       *y;              /* y[t * y_stride + output] */
     uint64_t     y_stride;       /* floats */
     const float *bias;           /* [rows], or NULL */
-    const float *add;            /* y = add + scale * (W x + bias); add may be y itself; NULL: nothing is added */
+    const float *add;            /* y = add + scale * (W x + bias); add may be y itself; NULL: nothing is
+                                    added */
     uint64_t     add_stride;     /* floats */
     float        scale;          /* 1: no effect */
     void        *scratch;        /* of this worker, scratch_bytes(cols) bytes */
@@ -51,33 +57,38 @@ typedef struct lm_matmul {
     const char *name;                                                /* "q4_1 avx2" */
     const lm_activation *x;
     lm_arithmetic arithmetic;
-    uint32_t    row_group;                                           /* outputs are divided among workers at multiples of this */
+    /* outputs are divided among workers at multiples of this */
+    uint32_t    row_group;
     uint64_t  (*scratch_bytes)(uint64_t cols);                       /* per worker; NULL: none */
-    /* For a kernel with its own layout: the size of the packed matrix in bytes, and a function that packs outputs [first, last) from rows
-     * as stored. NULL: the bytes of the file are used in place, at any address. */
+    /* For a kernel with its own layout: the size of the packed matrix in bytes, and a function that packs
+     * outputs [first, last) from rows as stored. NULL: the bytes of the file are used in place, at any
+     * address. */
     uint64_t  (*packed_bytes)(uint64_t rows, uint64_t cols);
-    void      (*pack)(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last);
+    void (*pack)(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last);
     void      (*run)(const lm_matmul_args *a);
-    /* Compute outputs [first, to) of one row of x, from rows as stored of row_bytes bytes each, with the results of `run`; `to` - first is
-     * a multiple of 8. NULL: `pack`, then `run`. */
+    /* Compute outputs [first, to) of one row of x, from rows as stored of row_bytes bytes each, with the
+     * results of `run`; `to` - first is a multiple of 8. NULL: `pack`, then `run`. */
     void      (*run_stored)(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to);
     /* Unpack one row of the matrix to float32, for look-ups: dst [cols]. */
     void      (*row)(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row);
 } lm_matmul;
 
-/* Do m->run on a matrix as stored, in rows of `row_bytes` bytes. If `m` has its own layout, the matrix is packed on the fly; the results
- * are bit-identical. a->scratch: lm_stored_scratch(m, cols) bytes. */
+/* Do m->run on a matrix as stored, in rows of `row_bytes` bytes. If `m` has its own layout, the matrix is
+ * packed on the fly; the results are bit-identical. a->scratch: lm_stored_scratch(m, cols) bytes. */
 void     lm_stored_run(const lm_matmul *m, const lm_matmul_args *a, uint64_t row_bytes);
 uint64_t lm_stored_scratch(const lm_matmul *m, uint64_t cols);
 
 #define LM_DTYPE_SLOTS 64
 
-/* ---- rows of floats ---------------------------------------------------------------------------------------------- */
+/* ---- rows of floats
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct lm_row_kernels {
-    /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same; w may be NULL */
+    /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same;
+     * w may be NULL */
     void (*rms)(float *y, const float *x, const float *w, uint64_t width, float eps);
-    /* y = w * (x - mean) / sqrt(var + eps) + b   LayerNorm, arXiv 1607.06450; biased variance. w, b may be NULL */
+    /* y = w * (x - mean) / sqrt(var + eps) + b   LayerNorm, arXiv 1607.06450; biased variance. w, b may be
+     * NULL */
     void (*layer_norm)(float *y, const float *x, const float *w, const float *b, uint64_t width, float eps);
     /* y = a + scale * b; may alias */
     void (*add)(float *y, const float *a, const float *b, float scale, uint64_t n);
@@ -95,27 +106,33 @@ typedef struct lm_row_kernels {
     /* Softmax in place, float32 sum in fixed order. */
     /* Results below the smallest normal number may be zero. */
     void (*softmax)(float *x, uint64_t n);
-    /* Rotate the first `dim` lanes of each of n heads, `stride` floats apart, in place (RoFormer, arXiv 2104.09864).
-     * cosine, sine [dim/2]. pair: lanes (2i, 2i+1) are rotated together, else (i, i + dim/2). */
-    void (*rope)(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine, bool pair);
+    /* Rotate the first `dim` lanes of each of n heads, `stride` floats apart, in place (RoFormer, arXiv
+     * 2104.09864). cosine, sine [dim/2]. pair: lanes (2i, 2i+1) are rotated together, else (i, i + dim/2). */
+    void (*rope)(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine,
+                 bool pair);
 } lm_row_kernels;
 
-/* ---- attention over a paged cache -------------------------------------------------------------------------------- */
+/* ---- attention over a paged cache
+ * -------------------------------------------------------------------------------- */
 
 #define LM_PAGE  64              /* positions in a page */
-#define LM_RANGE 1024            /* positions of one partial softmax, before it is merged with the earlier ones; whole pages */
+#define LM_RANGE 1024            /* positions of one partial softmax, before it is merged with the earlier
+                                    ones; whole pages */
 
 /* The contents of one layer's part of a page. */
 typedef struct lm_kv_shape {
     uint32_t n_kv_heads;
     uint32_t k_dim, v_dim;
-    lm_dtype k_type, v_type;     /* LM_F16, LM_F32, LM_BF16; LM_Q8_0, LM_Q4_0, LM_Q4_1, LM_Q5_0, LM_Q5_1: multiples of 32 lanes */
-    bool     v_in_k;             /* values are the first v_dim lanes of the keys; nothing is stored for them (MLA) */
+    lm_dtype k_type, v_type;     /* LM_F16, LM_F32, LM_BF16; LM_Q8_0, LM_Q4_0, LM_Q4_1, LM_Q5_0, LM_Q5_1:
+                                    multiples of 32 lanes */
+    bool     v_in_k;             /* values are the first v_dim lanes of the keys; nothing is stored for them
+                                    (MLA) */
 } lm_kv_shape;
 
-/* Return the number of lanes that are multiplied by a Hadamard matrix at a time before a head is stored in blocks (0: none). This spreads
- * outliers over all lanes and so keeps scales small (QuaRot, arXiv 2404.00456). Queries are multiplied too, so scores do not change. The
- * output is multiplied as well, by the size for values: the matrix is its own inverse. The values of a latent are its keys. */
+/* Return the number of lanes that are multiplied by a Hadamard matrix at a time before a head is stored in
+ * blocks (0: none). This spreads outliers over all lanes and so keeps scales small (QuaRot, arXiv
+ * 2404.00456). Queries are multiplied too, so scores do not change. The output is multiplied as well, by the
+ * size for values: the matrix is its own inverse. The values of a latent are its keys. */
 static inline uint32_t lm_hadamard_of_keys(const lm_kv_shape *kv)
 {
     uint32_t all = kv->v_in_k ? kv->k_dim | kv->v_dim : kv->k_dim;
@@ -130,8 +147,8 @@ static inline uint32_t lm_hadamard_of_values(const lm_kv_shape *kv)
     return !lm_dtype_of(kv->v_type)->quantized ? 0 : kv->v_dim % 64 == 0 ? 64 : 32;
 }
 
-/* Return the bytes of the partial result of `queries` queries over one range: values [queries][v_dim], then the maximum and the sum of
- * each query, all float32. */
+/* Return the bytes of the partial result of `queries` queries over one range: values [queries][v_dim], then
+ * the maximum and the sum of each query, all float32. */
 static inline uint64_t lm_attention_partial_bytes(const lm_kv_shape *kv, uint64_t queries)
 {
     return queries * ((((uint64_t)kv->v_dim + 2) * sizeof(float) + 63) & ~UINT64_C(63));
@@ -143,8 +160,9 @@ static inline uint32_t lm_first_seen(uint32_t window, uint32_t position)
     return window && position >= window ? position - window + 1 : 0;
 }
 
-/* Queries at consecutive positions of one sequence against one key/value head. Key j is visible to the query at position p
- * if j <= p and (window == 0 or p - j < window). The keys and values of these positions are already stored. */
+/* Queries at consecutive positions of one sequence against one key/value head. Key j is visible to the query
+ * at position p if j <= p and (window == 0 or p - j < window). The keys and values of these positions are
+ * already stored. */
 typedef struct lm_attention_args {
     const lm_kv_shape *kv;
     uint32_t        head;        /* index of the key/value head */
@@ -156,48 +174,55 @@ typedef struct lm_attention_args {
     uint32_t        rows;        /* consecutive positions */
     uint32_t        position;    /* of row 0 */
     uint32_t        window;      /* 0: none */
-    const uint32_t *pages;       /* page number of positions 64 i …; entries entirely outside the window may have any value */
+    const uint32_t *pages;       /* page number of positions 64 i …; entries entirely outside the window may
+                                    have any value */
     const uint8_t  *base;        /* page p of this layer is at base + p * page_stride */
     uint64_t        page_stride;
     float           scale;       /* scores = scale * q.k */
     float           softcap;     /* > 0: scores = cap * tanh(scores / cap) */
     const float    *slopes;      /* ALiBi, arXiv 2108.12409: scores -= slopes[g] * (p - j); [group] or NULL */
     bool            slopes_half; /* instead: scores = scale * (q.k + bf16(slopes[g] * bf16(j))) */
-    const float    *sinks;       /* attention sinks: scores without values that count in the softmax; [group] or NULL */
+    const float    *sinks;       /* attention sinks: scores without values that count in the softmax; [group]
+                                    or NULL */
     void           *scratch;     /* of this worker, scratch_bytes(kv, group) bytes */
 } lm_attention_args;
 
 typedef struct lm_attention_kernels {
-    uint64_t (*page_bytes)(const lm_kv_shape *kv);                   /* of one layer's part, a multiple of 64 */
+    /* of one layer's part, a multiple of 64 */
+    uint64_t (*page_bytes)(const lm_kv_shape *kv);
     uint64_t (*scratch_bytes)(const lm_kv_shape *kv, uint32_t group);
-    /* Store positions slot … slot + rows - 1 (in 0…63) of a page. Each position has k [n_kv_heads][k_dim] and v [n_kv_heads][v_dim] (unused
-     * if v_in_k); strides are in floats. */
-    void     (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k, uint64_t k_stride,
-                      const float *v, uint64_t v_stride);
-    /* Compute attention. Positions 0 to LM_RANGE - 1 are range 0, and so on. In each range visible to a row, an online softmax processes
-     * the pages in ascending order; the ranges are merged in ascending order. A row's result does not depend on `rows`. */
+    /* Store positions slot … slot + rows - 1 (in 0…63) of a page. Each position has k [n_kv_heads][k_dim] and
+     * v [n_kv_heads][v_dim] (unused if v_in_k); strides are in floats. */
+    void (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k,
+                  uint64_t k_stride, const float *v, uint64_t v_stride);
+    /* Compute attention. Positions 0 to LM_RANGE - 1 are range 0, and so on. In each range visible to a row,
+     * an online softmax processes the pages in ascending order; the ranges are merged in ascending order. A
+     * row's result does not depend on `rows`. */
     void     (*run)(const lm_attention_args *a);
-    /* The same in pieces, bit for bit. run_range computes the partial result of all rows over one range; it ignores `out` and `sinks`.
-     * merge computes `out` from `n` contiguous partials: the first range visible to row 0 up to the last visible to the last row. */
+    /* The same in pieces, bit for bit. run_range computes the partial result of all rows over one range; it
+     * ignores `out` and `sinks`. merge computes `out` from `n` contiguous partials: the first range visible
+     * to row 0 up to the last visible to the last row. */
     void     (*run_range)(const lm_attention_args *a, uint32_t range, void *partial);
     void     (*merge)(const lm_attention_args *a, const void *partials, uint32_t n);
 } lm_attention_kernels;
 
-/* ---- kernel table ------------------------------------------------------------------------------------------------ */
+/* ---- kernel table
+ * ------------------------------------------------------------------------------------------------ */
 
 typedef struct lm_kernels {
     lm_cpu               cpu;
-    /* By stored type. `exact`: float32 arithmetic, for every type that can be unpacked. `fast`: a faster kernel if there is one, else
-     * the same pointer. NULL if a type cannot be used as a matrix. */
+    /* By stored type. `exact`: float32 arithmetic, for every type that can be unpacked. `fast`: a faster
+     * kernel if there is one, else the same pointer. NULL if a type cannot be used as a matrix. */
     const lm_matmul     *exact[LM_DTYPE_SLOTS];
     const lm_matmul     *fast[LM_DTYPE_SLOTS];
     lm_row_kernels       row;
-    /* `attention` uses float32. `attention_fast` uses products of bfloat16 if that is faster: queries, keys, values and probabilities are
-     * rounded to bfloat16, sums are float32. Both read the same pages. */
+    /* `attention` uses float32. `attention_fast` uses products of bfloat16 if that is faster: queries, keys,
+     * values and probabilities are rounded to bfloat16, sums are float32. Both read the same pages. */
     lm_attention_kernels attention, attention_fast;
 } lm_kernels;
 
-/* Fill the table with the best kernels of an instruction set (0: plain C). Thread-safe, without global state. */
+/* Fill the table with the best kernels of an instruction set (0: plain C). Thread-safe, without global
+ * state. */
 void lm_kernels_init(lm_kernels *k, lm_cpu cpu);
 
 /* The parts of lm_kernels_init, one function per level; each overrides the kernels that it improves. */

@@ -5,7 +5,8 @@
 
 uint64_t lm_q8_bytes(uint64_t cols)
 {
-    return sizeof(lm_q8_head) + lm_q8_list_bytes(cols) + lm_q8_mask_bytes(cols) + cols / 32 * 2 * sizeof(lm_q8_block);
+    return sizeof(lm_q8_head) + lm_q8_list_bytes(cols) + lm_q8_mask_bytes(cols) +
+           cols / 32 * 2 * sizeof(lm_q8_block);
 }
 
 /* Return the largest magnitude of 32 or 4 numbers; NaN compares above infinity. */
@@ -41,7 +42,8 @@ static float larger(float a, float b)
     return b > a || b != b ? b : a;
 }
 
-/* Return the largest finite magnitude of a row, and in *top the magnitude above which a block gets high bytes. */
+/* Return the largest finite magnitude of a row, and in *top the magnitude above which a block gets high
+ * bytes. */
 static float survey(const lm_q8_row *r, uint64_t blocks, float *top)
 {
     float lanes[16] = { 0 }, most = 0.0f;
@@ -62,7 +64,8 @@ void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_
     memset(r->wide, 0, lm_q8_mask_bytes(32 * blocks));
     for (uint64_t from = 0; from < blocks; from += LM_Q8_GROUP) {
         uint64_t to = blocks - from < LM_Q8_GROUP ? blocks : from + LM_Q8_GROUP;
-        float    eight = 0.0f, fifteen = 0.0f;           /* largest magnitudes that must fit in eight and in fifteen bits */
+        float    eight = 0.0f, fifteen = 0.0f;           /* largest magnitudes that must fit in eight and in
+                                                            fifteen bits */
         uint32_t listed[LM_Q8_GROUP], n = 0;
         for (uint64_t b = from; b < to; b++) {
             bool wide = all_wide || r->most[b] > top;
@@ -95,7 +98,8 @@ static void pack_block(const lm_q8_row *r, uint64_t b, const float x[32])
 
     for (int i = 0; i < 32; i++) {
         float v = x[i] * scale;
-        int code = v == v ? (int)lrintf(v) : 0, above = wide && (code > 127 || code < -127) ? (code + 64) >> 7 : 0;
+        int code = v == v ? (int)lrintf(v) : 0,
+            above = wide && (code > 127 || code < -127) ? (code + 64) >> 7 : 0;
         r->low[b].q[i] = (int8_t)(code - 128 * above);
         if (wide)
             r->high[b].q[i] = (int8_t)above;

@@ -1,16 +1,17 @@
 /* q8_rows.h - the layout of rows of activations for the integer kernels.
  *
- * Codes have eight bits; a group of four blocks of 32 columns shares a scale. Blocks with outliers have second bytes for a second
- * product: most of the error of eight bits is due to a few outliers (which stay in the same columns), because a scale that covers them
- * is coarse for their neighbours. So outliers do not determine a group's scale. Blocks without second bytes leave theirs unwritten.
+ * Codes have eight bits; a group of four blocks of 32 columns shares a scale. Blocks with outliers have
+ * second bytes for a second product: most of the error of eight bits is due to a few outliers (which stay in
+ * the same columns), because a scale that covers them is coarse for their neighbours. So outliers do not
+ * determine a group's scale. Blocks without second bytes leave theirs unwritten.
  *
  *   x[c] = d * (low + 128 * high)
  *
- * Sums over a row are in units of the group's d: `ratio` converts them from one group to the next, and d of the last group converts
- * them back. This takes one multiplication per four blocks instead of one per block.
+ * Sums over a row are in units of the group's d: `ratio` converts them from one group to the next, and d of
+ * the last group converts them back. This takes one multiplication per four blocks instead of one per block.
  *
- * Layout: head (64 bytes), the list of the blocks that have high bytes, a bit mask with one bit per block (both rounded up to 64 bytes),
- * the blocks' low bytes, their high bytes. cols is a multiple of 32. */
+ * Layout: head (64 bytes), the list of the blocks that have high bytes, a bit mask with one bit per block
+ * (both rounded up to 64 bytes), the blocks' low bytes, their high bytes. cols is a multiple of 32. */
 #ifndef LM_KERNELS_Q8_ROWS_H
 #define LM_KERNELS_Q8_ROWS_H
 
@@ -19,17 +20,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One part of a block, low or high: an aligned cache line. The start of an integer sum compensates for the offset of weight codes. High
- * parts use only q, start, half_start and fours. */
+/* One part of a block, low or high: an aligned cache line. The start of an integer sum compensates for the
+ * offset of weight codes. High parts use only q, start, half_start and fours. */
 typedef struct lm_q8_block {
     int8_t   q[32];
-    float    d;                      /* scale of the group; NaN: the group contains a NaN or an infinity, and its codes are 0 */
+    float    d;                      /* scale of the group; NaN: the group contains a NaN or an infinity, and
+                                        its codes are 0 */
     int32_t  start;                  /* -128 times the sum of q */
     int32_t  half_start[2];          /* -32 times the sum of each half of q */
     float    sum;                    /* sum of (low + 128 * high) */
     float    half_sum[2];
     union {
-        float    ratio;              /* low parts: d of the previous group / d of this group, in its first block; else 1 */
+        float    ratio;              /* low parts: d of the previous group / d of this group, in its first
+                                        block; else 1 */
         uint32_t fours;              /* high parts: bit i: columns 4 i … 4 i + 3 are not all zero */
     };
 } lm_q8_block;
@@ -42,14 +45,16 @@ typedef struct lm_q8_head {
 } lm_q8_head;
 
 #define LM_Q8_GROUP 4               /* blocks that share a scale */
-#define LM_Q8_STANDS_OUT 1.6f       /* a block above this times the mean of the blocks' largest magnitudes gets high bytes */
+#define LM_Q8_STANDS_OUT 1.6f       /* a block above this times the mean of the blocks' largest magnitudes
+                                       gets high bytes */
 #define LM_Q8_LEAST 1e-26f          /* rows whose largest magnitude is below this are packed as zero */
 #define LM_Q8_RANGE 0x1p-30f        /* no scale is smaller than this times the largest magnitude of the row */
 
 typedef struct lm_q8_row {
     lm_q8_head  *head;
     float       *most;               /* while a row is packed: the largest magnitude of each block */
-    uint32_t    *listed;             /* in the same memory: head->wide indices of the blocks that have high bytes, ascending */
+    uint32_t    *listed;             /* in the same memory: head->wide indices of the blocks that have high
+                                        bytes, ascending */
     uint64_t    *wide;
     lm_q8_block *low, *high;
 } lm_q8_row;
@@ -66,7 +71,8 @@ static inline uint64_t lm_q8_list_bytes(uint64_t cols)
 
 static inline lm_q8_row lm_q8_row_at(const void *x, uint64_t cols)
 {
-    uint8_t *head = (uint8_t *)(uintptr_t)x, *list = head + sizeof(lm_q8_head), *wide = list + lm_q8_list_bytes(cols);
+    uint8_t *head = (uint8_t *)(uintptr_t)x, *list = head + sizeof(lm_q8_head),
+            *wide = list + lm_q8_list_bytes(cols);
     lm_q8_block *low = (void *)(wide + lm_q8_mask_bytes(cols));
 
     return (lm_q8_row){ (void *)head, (void *)list, (void *)list, (void *)wide, low, low + cols / 32 };
@@ -75,7 +81,9 @@ static inline lm_q8_row lm_q8_row_at(const void *x, uint64_t cols)
 /* Return the row whose low bytes begin at `low`. */
 static inline lm_q8_row lm_q8_row_of_low(const void *low, uint64_t cols)
 {
-    return lm_q8_row_at((const uint8_t *)low - lm_q8_mask_bytes(cols) - lm_q8_list_bytes(cols) - sizeof(lm_q8_head), cols);
+    return lm_q8_row_at((const uint8_t *)low - lm_q8_mask_bytes(cols) - lm_q8_list_bytes(cols) -
+                            sizeof(lm_q8_head),
+                        cols);
 }
 
 static inline bool lm_q8_is_wide(const lm_q8_row *r, uint64_t b)
@@ -83,8 +91,8 @@ static inline bool lm_q8_is_wide(const lm_q8_row *r, uint64_t b)
     return r->wide[b / 64] >> b % 64 & 1;
 }
 
-/* Return the magnitude above which a block gets high bytes. lanes[i]: the sum of the largest magnitudes of blocks b % 16 == i, in ascending
- * order of b. */
+/* Return the magnitude above which a block gets high bytes. lanes[i]: the sum of the largest magnitudes of
+ * blocks b % 16 == i, in ascending order of b. */
 static inline float lm_q8_top(const float lanes[16], uint64_t blocks)
 {
     float sum = 0.0f;
@@ -97,8 +105,8 @@ static inline float lm_q8_top(const float lanes[16], uint64_t blocks)
 /* Return the largest magnitude in a block, without the groups of four columns that exceed top. */
 float lm_q8_largest_below(const float x[32], float top);
 
-/* Choose the wide blocks and every d and ratio, from the row and r->most (NaN or infinity for a block that contains one). The arithmetic
- * is the same on every level. */
+/* Choose the wide blocks and every d and ratio, from the row and r->most (NaN or infinity for a block that
+ * contains one). The arithmetic is the same on every level. */
 void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_wide);
 
 /* Return 1 / d, or 0 if all codes of the group are 0. */
@@ -126,8 +134,8 @@ static inline void lm_q8_put_sums(const lm_q8_row *r, uint64_t b, const int32_t 
     l->sum = l->half_sum[0] + l->half_sum[1];
 }
 
-/* The bytes of a packed row, and packing in plain C, which every level's pack must match bit for bit. all_wide: fifteen bits
- * everywhere. */
+/* The bytes of a packed row, and packing in plain C, which every level's pack must match bit for bit.
+ * all_wide: fifteen bits everywhere. */
 uint64_t lm_q8_bytes(uint64_t cols);
 void     lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide);
 

@@ -1,4 +1,5 @@
-/* quantize_lanes.h - searches over several blocks at once, one per lane. Compiled for each instruction set. */
+/* quantize_lanes.h - searches over several blocks at once, one per lane. Compiled for each instruction
+ * set. */
 #ifndef LM_KERNELS_QUANTIZE_LANES_H
 #define LM_KERNELS_QUANTIZE_LANES_H
 
@@ -121,7 +122,8 @@ static vf fit_scale(int n, int top, const vf *x, const vf *w, vf *q)
     return select(zero, (vf){ 0 }, scale);
 }
 
-/* The same by sweeps: one element after another moves to the code nearest under the least-squares scale of the others. Weights are x^2. */
+/* The same by sweeps: one element after another moves to the code nearest under the least-squares scale of
+ * the others. Weights are x^2. */
 static vf fit_scale_by_sweeps(int n, int top, const vf *x, vf *q)
 {
     vf most = { 0 }, extreme = { 0 }, sums = { 0 }, squares = { 0 };
@@ -199,7 +201,8 @@ static vf fit_scale_min(const affine_search *s, int n, const vf *x, const vf *w,
             sum_xl += w[i] * l * x[i];
         }
         vf det = sum_w * sum_l2 - sum_l * sum_l;
-        vf this_scale = (sum_w * sum_xl - sum_x * sum_l) / det, this_min = (sum_l2 * sum_x - sum_l * sum_xl) / det;
+        vf this_scale = (sum_w * sum_xl - sum_x * sum_l) / det,
+           this_min = (sum_l2 * sum_x - sum_l * sum_xl) / det;
         vi above = this_min > 0;
         this_min = select(above, (vf){ 0 }, this_min);
         this_scale = select(above, sum_xl / sum_l2, this_scale);
@@ -245,9 +248,11 @@ static vf fit_values(int n, const int8_t table[16], int tries, const vf *x, cons
         most = select(larger, magnitude(x[i]), most);
         extreme = select(larger, x[i], extreme);
     }
-    for (int t = -tries - 1; t <= tries; t++) {          /* the first maps the extreme exactly to the table's end */
+    for (int t = -tries - 1; t <= tries; t++) {          /* the first maps the extreme exactly to the table's
+                                                            end */
         bool first = t < -tries;
-        vf   inverse = first ? 1.0f / (-extreme / (float)table[0]) : ((float)t + spread(table[0])) / extreme, sums = { 0 }, squares = { 0 };
+        vf inverse = first ? 1.0f / (-extreme / (float)table[0]) : ((float)t + spread(table[0])) / extreme,
+           sums = { 0 }, squares = { 0 };
         for (int i = 0; i < n; i++) {
             vf v = nearest_value(inverse * x[i], table, &index);
             sums += w[i] * v * x[i];
@@ -296,7 +301,8 @@ static float fit_positive(int n, int top, const float *x, const float *w, uint8_
     for (int sweep = 0, moved = 1; sweep < 5 && moved; sweep++) {
         moved = 0;
         for (int i = 0; i < n; i++) {
-            float rest = sums - w[i] * x[i] * (float)q[i], others = squares - w[i] * (float)q[i] * (float)q[i];
+            float rest = sums - w[i] * x[i] * (float)q[i],
+                  others = squares - w[i] * (float)q[i] * (float)q[i];
             if (!(rest > 0 && others > 0))
                 continue;
             int l = nearest_lane(x[i] * others / rest, top);

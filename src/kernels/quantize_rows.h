@@ -1,4 +1,5 @@
-/* quantize_rows.h - the body of lm_quantize_row for one instruction set: include after `#define QUANTIZE_ROW name`. */
+/* quantize_rows.h - the body of lm_quantize_row for one instruction set: include after `#define QUANTIZE_ROW
+ * name`. */
 #include "kernels/quantize.h"
 #include "kernels/quantize_lanes.h"
 #include "tensor/codes.h"
@@ -35,7 +36,8 @@ static vf lanes_of(const float *values, int part)
     return v;
 }
 
-/* Set the weights to importance times sqrt(sigma2 + x^2), with a `sigma2` per block; NULL: to the importance itself. */
+/* Set the weights to importance times sqrt(sigma2 + x^2), with a `sigma2` per block; NULL: to the importance
+ * itself. */
 static void weigh(lane_group *g, const float *importance, const float *sigma2)
 {
     for (int i = 0; i < g->n; i++) {
@@ -126,11 +128,18 @@ typedef struct affine_type {
     affine_search plain, weighted;
 } affine_type;
 
-static const affine_type q2_k = { 16, 16, 15, 1, { 3, -0.5f, 0.1f, 15, true }, { 3, -0.9f, 0.05f, 36, false } };
-static const affine_type q4_k = { 8, 32, 63, 2, { 15, -1.0f, 0.1f, 20, false }, { 15, -0.9f, 0.05f, 36, false } };
-static const affine_type q5_k = { 8, 32, 63, 2, { 31, -0.5f, 0.1f, 15, false }, { 31, -0.9f, 0.05f, 36, false } };
+static const affine_type q2_k = {
+    16, 16, 15, 1, { 3, -0.5f, 0.1f, 15, true }, { 3, -0.9f, 0.05f, 36, false }
+};
+static const affine_type q4_k = {
+    8, 32, 63, 2, { 15, -1.0f, 0.1f, 20, false }, { 15, -0.9f, 0.05f, 36, false }
+};
+static const affine_type q5_k = {
+    8, 32, 63, 2, { 31, -0.5f, 0.1f, 15, false }, { 31, -0.9f, 0.05f, 36, false }
+};
 
-/* Set the weights without importance: for Q2_K (`alone`) to the magnitude, else to the magnitude plus the block's root mean square. */
+/* Set the weights without importance: for Q2_K (`alone`) to the magnitude, else to the magnitude plus the
+ * block's root mean square. */
 static void weigh_by_magnitude(lane_group *g, bool alone)
 {
     for (int p = 0; p < PARTS; p++) {
@@ -144,7 +153,8 @@ static void weigh_by_magnitude(lane_group *g, bool alone)
     }
 }
 
-/* Quantise a super-block's scales (or minima) and return their scale: by the largest, or with importance by least squares. */
+/* Quantise a super-block's scales (or minima) and return their scale: by the largest, or with importance by
+ * least squares. */
 static float block_scales(const affine_type *t, const float *values, const float *sums, uint8_t *q)
 {
     float most = 0, top = (float)t->top_scale;
@@ -160,7 +170,8 @@ static float block_scales(const affine_type *t, const float *values, const float
 }
 
 /* Quantise `supers` super-blocks, at most sixteen blocks in total. */
-static void affine(const affine_type *t, int supers, const float *x, const float *importance, lm_affine_codes *out)
+static void affine(const affine_type *t, int supers, const float *x, const float *importance,
+                   lm_affine_codes *out)
 {
     lane_group g;
     uint8_t    codes[GROUP * MAX];
@@ -186,7 +197,8 @@ static void affine(const affine_type *t, int supers, const float *x, const float
             m[first + k] = stored_min * (float)c->min[k];
         }
     }
-    for (int p = 0; p < PARTS; p++) {                    /* codes for the stored scales; if a scale is 0, keep those of the search */
+    for (int p = 0; p < PARTS; p++) {                    /* codes for the stored scales; if a scale is 0, keep
+                                                            those of the search */
         vf scale = lanes_of(d, p), min = lanes_of(m, p);
         for (int i = 0; i < t->width; i++)
             g.q[p][i] = select(scale != 0, nearest((g.x[p][i] + min) / scale, 0, t->plain.top), g.q[p][i]);
@@ -252,7 +264,8 @@ static float reached_scales(const lane_group *g, int low, int8_t *out)
     return 1 / inverse;
 }
 
-/* Q3_K: elements from -4, scales from -32. Q6_K (`six`): elements from -32, scales from -128; a super-block with tiny scales is zero. */
+/* Q3_K: elements from -4, scales from -32. Q6_K (`six`): elements from -32, scales from -128; a super-block
+ * with tiny scales is zero. */
 static void symmetric(bool six, const float *x, const float *importance, lm_symmetric_codes *out)
 {
     const int  top = six ? 32 : 4;
@@ -276,7 +289,9 @@ static void symmetric(bool six, const float *x, const float *importance, lm_symm
     memset(out, 0, sizeof *out);
     if (six && largest < TINY)
         return;
-    out->d = half(importance && !six ? searched_scales(&g, out->scale) : reached_scales(&g, six ? -128 : -32, out->scale), &stored);
+    out->d = half(importance && !six ? searched_scales(&g, out->scale)
+                                     : reached_scales(&g, six ? -128 : -32, out->scale),
+                  &stored);
     for (int s = 0; s < GROUP; s++)
         d[s] = stored * (float)out->scale[s];
     for (int p = 0; p < PARTS; p++) {

@@ -1,6 +1,7 @@
 /* rows_lanes.h - read the blocks of a file, LANES rows at a time: a unit's parts are vectors of words.
  *
- * Define before including it: INLINE; LANES (a divisor of 16); `words`, LANES words of 32 bits, one per row; and
+ * Define before including it: INLINE; LANES (a divisor of 16); `words`, LANES words of 32 bits, one per row;
+ * and
  *
  *   four_words(rows, at, out)    out[0 … 3]: the sixteen bytes at offset `at` of each row
  *   put_words(to, w)             store the words of all rows, one after another
@@ -29,7 +30,8 @@ INLINE void put_words(uint8_t *to, words w);
 INLINE void put_bytes(uint8_t *to, uint64_t step, words w);
 INLINE void ahead(const uint8_t *p);
 
-/* Store the scales of eight units as bytes, which write_scales then packs: to [8 or 16][R], from the first of these rows on. */
+/* Store the scales of eight units as bytes, which write_scales then packs: to [8 or 16][R], from the first of
+ * these rows on. */
 INLINE void put_scales(const lm_dtype type, const stored_rows r, uint8_t *to)
 {
     words w[4];
@@ -57,7 +59,8 @@ INLINE void put_scales(const lm_dtype type, const stored_rows r, uint8_t *to)
         four_words(r, offsetof(lm_q3_k, scales) - 4, w);
 #pragma GCC unroll 4
         for (int g = 0; g < 4; g++)
-            put_bytes(to + 4 * R * g, R, (w[1 + g % 2] >> g / 2 * 4 & 0x0f0f0f0f) | (w[3] >> 2 * g & 0x03030303) << 4);
+            put_bytes(to + 4 * R * g, R,
+                      (w[1 + g % 2] >> g / 2 * 4 & 0x0f0f0f0f) | (w[3] >> 2 * g & 0x03030303) << 4);
         break;
     default:
         four_words(r, type == LM_Q6_K ? offsetof(lm_q6_k, scales) : offsetof(lm_q2_k, scales), w);

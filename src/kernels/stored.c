@@ -1,6 +1,7 @@
-/* stored.c - multiply with a matrix in the layout of the file, using a kernel that has its own layout: a group of outputs that fits in
- * the cache is packed, then multiplied as if it were the whole matrix. No sum runs over outputs, so the results are bit-identical to
- * those of the packed matrix. For a single row of x, packing takes longer than multiplying, so some kernels also read the file's layout. */
+/* stored.c - multiply with a matrix in the layout of the file, using a kernel that has its own layout: a
+ * group of outputs that fits in the cache is packed, then multiplied as if it were the whole matrix. No sum
+ * runs over outputs, so the results are bit-identical to those of the packed matrix. For a single row of x,
+ * packing takes longer than multiplying, so some kernels also read the file's layout. */
 #include "kernels/kernels.h"
 
 #define GROUP_BYTES (256u << 10)

@@ -43,14 +43,17 @@ static void unit_values(const lm_strip_layout *l, const unit *u, float y[32])
         case LM_IQ4_XS: y[i] = D * (float)(u->u8[0] - 32) * (float)lm_iq4_values[code]; break;
         case LM_Q4_K: case LM_Q5_K: y[i] = D * (float)u->u8[0] * (float)code - M * (float)u->u8[1]; break;
         case LM_Q6_K: y[i] = D * (float)(int8_t)u->u8[half] * (float)(code - 32); break;
-        case LM_Q2_K: y[i] = D * (float)(u->u8[half] & 15) * (float)code - M * (float)(u->u8[half] >> 4); break;
+        case LM_Q2_K:
+            y[i] = D * (float)(u->u8[half] & 15) * (float)code - M * (float)(u->u8[half] >> 4);
+            break;
         case LM_Q3_K: y[i] = D * (float)(u->u8[half] - 32) * (float)(code - 4); break;
         default: y[i] = 0.0f;
         }
     }
 }
 
-/* ---- reading a strip ------------------------------------------------------------------------------------------ */
+/* ---- reading a strip
+ * ------------------------------------------------------------------------------------------ */
 
 /* The start of each part of a unit of a strip. */
 typedef struct place {
@@ -75,7 +78,8 @@ static place place_of(const lm_strip_layout *l, const uint8_t *strip, uint64_t b
     return p;
 }
 
-static void read_unit(const lm_strip_layout *l, place p, const uint8_t *scales, uint32_t row, uint32_t of8, unit *u)
+static void read_unit(const lm_strip_layout *l, place p, const uint8_t *scales, uint32_t row, uint32_t of8,
+                      unit *u)
 {
     for (uint32_t i = 0; i < l->head_f16; i++)
         memcpy(&u->head[i], p.head + 2 * (i * R + row), 2);

@@ -2,7 +2,8 @@
 #include <stdint.h>
 
 #ifdef __SANITIZE_ADDRESS__
-#define INLINE static                /* one copy for all types: thirteen instrumented ones compile for a minute and a half */
+#define INLINE static                /* one copy for all types: thirteen instrumented ones compile for a
+                                        minute and a half */
 #else
 #define INLINE static inline __attribute__((always_inline))
 #endif
@@ -50,7 +51,8 @@ uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint64_t rows, uint64_t
     return ((rows + R - 1) / R * lm_strip_bytes(l, cols) + 63) & ~UINT64_C(63);
 }
 
-void lm_strip_pack(const lm_strip_layout *l, void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last)
+void lm_strip_pack(const lm_strip_layout *l, void *dst, const void *stored, uint64_t rows, uint64_t cols,
+                   uint64_t first, uint64_t last)
 {
     (void)rows;
     pack_type(l, dst, stored, cols, first, last);

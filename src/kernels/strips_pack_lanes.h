@@ -1,6 +1,7 @@
-/* strips_pack_lanes.h - pack the blocks of a file into strips, LANES rows at a time. The whole model is packed before its first token, or
- * a few strips at a time whenever they are used (stored.c), so packing must be as fast as reading: a unit's parts are handled as vectors
- * of words throughout, and there is one function per type.
+/* strips_pack_lanes.h - pack the blocks of a file into strips, LANES rows at a time. The whole model is
+ * packed before its first token, or a few strips at a time whenever they are used (stored.c), so packing must
+ * be as fast as reading: a unit's parts are handled as vectors of words throughout, and there is one function
+ * per type.
  *
  * rows_lanes.h says what to define before including it. */
 #include <stddef.h>
@@ -8,10 +9,12 @@
 
 #include "kernels/rows_lanes.h"
 
-/* A byte of each row of a strip. In vectors because the compiler does not make them of a loop over bytes at this level of optimisation. */
+/* A byte of each row of a strip. In vectors because the compiler does not make them of a loop over bytes at
+ * this level of optimisation. */
 typedef uint8_t strip_bytes __attribute__((vector_size(LM_STRIP_ROWS)));
 
-/* ---- codes ------------------------------------------------------------------------------------------------------- */
+/* ---- codes
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Exchange the high fields of a, selected by mask << shift, and the low fields of b, selected by mask. */
 INLINE void exchange(words *a, words *b, const int shift, const uint32_t mask)
@@ -109,9 +112,11 @@ INLINE void put_bits(uint8_t *to, const uint32_t unit, const stored_rows r, uint
         put_words(to + s * unit, w[s]);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- numbers
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* Copy `n` consecutive numbers of `bytes` bytes from each row; `to`: the first number of the first of these rows. */
+/* Copy `n` consecutive numbers of `bytes` bytes from each row; `to`: the first number of the first of these
+ * rows. */
 INLINE void put_numbers(uint8_t *to, const stored_rows r, uint64_t at, const uint32_t n, const uint32_t bytes)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -133,11 +138,13 @@ INLINE void write_scales(const lm_strip_layout *l, uint8_t *restrict to, const s
     for (uint32_t i = 0; i < 2 * quarter; i++)
         out[i] = (j[i] & 15) | j[2 * quarter + i] << 4;
     for (uint32_t i = 0; i < quarter; i++)
-        out[2 * quarter + i] = j[i] >> 4 | j[quarter + i] >> 4 << 2 | j[2 * quarter + i] >> 4 << 4 | j[3 * quarter + i] >> 4 << 6;
+        out[2 * quarter + i] = j[i] >> 4 | j[quarter + i] >> 4 << 2 | j[2 * quarter + i] >> 4 << 4 |
+                               j[3 * quarter + i] >> 4 << 6;
     memcpy(to, out, (size_t)l->scales * R);
 }
 
-/* ---- strips ------------------------------------------------------------------------------------------------------ */
+/* ---- strips
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Pack the blocks at r of a type with 32 elements per block, as rows `row` onwards of a unit. */
 INLINE void pack_unit(const lm_strip_layout *l, uint8_t *unit, const uint32_t row, const stored_rows r)
@@ -159,7 +166,8 @@ INLINE void pack_unit(const lm_strip_layout *l, uint8_t *unit, const uint32_t ro
 }
 
 /* Pack the blocks at r of a type with 256 elements per block, as rows `row` onwards of eight units. */
-INLINE void pack_eight(const lm_strip_layout *l, uint8_t *strip, const uint32_t row, const stored_rows r, uint8_t *scales)
+INLINE void pack_eight(const lm_strip_layout *l, uint8_t *strip, const uint32_t row, const stored_rows r,
+                       uint8_t *scales)
 {
     const uint32_t unit = lm_strip_unit(l);
     uint8_t       *codes = strip + lm_strip_head(l) + 4 * row;
@@ -187,7 +195,8 @@ INLINE void pack_eight(const lm_strip_layout *l, uint8_t *strip, const uint32_t 
         d = offsetof(lm_q6_k, d);
 #pragma GCC unroll 4
         for (uint32_t i = 0; i < 4; i++)
-            put_nibbles(codes + (i / 2 * 4 + i % 2) * unit, codes + (i / 2 * 4 + i % 2 + 2) * unit, r, offsetof(lm_q6_k, ql) + 32 * i);
+            put_nibbles(codes + (i / 2 * 4 + i % 2) * unit, codes + (i / 2 * 4 + i % 2 + 2) * unit, r,
+                        offsetof(lm_q6_k, ql) + 32 * i);
         put_pairs(codes + 16 * R, unit, r, offsetof(lm_q6_k, qh));
         break;
     case LM_Q2_K:
@@ -205,8 +214,9 @@ INLINE void pack_eight(const lm_strip_layout *l, uint8_t *strip, const uint32_t 
     put_scales(l->type, r, scales + row);
 }
 
-/* Pack rows [0, n) of a strip, n a multiple of LANES, 256 columns at a time: the output then stays in the first-level cache, and each row
- * is read in whole cache lines. The rows of the next strip, which follow in memory, are prefetched in the order of their addresses. */
+/* Pack rows [0, n) of a strip, n a multiple of LANES, 256 columns at a time: the output then stays in the
+ * first-level cache, and each row is read in whole cache lines. The rows of the next strip, which follow in
+ * memory, are prefetched in the order of their addresses. */
 INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *stored, uint64_t row_bytes,
                        uint32_t n, uint64_t units)
 {
@@ -234,8 +244,8 @@ INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *
     }
 }
 
-INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first,
-                      uint64_t last)
+INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *stored, uint64_t cols,
+                      uint64_t first, uint64_t last)
 {
     const lm_dtype_info *t = lm_dtype_of(l->type);
     uint64_t             row_bytes = cols / t->block * t->bytes, bytes = lm_strip_bytes(l, cols);
@@ -253,18 +263,21 @@ INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *sto
     }
 }
 
-/* ---- functions per type ------------------------------------------------------------------------------------------ */
+/* ---- functions per type
+ * ------------------------------------------------------------------------------------------ */
 
 /* The layout is a constant inside the function, so every loop over its parts has a known length. */
-#define PACKER(id, word, ...)                                                                                  \
-    static void pack_##word(uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last) \
-    {                                                                                                          \
-        static const lm_strip_layout l = { id, __VA_ARGS__ };                                                       \
-        pack_rows(&l, dst, stored, cols, first, last);                                                         \
+#define PACKER(id, word, ...)                                                                   \
+    static void pack_##word(uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, \
+                            uint64_t last)                                                      \
+    {                                                                                           \
+        static const lm_strip_layout l = { id, __VA_ARGS__ };                                   \
+        pack_rows(&l, dst, stored, cols, first, last);                                          \
     }
 LM_STRIP_LAYOUTS(PACKER)
 
-INLINE void pack_type(const lm_strip_layout *l, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last)
+INLINE void pack_type(const lm_strip_layout *l, void *dst, const void *stored, uint64_t cols, uint64_t first,
+                      uint64_t last)
 {
 #define ONE(id, word, ...) \
     case id: pack_##word(dst, stored, cols, first, last); break;

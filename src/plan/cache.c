@@ -12,7 +12,8 @@ static uint32_t group_of(lm_plan *plan, uint32_t window)
     return plan->n_groups++;
 }
 
-/* Return the maximum number of ranges visible to LM_SPLIT_ROWS rows: a window may begin and end within a range. */
+/* Return the maximum number of ranges visible to LM_SPLIT_ROWS rows: a window may begin and end within a
+ * range. */
 static uint32_t ranges_of(const lm_plan *plan, uint32_t window)
 {
     uint64_t all = ((uint64_t)plan->options.context + LM_RANGE - 1) / LM_RANGE;
@@ -27,8 +28,9 @@ static lm_status check_width(const char *flag, lm_dtype type, uint32_t width, lm
 
     if (width % t->block == 0)
         return LM_OK;
-    return lm_fail(e, LM_UNSUPPORTED, flag, LM_NO_OFFSET, "a %s cache needs heads whose width is a multiple of %u, not %u", t->name,
-                   t->block, width);
+    return lm_fail(e, LM_UNSUPPORTED, flag, LM_NO_OFFSET,
+                   "a %s cache needs heads whose width is a multiple of %u, not %u", t->name, t->block,
+                   width);
 }
 
 static lm_status check_types(const lm_kv_shape *s, lm_error *e)
@@ -48,7 +50,8 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     const lm_cache *c = &plan->program->caches[i];
     lm_kv_layer    *l = &plan->layers[i];
 
-    l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, plan->options.cache.k, plan->options.cache.v, c->v_in_k };
+    l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, plan->options.cache.k,
+                              plan->options.cache.v, c->v_in_k };
     LM_TRY(check_types(&l->shape, e));
     l->ranges = ranges_of(plan, c->window);
     l->group  = group_of(plan, c->window);
@@ -58,15 +61,16 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     return LM_OK;
 }
 
-/* Return the pages of a sequence. A window needs the pages for its keys, for the rollback positions and for the rows of a forward pass,
- * and those in which its two ends lie. */
+/* Return the pages of a sequence. A window needs the pages for its keys, for the rollback positions and for
+ * the rows of a forward pass, and those in which its two ends lie. */
 static uint64_t pages_of_sequence(const lm_plan *plan, const lm_kv_group *g)
 {
     uint64_t all = g->pages_per_sequence, some;
 
     if (!g->window)
         return all;
-    some = ((uint64_t)g->window + plan->options.rollback + plan->options.max_rows + LM_PAGE - 1) / LM_PAGE + 1;
+    some = ((uint64_t)g->window + plan->options.rollback + plan->options.max_rows + LM_PAGE - 1) / LM_PAGE +
+           1;
     return some < all ? some : all;
 }
 

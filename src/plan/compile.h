@@ -1,4 +1,5 @@
-/* compile.h - shared by the parts of the compiler: its state, the values of the program, and the creation of steps. */
+/* compile.h - shared by the parts of the compiler: its state, the values of the program, and the creation of
+ * steps. */
 #ifndef LM_PLAN_COMPILE_H
 #define LM_PLAN_COMPILE_H
 
@@ -15,7 +16,8 @@ typedef struct lm_value_state {
     uint32_t packed;         /* buffer of its packed rows */
     const lm_activation *packed_as;
     lm_domain packed_domain; /* layout and domain of `packed` */
-    float    folded;         /* for a sum with an adapter's output in the buffer of a product: the scale of that product */
+    float    folded;         /* for a sum with an adapter's output in the buffer of a product: the scale of
+                                that product */
 } lm_value_state;
 
 typedef struct lm_compiler {
@@ -33,14 +35,15 @@ static inline lm_domain lm_domain_of(const lm_compiler *c, lm_value v)
 
 /* ---- buffers and steps (steps.c) ---- */
 
-/* Add a buffer of `stride` bytes per row of a domain; lm_plan_routed, of `stride` bytes per assignment to an expert, `times` per row. Add
- * the buffer of a value. Add a step. */
+/* Add a buffer of `stride` bytes per row of a domain; lm_plan_routed, of `stride` bytes per assignment to an
+ * expert, `times` per row. Add the buffer of a value. Add a step. */
 uint32_t lm_plan_routed(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times);
 uint32_t lm_plan_buffer(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain);
 uint32_t lm_plan_value(lm_compiler *c, lm_value v);
 lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domain domain);
 
-/* Return the buffer that holds `v` for the rows of `domain`. The wanted rows of a value that exists for all rows are gathered once. */
+/* Return the buffer that holds `v` for the rows of `domain`. The wanted rows of a value that exists for all
+ * rows are gathered once. */
 uint32_t lm_plan_input(lm_compiler *c, lm_value v, lm_domain domain);
 
 /* Return the buffer that holds `v` in the layout that a matmul reads. */

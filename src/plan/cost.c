@@ -25,8 +25,10 @@ static void add_product(const lm_plan *p, const lm_step *s, uint64_t rows, lm_st
     out->outs         = w->dims[w->n_dims - 2];
     out->cols         = w->dims[w->n_dims - 1];
     out->arithmetic   = s->matmul->arithmetic;
-    out->operations   = 2 * (lm_wide)(out->outs * out->cols) * out->rows * (s->code == LM_STEP_HEADS ? out->matrices : 1);
-    out->weight_bytes = (lm_wide)((double)(bytes / out->matrices) * matrices_read(s, out->matrices, rows) + 0.5);
+    out->operations = 2 * (lm_wide)(out->outs * out->cols) * out->rows *
+                      (s->code == LM_STEP_HEADS ? out->matrices : 1);
+    out->weight_bytes = (lm_wide)((double)(bytes / out->matrices) * matrices_read(s, out->matrices, rows) +
+                                  0.5);
 }
 
 static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *f, lm_step_costs *out)

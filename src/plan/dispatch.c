@@ -1,10 +1,12 @@
 /* dispatch.c - compile mixtures of experts.
  *
- * Row r is routed to k experts, which gives k assignments. They are sorted by expert, so that each expert's matrices are read once
- * for all of its assignments; those of a row are summed in the order of its route, whatever else is in the forward pass. */
+ * Row r is routed to k experts, which gives k assignments. They are sorted by expert, so that each expert's
+ * matrices are read once for all of its assignments; those of a row are summed in the order of its route,
+ * whatever else is in the forward pass. */
 #include "plan/compile.h"
 
-static uint32_t pack_dispatched(lm_compiler *c, uint32_t in, const lm_matmul *m, uint32_t width, const lm_node *n, lm_domain domain)
+static uint32_t pack_dispatched(lm_compiler *c, uint32_t in, const lm_matmul *m, uint32_t width,
+                                const lm_node *n, lm_domain domain)
 {
     if (!m->x->pack)
         return in;
@@ -18,7 +20,8 @@ static uint32_t pack_dispatched(lm_compiler *c, uint32_t in, const lm_matmul *m,
     return out;
 }
 
-static uint32_t run_experts(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t which, uint32_t x, uint32_t order)
+static uint32_t run_experts(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t which, uint32_t x,
+                            uint32_t order)
 {
     const lm_weight *w   = &c->p->weights[n->weights[which]];
     uint32_t         out = lm_plan_routed(c, n->path, w->dims[1] * 4, domain, n->experts.top_k);
@@ -59,7 +62,8 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
     uint32_t x[2] = { lm_plan_packed(c, n->in[0], domain, m[0]), lm_plan_packed(c, n->in[0], domain, m[1]) };
     uint32_t route = lm_plan_input(c, n->in[1], domain);
 
-    /* order: [assignments] row, [assignments] position of each (row, choice), [E + 1] start of each expert's assignments */
+    /* order: [assignments] row, [assignments] position of each (row, choice), [E + 1] start of each expert's
+     * assignments */
     uint64_t rows  = domain == LM_ALL_ROWS ? c->o->max_rows : c->o->max_logits;
     uint32_t order = lm_plan_buffer(c, "dispatch", ((uint64_t)e + 2 + 2 * rows * k) * 4, domain);
     c->plan->buffers[order].rows = 1;

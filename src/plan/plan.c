@@ -16,9 +16,10 @@ static lm_status row_size(const lm_weight *w, lm_dtype type, uint64_t *row, uint
 {
     uint64_t outs = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
 
-    if (!lm_dtype_row_bytes(type, cols, row) || !lm_mul_u64(*row, outs, bytes) || !lm_mul_u64(*bytes, lm_weight_matrices(w), bytes))
-        return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
-                       lm_dtype_of(type)->name);
+    if (!lm_dtype_row_bytes(type, cols, row) || !lm_mul_u64(*row, outs, bytes) ||
+        !lm_mul_u64(*bytes, lm_weight_matrices(w), bytes))
+        return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET,
+                       "rows of %" PRIu64 " are not whole blocks of %s", cols, lm_dtype_of(type)->name);
     return LM_OK;
 }
 
@@ -37,20 +38,24 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
     const lm_weight  *w  = &c->p->weights[i];
     lm_placement     *at = &c->plan->weights[i];
     const lm_kernels *k  = c->o->kernels;
-    bool     transposed = !w->adapter && c->o->transposed && c->o->transposed[i], own = transposed || w->adapter || c->o->given;
+    bool transposed = !w->adapter && c->o->transposed && c->o->transposed[i],
+         own = transposed || w->adapter || c->o->given;
     lm_dtype type       = placed_type(c, w, i, transposed);
     uint64_t row = 0, bytes = 0;
 
     at->matmul = (uint32_t)type < LM_DTYPE_SLOTS ? (c->o->exact ? k->exact[type] : k->fast[type]) : NULL;
     if (!at->matmul)
-        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel for matrices of type %s", lm_dtype_of(type)->name);
+        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel for matrices of type %s",
+                       lm_dtype_of(type)->name);
     LM_TRY(row_size(w, type, &row, &bytes, e));
     bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || own || w->cut);
     at->type      = type;
     at->row_bytes = row;
     bool copied   = w->cut && w->kind != LM_HEADS;           /* a cut of LM_HEADS selects whole matrices */
     at->kind      = packed ? LM_PACKED : own ? LM_TRANSPOSED : copied ? LM_COPIED : LM_MAPPED;
-    at->bytes     = !packed ? bytes : at->matmul->packed_bytes(w->dims[w->n_dims - 2], w->dims[w->n_dims - 1]) * lm_weight_matrices(w);
+    at->bytes = !packed ? bytes
+                        : at->matmul->packed_bytes(w->dims[w->n_dims - 2], w->dims[w->n_dims - 1]) *
+                              lm_weight_matrices(w);
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
     } else {
@@ -71,7 +76,9 @@ static lm_status place_weights(lm_compiler *c, lm_error *e)
             LM_TRY(place_matrix(c, i, &offset, e));
             continue;
         }
-        *at = (lm_placement){ .kind = LM_FLOATS, .type = w->adapter ? LM_F32 : c->o->types[i], .offset = offset,
+        *at = (lm_placement){ .kind = LM_FLOATS,
+                              .type = w->adapter ? LM_F32 : c->o->types[i],
+                              .offset = offset,
                               .bytes = w->elements * 4 };
         offset += (at->bytes + 63) & ~UINT64_C(63);
     }
@@ -105,12 +112,15 @@ static uint64_t worker_bytes(const lm_compiler *c)
             const lm_matmul *m = c->plan->weights[n->weights[k]].matmul;
             bool stored = c->plan->weights[n->weights[k]].kind == LM_MAPPED;
             if (m && (stored || m->scratch_bytes))
-                most = larger(most, stored ? lm_stored_scratch(m, w->dims[w->n_dims - 1]) : m->scratch_bytes(w->dims[w->n_dims - 1]));
+                most = larger(most, stored ? lm_stored_scratch(m, w->dims[w->n_dims - 1])
+                                           : m->scratch_bytes(w->dims[w->n_dims - 1]));
         }
         if (n->code == LM_OP_ATTENTION) {
             const lm_attention_spec *s = &n->attention.spec;
-            uint32_t group = s->n_heads / s->n_kv_heads, together = group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS;
-            most = larger(most, c->plan->attention->scratch_bytes(&c->plan->layers[n->attention.cache].shape, together));
+            uint32_t group = s->n_heads / s->n_kv_heads,
+                     together = group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS;
+            const lm_kv_shape *shape = &c->plan->layers[n->attention.cache].shape;
+            most = larger(most, c->plan->attention->scratch_bytes(shape, together));
         }
     }
     for (uint32_t t = 0; t < c->p->n_ropes; t++)
@@ -118,7 +128,8 @@ static uint64_t worker_bytes(const lm_compiler *c)
     return (most + 63) & ~UINT64_C(63);
 }
 
-/* Return the bytes of partial results of the layer that needs most, for the maximum of rows and ranges that are split. */
+/* Return the bytes of partial results of the layer that needs most, for the maximum of rows and ranges that
+ * are split. */
 static uint64_t partial_bytes(const lm_compiler *c)
 {
     uint64_t most = 0, rows = c->o->max_rows < LM_SPLIT_ROWS ? c->o->max_rows : LM_SPLIT_ROWS;
@@ -178,22 +189,28 @@ lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e)
 {
     if (context >= 1 && !(p->context_is_hard && context > p->context_length))
         return LM_OK;
-    return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "%u positions; the model has %u", context, p->context_length);
+    return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "%u positions; the model has %u", context,
+                   p->context_length);
 }
 
 static lm_status check_options(const lm_program *p, const lm_plan_options *o, lm_error *e)
 {
     if (o->max_rows < 1 || o->max_rows > 65536)
-        return lm_fail(e, LM_USAGE, "max_rows", LM_NO_OFFSET, "%u rows in a forward pass; 1 to 65536 are possible", o->max_rows);
+        return lm_fail(e, LM_USAGE, "max_rows", LM_NO_OFFSET,
+                       "%u rows in a forward pass; 1 to 65536 are possible", o->max_rows);
     if (o->max_logits < 1 || o->max_logits > o->max_rows)
-        return lm_fail(e, LM_USAGE, "max_logits", LM_NO_OFFSET, "%u rows with logits of %u", o->max_logits, o->max_rows);
+        return lm_fail(e, LM_USAGE, "max_logits", LM_NO_OFFSET, "%u rows with logits of %u", o->max_logits,
+                       o->max_rows);
     if (o->sequences < 1 || o->sequences > 65536)
-        return lm_fail(e, LM_USAGE, "sequences", LM_NO_OFFSET, "%u sequences; 1 to 65536 are possible", o->sequences);
+        return lm_fail(e, LM_USAGE, "sequences", LM_NO_OFFSET, "%u sequences; 1 to 65536 are possible",
+                       o->sequences);
     LM_TRY(lm_plan_context(p, o->context, e));
     if (o->workers < 1 || o->workers > 1024)
-        return lm_fail(e, LM_USAGE, "threads", LM_NO_OFFSET, "%u threads; 1 to 1024 are possible", o->workers);
+        return lm_fail(e, LM_USAGE, "threads", LM_NO_OFFSET, "%u threads; 1 to 1024 are possible",
+                       o->workers);
     if (p->n_ropes > LM_MAX_TABLES)
-        return lm_fail(e, LM_UNSUPPORTED, p->family, LM_NO_OFFSET, "%u rotary tables; %u are possible", p->n_ropes, LM_MAX_TABLES);
+        return lm_fail(e, LM_UNSUPPORTED, p->family, LM_NO_OFFSET, "%u rotary tables; %u are possible",
+                       p->n_ropes, LM_MAX_TABLES);
     return LM_OK;
 }
 
@@ -216,7 +233,8 @@ static lm_status compile(lm_compiler *c, lm_error *e)
     return LM_OK;
 }
 
-/* Allocate the lists with upper bounds: an operation has at most nine steps (experts), two gathers and a packing, and as many buffers. */
+/* Allocate the lists with upper bounds: an operation has at most nine steps (experts), two gathers and a
+ * packing, and as many buffers. */
 static bool reserve_lists(lm_compiler *c)
 {
     const lm_program *p    = c->p;
@@ -249,7 +267,8 @@ lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **o
     plan->attention = o->exact || o->fine ? &o->kernels->attention : &o->kernels->attention_fast;
 
     lm_compiler  c      = { .p = p, .o = &plan->options, .plan = plan };
-    lm_status status = reserve_lists(&c) ? compile(&c, e) : lm_fail_memory(e, "plan", p->n_nodes * sizeof(lm_step));
+    lm_status status = reserve_lists(&c) ? compile(&c, e)
+                                         : lm_fail_memory(e, "plan", p->n_nodes * sizeof(lm_step));
     lm_free(c.values);
     lm_free(c.done);
     if (status != LM_OK) {
@@ -270,7 +289,8 @@ static uint64_t value_bytes(const lm_plan *p)
     return (most + 63) & ~UINT64_C(63);
 }
 
-lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types cache, lm_plan **out, lm_error *e)
+lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types cache, lm_plan **out,
+                          lm_error *e)
 {
     lm_plan_options o = from->options;
 

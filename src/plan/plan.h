@@ -1,26 +1,28 @@
-/* plan.h - how a program is run: its steps, the memory of every value, the kernel of every step, and the bytes needed.
+/* plan.h - how a program is run: its steps, the memory of every value, the kernel of every step, and the
+ * bytes needed.
  *
- * A plan is pure arithmetic: it allocates nothing of what it describes and runs nothing, so the analyser and the executor use
- * the same plan. Its sizes are exact: the executor allocates exactly these.
+ * A plan is pure arithmetic: it allocates nothing of what it describes and runs nothing, so the analyser and
+ * the executor use the same plan. Its sizes are exact: the executor allocates exactly these.
  *
- * Steps are grouped into stages. Within a stage the workers share the work and do not wait for each other; between stages
- * they do. Steps are fused where possible (a residual into the product before it, a rotation into the buffer it reads) unless
- * the value in between is probed. */
+ * Steps are grouped into stages. Within a stage the workers share the work and do not wait for each other;
+ * between stages they do. Steps are fused where possible (a residual into the product before it, a rotation
+ * into the buffer it reads) unless the value in between is probed. */
 #ifndef LM_PLAN_H
 #define LM_PLAN_H
 
 #include "kernels/kernels.h"
 #include "program/program.h"
 
-/* Maximum query heads of one key/value head in one work item of attention: if many query heads share one (MQA, latent attention), they
- * are divided among the workers. */
+/* Maximum query heads of one key/value head in one work item of attention: if many query heads share one
+ * (MQA, latent attention), they are divided among the workers. */
 #define LM_QUERY_HEADS 8
 
-/* Forward passes of up to LM_SPLIT_ROWS rows also split attention by ranges of positions, if there would be fewer than LM_SPLIT_ITEMS items
- * per worker otherwise. */
+/* Forward passes of up to LM_SPLIT_ROWS rows also split attention by ranges of positions, if there would be
+ * fewer than LM_SPLIT_ITEMS items per worker otherwise. */
 enum { LM_SPLIT_ROWS = 8, LM_SPLIT_ITEMS = 4 };
 
-/* Return the number of work items of a tile of rows, each of up to LM_QUERY_HEADS query heads of one key/value head. */
+/* Return the number of work items of a tile of rows, each of up to LM_QUERY_HEADS query heads of one
+ * key/value head. */
 static inline uint32_t lm_attention_items(const lm_attention_spec *s)
 {
     return s->n_kv_heads * ((s->n_heads / s->n_kv_heads + LM_QUERY_HEADS - 1) / LM_QUERY_HEADS);
@@ -42,22 +44,28 @@ typedef struct lm_plan_options {
     uint32_t          max_logits;        /* maximum of these rows for which logits are requested */
     uint32_t          sequences;
     uint32_t          context;           /* positions of a sequence */
-    uint64_t          kv_positions;      /* positions in the cache, for all sequences together; 0: context * sequences */
-    uint32_t          rollback;          /* additional positions that windows keep, so that a sequence can be rolled back */
+    uint64_t          kv_positions;      /* positions in the cache, for all sequences together; 0: context *
+                                            sequences */
+    uint32_t          rollback;          /* additional positions that windows keep, so that a sequence can be
+                                            rolled back */
     lm_cache_types    cache;             /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 LM_Q4_0 LM_Q4_1 LM_Q5_0 LM_Q5_1 */
     bool              exact;             /* float32 arithmetic, weights widened */
     bool              fine;              /* activations are packed at the highest precision */
     bool              given;             /* weights are not in a file: all are float32 in allocated memory */
-    bool              no_repack;         /* matrices keep the layout of the file if possible, and are packed on the fly */
+    bool              no_repack;         /* matrices keep the layout of the file if possible, and are packed
+                                            on the fly */
     uint32_t          workers;
     const lm_kernels *kernels;
-    const lm_dtype   *types;             /* [n_weights]: stored type of each weight; not read for adapters, which are float32 */
-    const bool       *transposed;        /* [n_weights]: stored as [in, out] (LM_HEADS: each head's matrix); NULL: none */
+    const lm_dtype   *types;             /* [n_weights]: stored type of each weight; not read for adapters,
+                                            which are float32 */
+    const bool       *transposed;        /* [n_weights]: stored as [in, out] (LM_HEADS: each head's matrix);
+                                            NULL: none */
     const lm_value   *probes;            /* values that are kept for every row */
     uint32_t          n_probes;
 } lm_plan_options;
 
-/* The rows for which a value exists. After the last attention, only rows for which logits are requested are computed. */
+/* The rows for which a value exists. After the last attention, only rows for which logits are requested are
+ * computed. */
 typedef enum lm_domain { LM_ALL_ROWS, LM_WANTED_ROWS } lm_domain;
 
 typedef enum lm_step_code {
@@ -82,12 +90,14 @@ typedef enum lm_step_code {
     LM_STEP_CLAMP,
     LM_STEP_ROUTE,
     LM_STEP_SORT,                /* assignments (row, expert) in the order of experts */
-    LM_STEP_DISPATCH,            /* packed rows in that order: each row once per expert that it is routed to */
+    LM_STEP_DISPATCH,            /* packed rows in that order: each row once per expert that it is routed
+                                    to */
     LM_STEP_EXPERTS,             /* each expert's product with the rows assigned to it */
     LM_STEP_COMBINE,             /* the weighted sum of a row's assignments */
     LM_STEP_HEADS,               /* each head's part of a row times its own matrix */
     LM_STEP_JOIN,                /* lanes of two values concatenated, group by group */
-    LM_STEP_EXCHANGE,            /* send rows of a value to every other rank and receive theirs, stored rank by rank */
+    LM_STEP_EXCHANGE,            /* send rows of a value to every other rank and receive theirs, stored rank
+                                    by rank */
     LM_STEP_SEND,                /* send rows of a value to one rank */
     LM_STEP_RECEIVE,             /* receive rows from one rank */
     LM_STEP_RANK_SUM,            /* the exchanged rows, added in the order of ranks */
@@ -105,7 +115,8 @@ typedef struct lm_buffer {
     uint64_t    stride;
     uint64_t    rows;
     uint64_t    offset;          /* in the slab */
-    uint32_t    first, last;     /* stages of first and last use; last = n_stages: kept until the next forward pass */
+    uint32_t    first, last;     /* stages of first and last use; last = n_stages: kept until the next forward
+                                    pass */
     lm_domain   domain;
 } lm_buffer;
 
@@ -119,7 +130,8 @@ typedef struct lm_step {
     float            scale;      /* MATMUL: of the product before adding */
     uint32_t         times;      /* assignments to experts per row of the domain; else 1 */
     uint32_t         width;      /* lanes of a row of the first input */
-    uint32_t         adapter;    /* from 1: only for rows with this adapter, others leave `out` unchanged; else 0 */
+    uint32_t         adapter;    /* from 1: only for rows with this adapter, others leave `out` unchanged;
+                                    else 0 */
     uint32_t         groups;     /* PACK: equal groups of a row, each packed separately; else 1 */
     uint32_t         weight;     /* MATMUL, EXPERTS, EMBED, POSITION */
     uint32_t         table;      /* TABLE, ROPE: rotary table */
@@ -134,10 +146,17 @@ typedef struct lm_stage {
 } lm_stage;
 
 /* How a weight is stored in memory. Weights of adapters are never mapped. */
-typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS, LM_TRANSPOSED, LM_COPIED } lm_placement_kind;
+typedef enum lm_placement_kind {
+    LM_MAPPED,
+    LM_PACKED,
+    LM_FLOATS,
+    LM_TRANSPOSED,
+    LM_COPIED
+} lm_placement_kind;
 
 typedef struct lm_placement {
-    lm_placement_kind kind;      /* mapped file; packed for its kernel; float32; as stored, transposed; a rank's part, as stored */
+    lm_placement_kind kind;      /* mapped file; packed for its kernel; float32; as stored, transposed; a
+                                    rank's part, as stored */
     lm_dtype          type;      /* the stored type, except for blocks that had to be transposed */
     uint64_t          offset;    /* in the weights region; 0 if mapped */
     uint64_t          bytes;     /* in the weights region, or in the file */
@@ -169,7 +188,8 @@ typedef struct lm_plan_state {
     uint64_t positions, sequences, tokens, lengths;  /* u32 [rows] each */
     uint64_t wanted;                                 /* u32 [max_logits]: row indices */
     uint64_t logit_index;                            /* u32 [rows]: index among the wanted rows, or LM_NONE */
-    uint64_t seq_length, seq_next;                   /* u32 [sequences]: number of positions; the same after this forward pass */
+    uint64_t seq_length, seq_next;                   /* u32 [sequences]: number of positions; the same after
+                                                        this forward pass */
     uint64_t page_tables;                            /* u32, group by group [sequences][pages_per_sequence] */
     uint64_t page_uses;                              /* u32, group by group [n_pages] */
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
@@ -178,7 +198,8 @@ typedef struct lm_plan_state {
     uint64_t seq_adapters;                           /* f32 [sequences][adapters]: scales per sequence */
     uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
     uint64_t ranges_done;                            /* u32 [lm_unsplit_items(workers)] */
-    uint64_t partials;                               /* partial results of split attention: [rows][n_heads][ranges] */
+    uint64_t partials;                               /* partial results of split attention:
+                                                        [rows][n_heads][ranges] */
     uint64_t workers;                                /* [workers][worker_bytes] */
     uint64_t worker_bytes;
 } lm_plan_state;
@@ -212,17 +233,20 @@ static inline uint64_t lm_rank_stride(const lm_program *p, const lm_node *n, uin
     return (lanes * sizeof(float) + 63) & ~UINT64_C(63);
 }
 
-/* Check the length of a context. LM_USAGE if the model does not have so many positions, which happens only with learned ones. There is no
- * other limit on the context. */
+/* Check the length of a context. LM_USAGE if the model does not have so many positions, which happens only
+ * with learned ones. There is no other limit on the context. */
 lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e);
 
-/* Make a plan. LM_USAGE for invalid options, LM_UNSUPPORTED for operations that no kernel supports. `p` must outlive the plan. */
+/* Make a plan. LM_USAGE for invalid options, LM_UNSUPPORTED for operations that no kernel supports. `p` must
+ * outlive the plan. */
 lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **out, lm_error *e);
 void      lm_plan_free(lm_plan *p);
 
-/* Make the plan that lm_plan_new would make for another context and other cache types, with all other options of `from`. It shares the
- * steps of `from`, which must outlive it. It takes about a page of memory and no compilation. */
-lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types cache, lm_plan **out, lm_error *e);
+/* Make the plan that lm_plan_new would make for another context and other cache types, with all other options
+ * of `from`. It shares the steps of `from`, which must outlive it. It takes about a page of memory and no
+ * compilation. */
+lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types cache, lm_plan **out,
+                          lm_error *e);
 
 /* Append the stages, steps, buffers and sizes in readable form. */
 void lm_plan_print(const lm_plan *p, lm_text *out);

@@ -45,33 +45,36 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
 
 void lm_plan_print(const lm_plan *p, lm_text *out)
 {
-    static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread", "between ranks" };
+    static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread",
+                                          "between ranks" };
     char types[LM_CACHE_TYPES_NAME];
 
     lm_text_printf(out,
-                   "plan of %s: %u rows a pass, %u with logits, %u sequences of %u positions, cache %s, %s, %s, %u threads\n",
-                   p->program->class_name, p->options.max_rows, p->options.max_logits, p->options.sequences, p->options.context,
-                   lm_cache_types_name(p->options.cache, types),
+                   "plan of %s: %u rows a pass, %u with logits, %u sequences of %u positions, cache %s, %s, "
+                   "%s, %u threads\n",
+                   p->program->class_name, p->options.max_rows, p->options.max_logits, p->options.sequences,
+                   p->options.context, lm_cache_types_name(p->options.cache, types),
                    p->options.exact  ? "float32"
                    : p->options.fine ? "fine"
                                      : "fast",
                    lm_cpu_name(p->options.kernels->cpu), p->options.workers);
     for (uint32_t i = 0; i < p->n_stages; i++) {
         const lm_stage *s = &p->stages[i];
-        lm_text_printf(out, "  stage %u, %s%s\n", i, splits[s->split], s->domain == LM_WANTED_ROWS ? ", rows that want logits" : "");
+        lm_text_printf(out, "  stage %u, %s%s\n", i, splits[s->split],
+                       s->domain == LM_WANTED_ROWS ? ", rows that want logits" : "");
         for (uint32_t k = s->first; k < s->end; k++)
             print_step(p, &p->steps[k], out);
     }
     lm_text_printf(out, "  buffers\n");
     for (uint32_t i = 0; i < p->n_buffers; i++) {
         const lm_buffer *b = &p->buffers[i];
-        lm_text_printf(out, "    #%-4u %10" PRIu64 " bytes at %-12" PRIu64 " stages %u–%u  %s\n", i, b->stride * b->rows,
-                       b->offset, b->first, b->last, b->name);
+        lm_text_printf(out, "    #%-4u %10" PRIu64 " bytes at %-12" PRIu64 " stages %u–%u  %s\n", i,
+                       b->stride * b->rows, b->offset, b->first, b->last, b->name);
     }
     for (uint32_t i = 0; i < p->n_groups; i++) {
         const lm_kv_group *g = &p->groups[i];
-        lm_text_printf(out, "  cache group %u: %" PRIu64 " pages of %u positions, %" PRIu64 " bytes each", i, g->n_pages,
-                       LM_PAGE, g->page_bytes);
+        lm_text_printf(out, "  cache group %u: %" PRIu64 " pages of %u positions, %" PRIu64 " bytes each", i,
+                       g->n_pages, LM_PAGE, g->page_bytes);
         if (g->window)
             lm_text_printf(out, ", window %u", g->window);
         lm_text_add_char(out, '\n');

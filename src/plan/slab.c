@@ -19,14 +19,15 @@ static int larger_first(const void *x, const void *y, void *arg)
     return *(const uint32_t *)x < *(const uint32_t *)y ? -1 : 1;
 }
 
-/* A placed buffer. Placed buffers are in a separate compact array, ordered by offset: a training step of a large model has ten thousand
- * buffers, and each is compared with most of the earlier ones. */
+/* A placed buffer. Placed buffers are in a separate compact array, ordered by offset: a training step of a
+ * large model has ten thousand buffers, and each is compared with most of the earlier ones. */
 typedef struct place {
     uint64_t offset, end;
     uint32_t first, last;
 } place;
 
-/* Return the lowest offset at which `size` bytes do not overlap any buffer whose lifetime overlaps that of b. */
+/* Return the lowest offset at which `size` bytes do not overlap any buffer whose lifetime overlaps that of
+ * b. */
 static uint64_t lowest_free(const place *placed, uint32_t n, const lm_buffer *b, uint64_t size)
 {
     uint64_t offset = 0;

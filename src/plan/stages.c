@@ -1,4 +1,5 @@
-/* stages.c - group steps that need not wait for each other into stages, and compute the lifetimes of buffers. */
+/* stages.c - group steps that need not wait for each other into stages, and compute the lifetimes of
+ * buffers. */
 #include "plan/compile.h"
 #include "plan/cost.h"
 
@@ -25,8 +26,8 @@ static bool reads(const lm_step *s, uint32_t buffer)
     return s->in[0] == buffer || s->in[1] == buffer || s->in[2] == buffer || s->add == buffer;
 }
 
-/* Return whether a step can join a stage. Steps that are split by rows always can, because each worker keeps its rows. Products can if they
- * read nothing that another step of the stage writes. */
+/* Return whether a step can join a stage. Steps that are split by rows always can, because each worker keeps
+ * its rows. Products can if they read nothing that another step of the stage writes. */
 static bool joins(const lm_plan *plan, const lm_stage *stage, const lm_step *s)
 {
     if (stage->split != split_of(s) || stage->domain != s->domain || stage->times != s->times ||

@@ -3,8 +3,8 @@
 
 /* ---- domains ---- */
 
-/* Go backward from the end: a value is needed for every row if a value that is needed for every row depends on it, or if it
- * becomes a key or a value in the cache. */
+/* Go backward from the end: a value is needed for every row if a value that is needed for every row depends
+ * on it, or if it becomes a key or a value in the cache. */
 static void find_domains(lm_compiler *c)
 {
     for (uint32_t i = 0; i < c->o->n_probes; i++) {
@@ -13,7 +13,8 @@ static void find_domains(lm_compiler *c)
     }
     for (uint32_t i = c->p->n_nodes; i-- > 0;) {
         const lm_node *n = &c->p->nodes[i];
-        if (n->code == LM_OP_SEND || n->code == LM_OP_RECEIVE)           /* the same rows as on the other rank */
+        /* the same rows as on the other rank */
+        if (n->code == LM_OP_SEND || n->code == LM_OP_RECEIVE)
             c->values[n->out].all |= !n->message.wanted;
         for (uint32_t k = 0; k < n->n_in; k++) {
             lm_value_state *v = &c->values[n->in[k]];
@@ -50,7 +51,8 @@ uint32_t lm_plan_value(lm_compiler *c, lm_value v)
 {
     const lm_value_info *info = &c->p->values[v];
 
-    c->values[v].buffer = lm_plan_buffer(c, c->p->nodes[info->producer].path, (uint64_t)info->width * 4, lm_domain_of(c, v));
+    c->values[v].buffer = lm_plan_buffer(c, c->p->nodes[info->producer].path, (uint64_t)info->width * 4,
+                                         lm_domain_of(c, v));
     return c->values[v].buffer;
 }
 
@@ -58,8 +60,17 @@ lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domai
 {
     lm_step *s = &c->plan->steps[c->plan->n_steps++];
 
-    *s = (lm_step){ .code = code, .node = node, .domain = domain, .in = { LM_NONE, LM_NONE, LM_NONE }, .out = LM_NONE,
-                    .add = LM_NONE, .scale = 1, .times = 1, .groups = 1, .weight = LM_NONE, .table = LM_NONE };
+    *s = (lm_step){ .code = code,
+                    .node = node,
+                    .domain = domain,
+                    .in = { LM_NONE, LM_NONE, LM_NONE },
+                    .out = LM_NONE,
+                    .add = LM_NONE,
+                    .scale = 1,
+                    .times = 1,
+                    .groups = 1,
+                    .weight = LM_NONE,
+                    .table = LM_NONE };
     return s;
 }
 
@@ -70,7 +81,8 @@ uint32_t lm_plan_input(lm_compiler *c, lm_value v, lm_domain domain)
     if (lm_domain_of(c, v) == domain)
         return s->buffer;
     if (s->gathered == LM_NONE) {
-        s->gathered = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, (uint64_t)c->p->values[v].width * 4, domain);
+        s->gathered = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path,
+                                     (uint64_t)c->p->values[v].width * 4, domain);
         lm_step *g  = lm_plan_step(c, LM_STEP_GATHER, c->p->values[v].producer, domain);
         g->in[0]    = s->buffer;
         g->out      = s->gathered;
@@ -78,7 +90,8 @@ uint32_t lm_plan_input(lm_compiler *c, lm_value v, lm_domain domain)
     return s->gathered;
 }
 
-/* Return the adapter of a value, or 0. Values of an adapter exist only for its rows, except its sums with values of the model. */
+/* Return the adapter of a value, or 0. Values of an adapter exist only for its rows, except its sums with
+ * values of the model. */
 static uint32_t adapter_of(const lm_compiler *c, lm_value v)
 {
     const lm_node *n = &c->p->nodes[c->p->values[v].producer];
@@ -93,10 +106,11 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
 
     if (!m->x->pack)
         return raw;
-    if (s->packed != LM_NONE && s->packed_as->bytes == m->x->bytes && s->packed_domain == domain)       /* the same layout */
+    /* the same layout */
+    if (s->packed != LM_NONE && s->packed_as->bytes == m->x->bytes && s->packed_domain == domain)
         return s->packed;
     uint64_t cols    = c->p->values[v].width;
-    s->packed        = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, m->x->bytes(cols), domain);
+    s->packed = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, m->x->bytes(cols), domain);
     s->packed_as     = m->x;
     s->packed_domain = domain;
     lm_step *pack    = lm_plan_step(c, LM_STEP_PACK, c->p->values[v].producer, domain);
@@ -108,7 +122,8 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
     return s->packed;
 }
 
-/* Return whether an operation may overwrite its input: only if the input has no other reader and is not probed. */
+/* Return whether an operation may overwrite its input: only if the input has no other reader and is not
+ * probed. */
 static bool can_overwrite(const lm_compiler *c, lm_value in, lm_value out)
 {
     return c->values[in].uses == 1 && !c->values[in].probed && lm_domain_of(c, in) == lm_domain_of(c, out) &&
@@ -161,7 +176,7 @@ static void compile_adapter(lm_compiler *c, uint32_t index)
     const lm_node *n      = &c->p->nodes[index];
     const lm_node *scaled = sole_reader(c, n->out, LM_OP_SCALE);
     const lm_node *sum    = scaled ? sole_reader(c, scaled->out, LM_OP_ADD) : NULL;
-    uint32_t       x = lm_plan_packed(c, n->in[0], lm_domain_of(c, n->out), c->plan->weights[n->weights[0]].matmul);
+    uint32_t x = lm_plan_packed(c, n->in[0], lm_domain_of(c, n->out), c->plan->weights[n->weights[0]].matmul);
 
     if (!sum || !c->done[sum - c->p->nodes]) {
         product(c, index, x, lm_plan_value(c, n->out));
@@ -173,8 +188,9 @@ static void compile_adapter(lm_compiler *c, uint32_t index)
     s->scale   = scaled->scale.factor * c->values[sum->out].folded;
 }
 
-/* Compile x W^T + b, and fold in a following scale and an addition whose other operand already exists. Sums with adapters in between are
- * added to the same buffer afterwards, so rows without an adapter get the same sums as in a model without adapters. */
+/* Compile x W^T + b, and fold in a following scale and an addition whose other operand already exists. Sums
+ * with adapters in between are added to the same buffer afterwards, so rows without an adapter get the same
+ * sums as in a model without adapters. */
 static void compile_linear(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index], *sum;
@@ -228,8 +244,8 @@ static void compile_attention(lm_compiler *c, uint32_t index)
     s->out        = lm_plan_value(c, n->out);
 }
 
-/* Compile the product of every head's matrix with its group of x. Groups are packed separately, because a packed row does not consist of
- * packed groups. */
+/* Compile the product of every head's matrix with its group of x. Groups are packed separately, because a
+ * packed row does not consist of packed groups. */
 static void compile_heads(lm_compiler *c, uint32_t index)
 {
     const lm_node   *n      = &c->p->nodes[index];
@@ -302,7 +318,8 @@ static void compile_receive(lm_compiler *c, uint32_t index)
     s->width = c->p->values[n->out].width;
 }
 
-/* Return whether an operation works in place. A sum with the output of an adapter does, and leaves other rows unchanged. */
+/* Return whether an operation works in place. A sum with the output of an adapter does, and leaves other rows
+ * unchanged. */
 static bool works_in_place(const lm_node *n, lm_step_code code)
 {
     if (n->code == LM_OP_ADD && n->adapter)
@@ -338,10 +355,12 @@ static void compile_simple(lm_compiler *c, uint32_t index, lm_step_code code)
 
 /* Operations that become one step of the same kind. */
 static const lm_step_code simple_steps[LM_OP_COUNT] = {
-    [LM_OP_EMBED] = LM_STEP_EMBED,       [LM_OP_POSITION] = LM_STEP_POSITION,     [LM_OP_SINUSOID] = LM_STEP_SINUSOID,
+    [LM_OP_EMBED] = LM_STEP_EMBED,       [LM_OP_POSITION] = LM_STEP_POSITION,
+    [LM_OP_SINUSOID] = LM_STEP_SINUSOID,
     [LM_OP_RMS_NORM] = LM_STEP_RMS_NORM, [LM_OP_LAYER_NORM] = LM_STEP_LAYER_NORM, [LM_OP_ROPE] = LM_STEP_ROPE,
     [LM_OP_ADD] = LM_STEP_ADD,           [LM_OP_SCALE] = LM_STEP_SCALE,           [LM_OP_GLU] = LM_STEP_GLU,
-    [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,       [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
+    [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,
+    [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
     [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,           [LM_OP_JOIN] = LM_STEP_JOIN,
     [LM_OP_EDIT] = LM_STEP_EDIT,         [LM_OP_GIVEN] = LM_STEP_GIVEN,
 };
@@ -373,7 +392,7 @@ static void compile_node(lm_compiler *c, uint32_t i)
 static void compile_tables(lm_compiler *c)
 {
     for (uint32_t t = 0; t < c->p->n_ropes; t++) {
-        uint32_t b               = lm_plan_buffer(c, "rotary table", (uint64_t)c->p->ropes[t].spec.dim * 4, LM_ALL_ROWS);
+        uint32_t b = lm_plan_buffer(c, "rotary table", (uint64_t)c->p->ropes[t].spec.dim * 4, LM_ALL_ROWS);
         lm_step *s               = lm_plan_step(c, LM_STEP_TABLE, LM_NONE, LM_ALL_ROWS);
         s->out                   = b;
         s->table                 = t;

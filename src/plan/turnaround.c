@@ -30,8 +30,8 @@ static void step(lm_train_plan *t, lm_turn_kind kind, uint32_t index)
     t->steps[t->n_steps++] = (lm_turn_step){ kind, index };
 }
 
-/* Find the operations of checkpointed layers that must be recomputed: those whose outputs their reverses read, and those that these depend
- * on. */
+/* Find the operations of checkpointed layers that must be recomputed: those whose outputs their reverses
+ * read, and those that these depend on. */
 static void find_redone(planner *n)
 {
     const lm_backward *b = n->t->backward;
@@ -42,7 +42,8 @@ static void find_redone(planner *n)
         if (b->nodes[i].node == LM_NONE || b->nodes[i].tail)
             continue;
         const lm_node *node = &n->p->nodes[b->nodes[i].node];
-        for (uint32_t k = lm_reverse_reads(b, &b->nodes[i], reads); checkpointed(n->t, node->layer) && k-- > 0;)
+        for (uint32_t k = lm_reverse_reads(b, &b->nodes[i], reads);
+             checkpointed(n->t, node->layer) && k-- > 0;)
             if (n->p->nodes[n->p->values[reads[k]].producer].layer == node->layer)
                 n->redo[n->p->values[reads[k]].producer] = true;
         if (checkpointed(n->t, node->layer) && lm_reverse_keeps(n->p, node))
@@ -86,7 +87,11 @@ static uint32_t buffer(planner *n, const char *name, uint64_t lanes, uint64_t ro
     lm_train_plan *t = n->t;
 
     t->buffers[t->n_buffers] = (lm_buffer){
-        .name = name, .stride = (lanes * sizeof(float) + LINE - 1) / LINE * LINE, .rows = rows, .first = n->now, .last = n->now,
+        .name = name,
+        .stride = (lanes * sizeof(float) + LINE - 1) / LINE * LINE,
+        .rows = rows,
+        .first = n->now,
+        .last = n->now,
     };
     return t->n_buffers++;
 }
@@ -108,7 +113,8 @@ static void make(planner *n, uint32_t *which, const char *name, uint64_t lanes, 
 uint32_t lm_turn_value(const lm_train_plan *t, lm_turn_kind kind, const lm_node *n, lm_value v)
 {
     const lm_program *p = t->backward->program;
-    bool              again = kind != LM_TURN_FORWARD && t->values[1][v] != LM_NONE && p->nodes[p->values[v].producer].layer == n->layer;
+    bool again = kind != LM_TURN_FORWARD && t->values[1][v] != LM_NONE &&
+                 p->nodes[p->values[v].producer].layer == n->layer;
 
     return t->values[again][v];
 }
@@ -126,7 +132,8 @@ static void forward_lives(planner *n, lm_turn_kind kind, uint32_t index)
 
     make(n, &n->t->values[again][node->out], node->path, n->p->values[node->out].width, n->t->options.rows);
     if (node->code == LM_OP_ATTENTION)
-        make(n, &n->t->kept[again][index], "log of sums", keeps ? keeps : lm_reverse_keeps(n->p, node), n->t->options.rows);
+        make(n, &n->t->kept[again][index], "log of sums", keeps ? keeps : lm_reverse_keeps(n->p, node),
+             n->t->options.rows);
     for (uint32_t k = 0; k < node->n_in; k++)
         touch(n, lm_turn_value(n->t, kind, node, node->in[k]));
     if (node->code == LM_OP_ROPE)
@@ -245,7 +252,7 @@ static lm_status plan(lm_train_plan *t, lm_error *e)
     uint32_t          buffers = 3 * p->n_values + 2 * p->n_nodes + p->n_ropes + 2;
     planner           n       = { .t = t, .p = p };
 
-    t->steps        = lm_arena_new(&t->arena, 2 * (size_t)p->n_nodes + t->backward->n_nodes + 1, lm_turn_step);
+    t->steps = lm_arena_new(&t->arena, 2 * (size_t)p->n_nodes + t->backward->n_nodes + 1, lm_turn_step);
     t->buffers      = lm_arena_new(&t->arena, buffers, lm_buffer);
     t->gradients    = lm_arena_new(&t->arena, p->n_values + 1, uint32_t);
     t->tables       = lm_arena_new(&t->arena, p->n_ropes + 1, uint32_t);
@@ -261,7 +268,8 @@ static lm_status plan(lm_train_plan *t, lm_error *e)
         return lm_fail_memory(e, "plan of a training step", 0);
     if (t->options.checkpoint == LM_TURN_AUTO)
         return choose(&n, scratch, e);
-    return plan_with(&n, t->options.checkpoint < p->n_layers ? t->options.checkpoint : p->n_layers, scratch, e);
+    return plan_with(&n, t->options.checkpoint < p->n_layers ? t->options.checkpoint : p->n_layers, scratch,
+                     e);
 }
 
 lm_status lm_turn_new(const lm_backward *b, const lm_train_plan_options *o, lm_train_plan **out, lm_error *e)
@@ -291,8 +299,8 @@ void lm_turn_free(lm_train_plan *t)
 
 void lm_turn_print(const lm_train_plan *t, lm_text *out)
 {
-    lm_text_printf(out, "a training step of %u rows: %u steps, %u buffers, %u layers checkpointed\n", t->options.rows, t->n_steps,
-                   t->n_buffers, t->checkpointed);
-    lm_text_printf(out, "slab %" PRIu64 " bytes: values and gradients %" PRIu64 ", scratch %" PRIu64 "\n", t->bytes, t->activations,
-                   t->bytes - t->activations);
+    lm_text_printf(out, "a training step of %u rows: %u steps, %u buffers, %u layers checkpointed\n",
+                   t->options.rows, t->n_steps, t->n_buffers, t->checkpointed);
+    lm_text_printf(out, "slab %" PRIu64 " bytes: values and gradients %" PRIu64 ", scratch %" PRIu64 "\n",
+                   t->bytes, t->activations, t->bytes - t->activations);
 }

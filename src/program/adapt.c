@@ -13,7 +13,8 @@ typedef struct adapting {
     uint32_t           *target;      /* [n_sets][n_nodes]: the set's target, or LM_NONE */
     lm_value           *now;         /* [n_values of from]: the value in `to` that replaces it */
     uint32_t           *begin;       /* [n_nodes + 1]: index in `to` of each node of `from` */
-    uint32_t           *after;       /* [n_nodes + 1]: start in `to` of the run that begins with a node; LM_NONE within a run */
+    uint32_t           *after;       /* [n_nodes + 1]: start in `to` of the run that begins with a node;
+                                        LM_NONE within a run */
     lm_value           *low;         /* [n_sets][n_nodes]: h, while a run is copied */
     bool                failed;      /* no memory for a name */
 } adapting;
@@ -22,14 +23,15 @@ typedef struct adapting {
 
 static const char *name(adapting *a, const char *module, const char *word, const char *set, const char *end)
 {
-    char *s = lm_arena_printf(&a->to->arena, "%s.%s%s%s%s", module, word, set ? "." : "", set ? set : "", end);
+    char *s = lm_arena_printf(&a->to->arena, "%s.%s%s%s%s", module, word, set ? "." : "", set ? set : "",
+                              end);
 
     a->failed |= !s;
     return s ? s : "";
 }
 
-static uint32_t weight(adapting *a, uint32_t set, const char *path, const char *gguf, const char *gguf_end, lm_weight_kind kind,
-                       uint64_t rows, uint64_t cols)
+static uint32_t weight(adapting *a, uint32_t set, const char *path, const char *gguf, const char *gguf_end,
+                       lm_weight_kind kind, uint64_t rows, uint64_t cols)
 {
     lm_program *p    = a->to;
     char       *file = gguf ? lm_arena_printf(&p->arena, "%s%s", gguf, gguf_end) : NULL;
@@ -49,12 +51,18 @@ static uint32_t weight(adapting *a, uint32_t set, const char *path, const char *
     return p->n_weights++;
 }
 
-static lm_node *node(adapting *a, lm_op_code code, const lm_node *like, const char *path, uint32_t set, lm_value x, uint32_t width)
+static lm_node *node(adapting *a, lm_op_code code, const lm_node *like, const char *path, uint32_t set,
+                     lm_value x, uint32_t width)
 {
     lm_program *p = a->to;
     lm_node    *n = &p->nodes[p->n_nodes];
 
-    *n = (lm_node){ .code = code, .path = path, .module = like->module, .layer = like->layer, .adapter = set + 1, .out = p->n_values,
+    *n = (lm_node){ .code = code,
+                    .path = path,
+                    .module = like->module,
+                    .layer = like->layer,
+                    .adapter = set + 1,
+                    .out = p->n_values,
                     .n_in = x != LM_NONE };
     for (uint32_t i = 0; i < LM_MAX_INPUTS; i++)
         n->in[i] = LM_NONE;
@@ -77,9 +85,9 @@ static lm_value record_low(adapting *a, uint32_t set, uint32_t index, const lm_a
 
     lm_adapt_possible(a->from, index, &shape);
     const char *path = name(a, shape.module, shape.table ? "lora_embedding_A" : "lora_A", s, "");
-    uint32_t    w    = shape.table ? weight(a, set, path, shape.gguf, ".lora_a", LM_TABLE, shape.in, t->rank)
-                                   : weight(a, set, name(a, shape.module, "lora_A", s, ".weight"), shape.gguf, ".lora_a", LM_MATRIX,
-                                            t->rank, shape.in);
+    uint32_t w = shape.table ? weight(a, set, path, shape.gguf, ".lora_a", LM_TABLE, shape.in, t->rank)
+                             : weight(a, set, name(a, shape.module, "lora_A", s, ".weight"), shape.gguf,
+                                      ".lora_a", LM_MATRIX, t->rank, shape.in);
     lm_node *n = shape.table ? node(a, LM_OP_EMBED, base, path, set, LM_NONE, t->rank)
                              : node(a, LM_OP_LINEAR, base, path, set, a->now[base->in[0]], t->rank);
     n->weights[0] = w;
@@ -87,18 +95,21 @@ static lm_value record_low(adapting *a, uint32_t set, uint32_t index, const lm_a
 }
 
 /* Record y' = y + d. */
-static void record_sum(adapting *a, uint32_t set, const lm_node *base, const char *module, const char *word, lm_value d)
+static void record_sum(adapting *a, uint32_t set, const lm_node *base, const char *module, const char *word,
+                       lm_value d)
 {
     const char *path = name(a, module, word, a->sets[set].name, "");
-    lm_node    *n    = node(a, LM_OP_ADD, base, path, set, a->now[base->out], a->from->values[base->out].width);
+    lm_node *n = node(a, LM_OP_ADD, base, path, set, a->now[base->out], a->from->values[base->out].width);
 
     n->n_in           = 2;
     n->in[1]          = d;
     a->now[base->out] = n->out;
 }
 
-/* Record the lanes of d that belong to `base`, which shares d with another operation: those from its offset on in each head. */
-static lm_value record_lanes(adapting *a, uint32_t set, const lm_node *base, const char *module, const char *word, lm_value d)
+/* Record the lanes of d that belong to `base`, which shares d with another operation: those from its offset
+ * on in each head. */
+static lm_value record_lanes(adapting *a, uint32_t set, const lm_node *base, const char *module,
+                             const char *word, lm_value d)
 {
     uint32_t offset = a->from->weights[base->weights[0]].joint.first;
     lm_node *n      = node(a, LM_OP_COLUMNS, base, name(a, module, word, a->sets[set].name, ""), set, d,
@@ -118,15 +129,19 @@ static void record_high(adapting *a, uint32_t set, uint32_t index, const lm_adap
     lm_adapt_shape shape;
 
     lm_adapt_possible(a->from, index, &shape);
-    const char *word = shape.table ? "lora_embedding_B" : "lora_B", *path = name(a, shape.module, word, s, "");
-    uint32_t    w    = weight(a, set, shape.table ? path : name(a, shape.module, word, s, ".weight"), shape.gguf, ".lora_b",
-                              LM_MATRIX, shape.out, t->rank);
-    uint32_t    bias = t->bias ? weight(a, set, name(a, shape.module, word, s, ".bias"), NULL, "", LM_VECTOR, shape.out, 1) : LM_NONE;
+    const char *word = shape.table ? "lora_embedding_B" : "lora_B",
+               *path = name(a, shape.module, word, s, "");
+    uint32_t w = weight(a, set, shape.table ? path : name(a, shape.module, word, s, ".weight"), shape.gguf,
+                        ".lora_b", LM_MATRIX, shape.out, t->rank);
+    uint32_t bias = t->bias ? weight(a, set, name(a, shape.module, word, s, ".bias"), NULL, "", LM_VECTOR,
+                                     shape.out, 1)
+                            : LM_NONE;
     lm_node    *n    = node(a, LM_OP_LINEAR, base, path, set, h, (uint32_t)shape.out);
 
     n->weights[0]   = w;
     n->weights[1]   = bias;
-    n               = node(a, LM_OP_SCALE, base, name(a, shape.module, "lora_scale", s, ""), set, n->out, (uint32_t)shape.out);
+    n = node(a, LM_OP_SCALE, base, name(a, shape.module, "lora_scale", s, ""), set, n->out,
+             (uint32_t)shape.out);
     n->scale.factor = t->scale;
     if (values == LM_NONE) {
         record_sum(a, set, base, shape.module, "adapted", n->out);
@@ -156,7 +171,8 @@ static bool is_target(const adapting *a, uint32_t index)
     return false;
 }
 
-/* Return the end of the run of consecutive products of the same input that begins with an adapted product at `index`. */
+/* Return the end of the run of consecutive products of the same input that begins with an adapted product at
+ * `index`. */
 static uint32_t run_end(const adapting *a, uint32_t index)
 {
     const lm_node *first = &a->from->nodes[index];
@@ -164,7 +180,8 @@ static uint32_t run_end(const adapting *a, uint32_t index)
 
     if (!is_target(a, index) || first->code == LM_OP_EMBED)
         return end;
-    while (end < a->from->n_nodes && a->from->nodes[end].code == first->code && a->from->nodes[end].in[0] == first->in[0])
+    while (end < a->from->n_nodes && a->from->nodes[end].code == first->code &&
+           a->from->nodes[end].in[0] == first->in[0])
         end++;
     return end;
 }
@@ -200,8 +217,8 @@ static uint32_t copy_run(adapting *a, uint32_t from)
     return to;
 }
 
-/* The operations of a module are contiguous. If others of a run are between them, the range of the module is empty and lm_module_op finds
- * its operations by their module. */
+/* The operations of a module are contiguous. If others of a run are between them, the range of the module is
+ * empty and lm_module_op finds its operations by their module. */
 static void copy_modules(adapting *a)
 {
     for (uint32_t i = 0; i < a->from->n_modules; i++) {
@@ -244,8 +261,9 @@ static lm_status find_targets(adapting *a, uint32_t *more, lm_error *e)
             const lm_adapt_target *t = &a->sets[s].targets[i];
             lm_adapt_shape         shape;
             if (t->node >= a->from->n_nodes || !lm_adapt_possible(a->from, t->node, &shape))
-                return lm_fail(e, LM_USAGE, t->node < a->from->n_nodes ? a->from->nodes[t->node].path : "adapter", LM_NO_OFFSET,
-                               "an adapter cannot be attached to this operation");
+                return lm_fail(e, LM_USAGE,
+                               t->node < a->from->n_nodes ? a->from->nodes[t->node].path : "adapter",
+                               LM_NO_OFFSET, "an adapter cannot be attached to this operation");
             if (!t->rank)
                 return lm_fail(e, LM_USAGE, shape.module, LM_NO_OFFSET, "an adapter of rank 0");
             uint32_t *at = &a->target[(size_t)s * a->from->n_nodes + t->node];
@@ -287,10 +305,12 @@ static bool take_memory(adapting *a, uint32_t more)
     a->begin    = lm_alloc_zero(f->n_nodes + 1, sizeof *a->begin);
     a->after    = lm_alloc_zero(f->n_nodes + 1, sizeof *a->after);
     a->low      = lm_alloc_zero((size_t)a->n_sets * f->n_nodes + 1, sizeof *a->low);
-    return p->nodes && p->values && p->weights && p->modules && p->caches && p->ropes && a->now && a->begin && a->after && a->low;
+    return p->nodes && p->values && p->weights && p->modules && p->caches && p->ropes && a->now && a->begin &&
+           a->after && a->low;
 }
 
-lm_status lm_program_adapt(const lm_program *p, const lm_adapt_set *sets, uint32_t n_sets, lm_program **out, lm_error *e)
+lm_status lm_program_adapt(const lm_program *p, const lm_adapt_set *sets, uint32_t n_sets, lm_program **out,
+                           lm_error *e)
 {
     adapting  a = { .from = p, .sets = sets, .n_sets = n_sets, .to = lm_alloc_zero(1, sizeof *a.to) };
     uint32_t  more;
@@ -321,7 +341,8 @@ lm_status lm_program_adapt(const lm_program *p, const lm_adapt_set *sets, uint32
 
 /* ---- lookup ---- */
 
-static uint32_t find(const lm_program *p, const char *module, const char *word, const char *set, const char *end)
+static uint32_t find(const lm_program *p, const char *module, const char *word, const char *set,
+                     const char *end)
 {
     size_t n = strlen(module), k = strlen(word), s = set ? strlen(set) : 0;
 
@@ -341,7 +362,8 @@ static uint32_t find(const lm_program *p, const char *module, const char *word, 
 
 lm_adapt_weights lm_adapt_weights_of(const lm_program *adapted, const char *module, const char *set)
 {
-    lm_adapt_weights w = { find(adapted, module, "lora_A", set, ".weight"), find(adapted, module, "lora_B", set, ".weight"),
+    lm_adapt_weights w = { find(adapted, module, "lora_A", set, ".weight"),
+                           find(adapted, module, "lora_B", set, ".weight"),
                            find(adapted, module, "lora_B", set, ".bias") };
 
     if (w.a == LM_NONE)

@@ -7,7 +7,8 @@ uint32_t lm_adapt_values_of(const lm_program *p, uint32_t node)
 {
     const lm_node *k = &p->nodes[node], *v = k + 1;
 
-    if (node + 1 >= p->n_nodes || k->code != LM_OP_HEAD_LINEAR || v->code != LM_OP_HEAD_LINEAR || !k->heads.shared || !v->heads.shared)
+    if (node + 1 >= p->n_nodes || k->code != LM_OP_HEAD_LINEAR || v->code != LM_OP_HEAD_LINEAR ||
+        !k->heads.shared || !v->heads.shared)
         return LM_NONE;
     return k->module == v->module && k->in[0] == v->in[0] ? node + 1 : LM_NONE;
 }

@@ -72,7 +72,8 @@ const char *lm_record_path(lm_builder *b, const char *name)
     return *parent ? lm_record_text(b, "%s.%s", parent, name) : lm_record_text(b, "%s", name);
 }
 
-/* Return the GGUF name of a module's parameter: the matching row of the family's table, with its '*' replaced. */
+/* Return the GGUF name of a module's parameter: the matching row of the family's table, with its '*'
+ * replaced. */
 const char *lm_record_gguf(lm_builder *b, const char *module, const char *parameter)
 {
     for (const lm_name *n = b->names; n && n->module; n++) {
@@ -89,7 +90,8 @@ const char *lm_record_gguf(lm_builder *b, const char *module, const char *parame
         if (!digits || strcmp(module + head + digits, star + 1) != 0)
             continue;
         const char *g = strchr(n->gguf, '*');
-        return lm_record_text(b, "%.*s%.*s%s.%s", (int)(g - n->gguf), n->gguf, (int)digits, module + head, g + 1, parameter);
+        return lm_record_text(b, "%.*s%.*s%s.%s", (int)(g - n->gguf), n->gguf, (int)digits, module + head,
+                              g + 1, parameter);
     }
     return NULL;
 }
@@ -157,7 +159,8 @@ static uint32_t open_module(lm_builder *b, const char *name, const char *class_n
     return p->n_modules++;
 }
 
-/* Close a module. Its input is the first input of its first operation; its output, the value of its last operation. */
+/* Close a module. Its input is the first input of its first operation; its output, the value of its last
+ * operation. */
 static void close_module(lm_builder *b, uint32_t index)
 {
     lm_program *p = b->p;
@@ -272,8 +275,8 @@ uint32_t lm_record_width(const lm_builder *b, lm_value v)
     return v < b->p->n_values ? b->p->values[v].width : 0;
 }
 
-uint32_t lm_record_weight(lm_builder *b, const char *module, const char *parameter, lm_weight_kind kind, uint32_t n_dims,
-                           uint64_t d0, uint64_t d1)
+uint32_t lm_record_weight(lm_builder *b, const char *module, const char *parameter, lm_weight_kind kind,
+                          uint32_t n_dims, uint64_t d0, uint64_t d1)
 {
     lm_program *p    = b->p;
     char       *path = lm_record_text(b, "%s.%s", module, parameter);
@@ -349,7 +352,8 @@ void lm_context_length(lm_builder *b, uint32_t positions, bool hard)
 
 /* ---- creation and completion ---- */
 
-lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class, const lm_name *names)
+lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class,
+                           const lm_name *names)
 {
     lm_builder *b = lm_alloc_zero(1, sizeof *b);
 

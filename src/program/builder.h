@@ -1,8 +1,8 @@
 /* builder.h - the interface with which families describe a model.
  *
- * A builder records operations in the order they run. Modules are opened with lm_push and closed with lm_pop; leaf modules
- * (linear, norms, embedding) open and close themselves. Failures are sticky: lm_builder_finish reports the first one, and calls after it do
- * nothing. Widths are inferred and checked. */
+ * A builder records operations in the order they run. Modules are opened with lm_push and closed with lm_pop;
+ * leaf modules (linear, norms, embedding) open and close themselves. Failures are sticky: lm_builder_finish
+ * reports the first one, and calls after it do nothing. Widths are inferred and checked. */
 #ifndef LM_PROGRAM_BUILDER_H
 #define LM_PROGRAM_BUILDER_H
 
@@ -16,36 +16,45 @@ typedef struct lm_name {
     const char *gguf;            /* "blk.*.attn_q" */
 } lm_name;
 
-/* transformers prints modules in the order in which they are created; programs store them in the order in which they run. If these differ:
- * the end of a class name, and the names of its children; "*" stands for all others, in the order in which they run. */
+/* transformers prints modules in the order in which they are created; programs store them in the order in
+ * which they run. If these differ: the end of a class name, and the names of its children; "*" stands for all
+ * others, in the order in which they run. */
 typedef struct lm_order {
     const char *class_name;      /* "Attention" */
     const char *children;        /* "q_proj k_proj v_proj o_proj *" */
 } lm_order;
 
-/* Create a builder; NULL if there is no memory. `class_prefix`: prefix of the modules' classes; the class of the root is the prefix and
- * `head_class` ("ForCausalLM" if NULL). `names` ends with a {NULL, NULL} row and must outlive the builder. */
-lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class, const lm_name *names);
+/* Create a builder; NULL if there is no memory. `class_prefix`: prefix of the modules' classes; the class of
+ * the root is the prefix and `head_class` ("ForCausalLM" if NULL). `names` ends with a {NULL, NULL} row and
+ * must outlive the builder. */
+lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class,
+                           const lm_name *names);
 
 /* Return the program, or the first failure. The builder is freed in both cases. */
 lm_status lm_builder_finish(lm_builder *b, lm_value logits, lm_program **out, lm_error *e);
 
 /* ---- modules ---- */
-void lm_push(lm_builder *b, const char *name, const char *class_name);       /* class_name: "%s" stands for the prefix */
+/* class_name: "%s" stands for the prefix */
+void lm_push(lm_builder *b, const char *name, const char *class_name);
 void lm_pop(lm_builder *b);
-void lm_push_layer(lm_builder *b, uint32_t layer, const char *class_name);   /* the module's name is its number */
-void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* a module without its own operation */
+/* the module's name is its number */
+void lm_push_layer(lm_builder *b, uint32_t layer, const char *class_name);
+/* a module without its own operation */
+void lm_leaf(lm_builder *b, const char *name, const char *class_name);
 
 /* Record a module that returns its input unchanged (dropout, during inference). */
 void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm_value x);
-void lm_dropout(lm_builder *b, const char *name, float p, lm_value x);      /* x LM_NONE: its input is not a value of the program */
+/* x LM_NONE: its input is not a value of the program */
+void lm_dropout(lm_builder *b, const char *name, float p, lm_value x);
 /* Set lm_module.extra_repr of the module that was opened last. */
 void lm_module_arguments(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Set the class of the module that was opened last, if the family has its own class for it. */
 void lm_class_is(lm_builder *b, const char *class_name);
-/* Set the orders of a family, which take precedence over the common ones. `orders` ends with a {NULL, NULL} row; NULL: none. Not copied. */
+/* Set the orders of a family, which take precedence over the common ones. `orders` ends with a {NULL, NULL}
+ * row; NULL: none. Not copied. */
 void lm_made_in_order(lm_builder *b, const lm_order *orders);
-/* Set the name and class of the activation modules recorded from now on. NULL: "act_fn", and the class of the function. Not copied. */
+/* Set the name and class of the activation modules recorded from now on. NULL: "act_fn", and the class of the
+ * function. Not copied. */
 void lm_activations_are(lm_builder *b, const char *name, const char *class_name);
 /* Set lm_module.by_position of the open module. */
 void lm_called_by_position(lm_builder *b);
@@ -53,7 +62,8 @@ void lm_called_by_position(lm_builder *b);
 /* ---- operations: [T][in] -> [T][out] ---- */
 lm_value lm_embedding(lm_builder *b, const char *name, uint32_t rows, uint32_t width);
 /* An embedding whose rows are multiplied by a factor within the module. */
-lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows, uint32_t width, float factor);
+lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows,
+                         uint32_t width, float factor);
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
 /* The head: with its own matrix, or with the table at `tied_to` ("model.embed_tokens") if not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
@@ -61,9 +71,11 @@ lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps);
 /* Normalise each of n_heads equal parts separately, all with one weight of a head's width (QK norm). */
 lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps);
 lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias);
-/* The same for each of n_heads equal parts separately: all with one weight and bias of a head's width (rows 0), or each with
- * its own row and no bias (rows n_heads). A '*' in `name` stands for the number of a head that is stored separately. */
-lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows, float eps);
+/* The same for each of n_heads equal parts separately: all with one weight and bias of a head's width (rows
+ * 0), or each with its own row and no bias (rows n_heads). A '*' in `name` stands for the number of a head
+ * that is stored separately. */
+lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows,
+                             float eps);
 lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec *spec);
 /* `v` is ignored if spec->v_in_k is set: values are then lanes of the keys. */
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *spec);
@@ -73,52 +85,66 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* 
 /* act(gate) * x; the gate is one lane for all lanes of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a separate module */
-/* A row of a learned position table (as in arXiv 1810.04805); row = position + offset. `rows` limits the context. */
+/* A row of a learned position table (as in arXiv 1810.04805); row = position + offset. `rows` limits the
+ * context. */
 lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset);
-lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout, uint32_t offset);
-/* Concatenate, from each of `groups` equal parts of x, the `width` lanes from `offset` on. This takes fused projections
- * apart. `word` names the value ("q"). */
-lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset, uint32_t width);
-/* Concatenate, group by group, the lanes of x and those of y; `y_shared`: y is one group, repeated for all groups. */
+lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout,
+                     uint32_t offset);
+/* Concatenate, from each of `groups` equal parts of x, the `width` lanes from `offset` on. This takes fused
+ * projections apart. `word` names the value ("q"). */
+lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset,
+                    uint32_t width);
+/* Concatenate, group by group, the lanes of x and those of y; `y_shared`: y is one group, repeated for all
+ * groups. */
 lm_value lm_join(lm_builder *b, const char *word, lm_value x, lm_value y, uint32_t groups, bool y_shared);
 lm_value lm_softcap(lm_builder *b, lm_value x, float cap);
 lm_value lm_clamp(lm_builder *b, lm_value x, float limit);
 
 /* ---- latent attention (arXiv 2405.04434, 2.1) ----
- * Keys and values are the projection `name` of a latent that all heads share; keys are followed by a rotated part that all
- * heads share too. names[2]: the names of the keys' and the values' part within the open module in containers that store them separately.
+ * Keys and values are the projection `name` of a latent that all heads share; keys are followed by a rotated
+ * part that all heads share too. names[2]: the names of the keys' and the values' part within the open module
+ * in containers that store them separately.
  *   q_nope [T][H n]  q_pe [T][H r] rotated  latent [T][c] normalised  k_pe [T][r] rotated  ->  [T][H v]
- *   spec   n_heads, k_dim = n + r, v_dim = v and the scale; the other members as for attention without a latent
- * There are two equivalent forms. Absorbed: the projection of keys is applied to the queries and that of values after the
- * softmax, and the cache stores only latent and k_pe. Naive: keys and values of every head are computed and stored. */
-lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const names[2], lm_value q_nope, lm_value q_pe,
-                             lm_value latent, lm_value k_pe, const lm_attention_spec *spec);
+ *   spec   n_heads, k_dim = n + r, v_dim = v and the scale; the other members as for attention without a
+ *   latent
+ * There are two equivalent forms. Absorbed: the projection of keys is applied to the queries and that of
+ * values after the softmax, and the cache stores only latent and k_pe. Naive: keys and values of every head
+ * are computed and stored. */
+lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const names[2], lm_value q_nope,
+                             lm_value q_pe, lm_value latent, lm_value k_pe, const lm_attention_spec *spec);
 /* Use the naive form in the whole program; call it before anything is recorded. The default is absorbed. */
 void lm_latent_naive(lm_builder *b);
 
 /* ---- mixtures of experts (arXiv 1701.06538, 2401.04088, 2405.04434) ---- */
-/* `correction`: name of a vector [E] that is added to the scores only for the choice ("e_score_correction_bias"), or NULL. */
+/* `correction`: name of a vector [E] that is added to the scores only for the choice
+ * ("e_score_correction_bias"), or NULL. */
 lm_value lm_route(lm_builder *b, lm_value router_logits, const lm_route_spec *spec, const char *correction);
 /* The experts' gated MLPs. names[3]: gate, up and down ("gate_proj" …) within "NAME.*". */
 typedef struct lm_expert_spec {
     uint32_t    n_experts, top_k, width;
     lm_act      act;
-    float       limit;           /* > 0: act(min(gate, limit)) * (clamp(up, -limit, limit) + 1); 0: act(gate) * up */
+    float       limit;           /* > 0: act(min(gate, limit)) * (clamp(up, -limit, limit) + 1); 0: act(gate)
+                                    * up */
     bool        bias;            /* of all three */
     const char *names[3];
-    /* the names in folders that store gate and up in one tensor of the open module, and down in another (lm_interleaved); NULL: each
-     * expert is stored separately. In four bits: NAME_blocks and NAME_scales; biases: NAME_bias. */
+    /* the names in folders that store gate and up in one tensor of the open module, and down in another
+     * (lm_interleaved); NULL: each expert is stored separately. In four bits: NAME_blocks and NAME_scales;
+     * biases: NAME_bias. */
     const char *joined, *alone;
-    bool        four_bits;       /* folders may store them in MXFP4, as the models of the family are published */
+    bool        four_bits;       /* folders may store them in MXFP4, as the models of the family are
+                                    published */
     bool        in_turns;        /* rows of gate and up alternate; else all rows of gate come first */
     bool        transposed;      /* stored [experts, in, out] */
 } lm_expert_spec;
-lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value route, const lm_expert_spec *spec);
-lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts, uint32_t top_k, uint32_t width,
-                    lm_act act, const char *const names[3]);
+lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value route,
+                       const lm_expert_spec *spec);
+lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts,
+                    uint32_t top_k, uint32_t width, lm_act act, const char *const names[3]);
 
-/* Properties of the weights of the operation that produced `x`, if they differ from those of nn.Linear and plain norms. */
-void lm_stored_transposed(lm_builder *b, lm_value x);        /* Hugging Face checkpoints store [in, out]; printed as Conv1D */
+/* Properties of the weights of the operation that produced `x`, if they differ from those of nn.Linear and
+ * plain norms. */
+void lm_stored_transposed(lm_builder *b, lm_value x);        /* Hugging Face checkpoints store [in, out];
+                                                                printed as Conv1D */
 void lm_stored_minus_one(lm_builder *b, lm_value x);         /* Hugging Face checkpoints store w - 1 */
 void lm_with_bias(lm_builder *b, lm_value x);                /* a bias for a head that shares its matrix */
 

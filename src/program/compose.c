@@ -21,7 +21,8 @@ lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint3
     return out;
 }
 
-lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout, uint32_t offset)
+lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout,
+                     uint32_t offset)
 {
     lm_push(b, name, "%sSinusoidalPositionalEmbedding");
     if (b->failed)
@@ -35,12 +36,15 @@ lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoi
     return out;
 }
 
-lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset, uint32_t width)
+lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset,
+                    uint32_t width)
 {
     if (b->failed)
         return LM_NONE;
-    lm_record_need(b, groups && lm_record_width(b, x) % groups == 0 && (uint64_t)offset + width <= lm_record_width(b, x) / groups, word,
-                   "takes dimensions that the value does not have");
+    lm_record_need(b,
+                   groups && lm_record_width(b, x) % groups == 0 &&
+                       (uint64_t)offset + width <= lm_record_width(b, x) / groups,
+                   word, "takes dimensions that the value does not have");
     if (b->failed)
         return LM_NONE;
     lm_node *n        = lm_record_unary(b, LM_OP_COLUMNS, lm_record_path(b, word), x, groups * width);

@@ -48,9 +48,11 @@ static lm_status check(const lm_program *p, const lm_edit *x, lm_error *e)
     if (x->kind == LM_EDIT_EXPERT && n->code != LM_OP_ROUTE)
         return lm_fail(e, LM_USAGE, n->path, LM_NO_OFFSET, "does not choose experts");
     if (x->kind == LM_EDIT_EXPERT && x->from >= n->route.spec.n_experts)
-        return lm_fail(e, LM_USAGE, n->path, LM_NO_OFFSET, "expert %u of %u", x->from, n->route.spec.n_experts);
+        return lm_fail(e, LM_USAGE, n->path, LM_NO_OFFSET, "expert %u of %u", x->from,
+                       n->route.spec.n_experts);
     if (x->kind != LM_EDIT_EXPERT && (x->from >= x->to || x->to > width))
-        return lm_fail(e, LM_USAGE, n->path, LM_NO_OFFSET, "dimensions %u to %u of %u", x->from, x->to, width);
+        return lm_fail(e, LM_USAGE, n->path, LM_NO_OFFSET, "dimensions %u to %u of %u", x->from, x->to,
+                       width);
     return LM_OK;
 }
 
@@ -70,7 +72,9 @@ static bool insert(lm_program *c, uint32_t at, uint32_t producer, lm_value v, co
     lm_node *made = &c->nodes[producer], *edit = &c->nodes[at];
     lm_value new  = c->n_values++;
 
-    *edit = (lm_node){ .code = LM_OP_EDIT, .path = made->path, .module = made->module, .layer = made->layer, .n_in = 1 };
+    *edit = (lm_node){
+        .code = LM_OP_EDIT, .path = made->path, .module = made->module, .layer = made->layer, .n_in = 1
+    };
     for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
         edit->weights[k] = LM_NONE;
     edit->in[0]      = v;
@@ -96,7 +100,8 @@ static void redirect(lm_program *c, const lm_value *changed)
     c->logits = changed[c->logits];
 }
 
-static bool build(const lm_program *p, const lm_edit *edits, size_t n, lm_program *c, lm_value *changed, uint32_t *place)
+static bool build(const lm_program *p, const lm_edit *edits, size_t n, lm_program *c, lm_value *changed,
+                  uint32_t *place)
 {
     lm_edit *list = lm_arena_new(&c->arena, n + 1, lm_edit);
     uint32_t at   = 0;
@@ -126,7 +131,8 @@ static bool build(const lm_program *p, const lm_edit *edits, size_t n, lm_progra
     return list != NULL;
 }
 
-lm_status lm_program_edited(const lm_program *p, const lm_edit *edits, size_t n, lm_program **out, lm_error *e)
+lm_status lm_program_edited(const lm_program *p, const lm_edit *edits, size_t n, lm_program **out,
+                            lm_error *e)
 {
     for (size_t i = 0; i < n; i++)
         LM_TRY(check(p, &edits[i], e));

@@ -7,11 +7,14 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
         return LM_NONE;
     const char *parent = lm_record_here(b);
 
-    lm_record_need(b, lm_record_width(b, logits) == r->n_experts && r->top_k >= 1 && r->top_k <= r->n_experts &&
-                          r->n_experts <= LM_MAX_EXPERTS && r->n_groups <= LM_MAX_GROUPS,
+    lm_record_need(b,
+                   lm_record_width(b, logits) == r->n_experts && r->top_k >= 1 && r->top_k <= r->n_experts &&
+                       r->n_experts <= LM_MAX_EXPERTS && r->n_groups <= LM_MAX_GROUPS,
                    parent, "the router cannot choose that many experts");
-    lm_record_need(b, !r->n_groups || (r->n_experts % r->n_groups == 0 && r->top_groups >= 1 && r->top_groups <= r->n_groups &&
-                                       r->top_groups * (r->n_experts / r->n_groups) >= r->top_k),
+    lm_record_need(b,
+                   !r->n_groups || (r->n_experts % r->n_groups == 0 && r->top_groups >= 1 &&
+                                    r->top_groups <= r->n_groups &&
+                                    r->top_groups * (r->n_experts / r->n_groups) >= r->top_k),
                    parent, "the open groups hold too few experts");
     lm_node *n    = lm_record_unary(b, LM_OP_ROUTE, lm_record_path(b, "route"), logits, 2 * r->top_k);
     n->route.spec = *r;
@@ -23,9 +26,10 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
     return n->out;
 }
 
-/* Add a weight with one matrix per expert, "….experts.*.gate_proj.weight". GGUF stores all experts in one tensor; some folders store even
- * several kinds of matrices in one. */
-static uint32_t add_experts(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which, uint64_t out, uint64_t in)
+/* Add a weight with one matrix per expert, "….experts.*.gate_proj.weight". GGUF stores all experts in one
+ * tensor; some folders store even several kinds of matrices in one. */
+static uint32_t add_experts(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which,
+                            uint64_t out, uint64_t in)
 {
     const char *each = lm_record_text(b, s->joined ? "%s.%s" : "%s.*.%s", module, s->names[which]);
     const char *all  = lm_record_text(b, "%s.%s", module, s->names[which]);
@@ -43,7 +47,8 @@ static uint32_t add_experts(lm_builder *b, const char *module, const lm_expert_s
     return w;
 }
 
-static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which, uint64_t out)
+static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which,
+                           uint64_t out)
 {
     const char *all = lm_record_text(b, "%s.%s", module, s->names[which]);
 
@@ -51,7 +56,8 @@ static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_sp
 }
 
 /* Set the place of a weight within a joint tensor of a folder. `suffix`: "" or "_bias". */
-static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s, uint32_t which, const char *suffix)
+static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s, uint32_t which,
+                  const char *suffix)
 {
     const char *name  = which == 2 ? s->alone : s->joined;
     bool        turns = which < 2 && s->in_turns, coded = s->four_bits && !*suffix;
@@ -87,7 +93,8 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
         weave(b, w[i], parent, s, i, "");
         weave(b, w[i + 3], parent, s, i, "_bias");
     }
-    lm_record_need(b, lm_record_width(b, route) == 2 * s->top_k, path, "the routes are not those of as many experts");
+    lm_record_need(b, lm_record_width(b, route) == 2 * s->top_k, path,
+                   "the routes are not those of as many experts");
     lm_node *n = lm_record_unary(b, LM_OP_EXPERTS, path, x, in);
     n->n_in    = 2;
     n->in[1]   = route;
@@ -103,8 +110,8 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
     return y;
 }
 
-lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts, uint32_t top_k, uint32_t width,
-                    lm_act act, const char *const names[3])
+lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts,
+                    uint32_t top_k, uint32_t width, lm_act act, const char *const names[3])
 {
     lm_expert_spec s = { n_experts, top_k, width, act, .names = { names[0], names[1], names[2] } };
     return lm_experts_of(b, name, x, route, &s);

@@ -4,7 +4,8 @@
 
 #include "program/record.h"
 
-lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows, uint32_t width, float factor)
+lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows,
+                         uint32_t width, float factor)
 {
     lm_push(b, name, factor == 1 ? "Embedding" : scaled_class);
     if (b->failed)
@@ -48,8 +49,10 @@ lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, 
         return LM_NONE;
     const char *path = lm_record_here(b);
     uint32_t    w    = lm_record_weight(b, tied_to, "weight", LM_TABLE, 2, n_vocab, lm_record_width(b, x));
-    lm_record_need(b, b->failed || (b->p->weights[w].dims[0] == n_vocab && b->p->weights[w].dims[1] == lm_record_width(b, x)), path,
-                   "the tied table has another shape");
+    lm_record_need(b,
+                   b->failed || (b->p->weights[w].dims[0] == n_vocab &&
+                                 b->p->weights[w].dims[1] == lm_record_width(b, x)),
+                   path, "the tied table has another shape");
     lm_node *n    = lm_record_unary(b, LM_OP_LINEAR, path, x, n_vocab);
     n->weights[0] = w;
     lm_value y    = n->out;
@@ -57,14 +60,15 @@ lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, 
     return y;
 }
 
-static lm_value norm(lm_builder *b, lm_op_code code, const char *name, const char *class_name, lm_value x, float eps, bool bias)
+static lm_value norm(lm_builder *b, lm_op_code code, const char *name, const char *class_name, lm_value x,
+                     float eps, bool bias)
 {
     lm_push(b, name, class_name);
     if (b->failed)
         return LM_NONE;
     const char *path = lm_record_here(b);
     uint32_t    w    = lm_record_weight(b, path, "weight", LM_VECTOR, 1, lm_record_width(b, x), 1);
-    uint32_t    wb   = bias ? lm_record_weight(b, path, "bias", LM_VECTOR, 1, lm_record_width(b, x), 1) : LM_NONE;
+    uint32_t wb = bias ? lm_record_weight(b, path, "bias", LM_VECTOR, 1, lm_record_width(b, x), 1) : LM_NONE;
     lm_node    *n    = lm_record_unary(b, code, path, x, lm_record_width(b, x));
     n->weights[0]    = w;
     n->weights[1]    = wb;
@@ -87,7 +91,8 @@ lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, b
 
 lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps)
 {
-    lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0), name, "heads do not divide the width");
+    lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0), name,
+                   "heads do not divide the width");
     lm_push(b, name, "%sRMSNorm");
     if (b->failed)
         return LM_NONE;
@@ -102,16 +107,19 @@ lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t
     return y;
 }
 
-lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows, float eps)
+lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows,
+                             float eps)
 {
-    lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0 && (!rows || rows == n_heads)), name,
-                   "heads do not divide the width");
+    lm_record_need(b,
+                   b->failed ||
+                       (n_heads && lm_record_width(b, x) % n_heads == 0 && (!rows || rows == n_heads)),
+                   name, "heads do not divide the width");
     lm_push(b, name, rows ? "%sLayerNormPerHead" : "LayerNorm");
     if (b->failed)
         return LM_NONE;
     const char *path  = lm_record_here(b);
     uint32_t    width = lm_record_width(b, x) / n_heads;
-    uint32_t    w     = lm_record_weight(b, path, "weight", LM_VECTOR, rows ? 2 : 1, rows ? rows : width, width);
+    uint32_t w = lm_record_weight(b, path, "weight", LM_VECTOR, rows ? 2 : 1, rows ? rows : width, width);
     uint32_t    wb    = rows ? LM_NONE : lm_record_weight(b, path, "bias", LM_VECTOR, 1, width, 1);
     lm_node    *n     = lm_record_unary(b, LM_OP_LAYER_NORM, path, x, lm_record_width(b, x));
     n->weights[0]     = w;
@@ -127,9 +135,9 @@ lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32
 static bool same_rope(const lm_rope_spec *a, const lm_rope_spec *b)
 {
     return a->dim == b->dim && a->base == b->base && a->pairing == b->pairing && a->type == b->type &&
-           a->factor == b->factor && a->original_context == b->original_context && a->max_context == b->max_context &&
-           a->stored_divisors == b->stored_divisors && a->stored_factors == b->stored_factors &&
-           (a->short_factors != NULL) == (b->short_factors != NULL);
+           a->factor == b->factor && a->original_context == b->original_context &&
+           a->max_context == b->max_context && a->stored_divisors == b->stored_divisors &&
+           a->stored_factors == b->stored_factors && (a->short_factors != NULL) == (b->short_factors != NULL);
 }
 
 static uint32_t stored_factor(lm_builder *b, const char *name, uint32_t n)
@@ -187,7 +195,8 @@ lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec
     lm_record_need(b, n_heads && width % n_heads == 0, "rope", "heads do not divide the width");
     if (b->failed)
         return LM_NONE;
-    lm_record_need(b, spec->dim && spec->dim % 2 == 0 && spec->dim <= width / n_heads, "rope", "rotates more dimensions than a head has");
+    lm_record_need(b, spec->dim && spec->dim % 2 == 0 && spec->dim <= width / n_heads, "rope",
+                   "rotates more dimensions than a head has");
     /* named after what it rotates: q_proj -> q_rope */
     const char *source = strrchr(b->p->nodes[b->p->values[x].producer].path, '.');
     snprintf(word, sizeof word, "%c_rope", source ? source[1] : 'x');
@@ -205,9 +214,12 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
         return LM_NONE;
     const char *path = lm_record_path(b, "scores");
 
-    lm_record_need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path, "key/value heads do not divide the query heads");
-    lm_record_need(b, lm_record_width(b, q) == s->n_heads * s->k_dim && lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
-                          (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
+    lm_record_need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path,
+                   "key/value heads do not divide the query heads");
+    lm_record_need(b,
+                   lm_record_width(b, q) == s->n_heads * s->k_dim &&
+                       lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
+                       (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
                    path, "widths of q, k, v are not heads times dimensions");
     if (!LM_GROW(b, caches, b->p->n_caches))
         return LM_NONE;
@@ -221,14 +233,18 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
         /* stored as "….sinks" by checkpoints and as "….sinks.weight" by GGUF */
         const char *parent = lm_record_here(b);
         n->weights[0]      = lm_record_weight(b, parent, "sinks", LM_VECTOR, 1, s->n_heads, 1);
-        if (n->weights[0] != LM_NONE)
-            b->p->weights[n->weights[0]].gguf = lm_record_gguf(b, b->p->weights[n->weights[0]].path, "weight");
+        if (n->weights[0] != LM_NONE) {
+            lm_weight *w = &b->p->weights[n->weights[0]];
+            w->gguf      = lm_record_gguf(b, w->path, "weight");
+        }
     }
-    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim, s->window, s->v_in_k, false };
+    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim,
+                                                 s->window, s->v_in_k, false };
     return n->out;
 }
 
-/* Return the path of a residual addition, named after the branch that is added: "model.layers.0.self_attn_residual". */
+/* Return the path of a residual addition, named after the branch that is added:
+ * "model.layers.0.self_attn_residual". */
 static const char *residual_path(lm_builder *b, lm_value branch)
 {
     const char *parent = b->depth ? lm_record_here(b) : "";
@@ -245,7 +261,8 @@ lm_value lm_add(lm_builder *b, lm_value x, lm_value y)
 {
     if (b->failed)
         return LM_NONE;
-    lm_record_need(b, lm_record_width(b, x) == lm_record_width(b, y), "residual", "adds values of different widths");
+    lm_record_need(b, lm_record_width(b, x) == lm_record_width(b, y), "residual",
+                   "adds values of different widths");
     lm_node *n = lm_record_unary(b, LM_OP_ADD, residual_path(b, y), x, lm_record_width(b, x));
     n->n_in    = 2;
     n->in[1]   = y;
@@ -295,7 +312,8 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
 {
     if (b->failed)
         return LM_NONE;
-    lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu", "gate and up have different widths");
+    lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu",
+                   "gate and up have different widths");
     lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
     lm_pop(b);
     return glu(b, lm_record_path(b, "gated"), gate, up, act);

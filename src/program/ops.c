@@ -75,7 +75,8 @@ static void norm_describe(const lm_program *p, const lm_node *n, lm_text *out)
     (void)p;
     lm_text_printf(out, "eps %g", (double)n->norm.eps);
     if (n->norm.groups > 1)
-        lm_text_printf(out, _(", each of %u heads%s"), n->norm.groups, n->norm.own ? _(" with its own weights") : "");
+        lm_text_printf(out, _(", each of %u heads%s"), n->norm.groups,
+                       n->norm.own ? _(" with its own weights") : "");
 }
 
 /* four products and two sums per pair of lanes */
@@ -92,22 +93,25 @@ static void rope_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     const lm_rope_spec *s = &p->ropes[n->rope.table].spec;
 
-    lm_text_printf(out, P_(n->rope.n_heads, "%u head, %u of %u dimensions, base %g, %s, %s",
-                           "%u heads, %u of %u dimensions, base %g, %s, %s"), n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
+    lm_text_printf(out,
+                   P_(n->rope.n_heads, "%u head, %u of %u dimensions, base %g, %s, %s",
+                      "%u heads, %u of %u dimensions, base %g, %s, %s"),
+                   n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
                    s->stored_divisors  ? _("stored divisors")
                    : s->stored_factors ? _("stored factors")
                                        : lm_rope_type_name(s->type),
                    s->pairing == LM_ROPE_PAIR ? _("pairs (2i, 2i+1)") : _("pairs (i, i+n/2)"));
 }
 
-/* Per key: q.k and p.v are products; scaling, subtracting the maximum, exp, sum and the comparison of the mask are five more operations. */
+/* Per key: q.k and p.v are products; scaling, subtracting the maximum, exp, sum and the comparison of the
+ * mask are five more operations. */
 static void attention_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     const lm_attention_spec *s = &n->attention.spec;
 
     c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + s->v_dim);
     c->key_flops     = 2 * c->key_mult_adds + 5 * (uint64_t)s->n_heads;
-    c->reads         = width_in(p, n) + p->values[n->in[1]].width + (s->v_in_k ? 0 : p->values[n->in[2]].width);
+    c->reads = width_in(p, n) + p->values[n->in[1]].width + (s->v_in_k ? 0 : p->values[n->in[2]].width);
     c->writes        = width_out(p, n);
 }
 
@@ -116,9 +120,10 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
     const lm_attention_spec *s = &n->attention.spec;
 
     (void)p;
-    lm_text_printf(out, P_(s->n_kv_heads, "%u query heads on %u key/value head, %u wide, scale %.6g",
-                           "%u query heads on %u key/value heads, %u wide, scale %.6g"), s->n_heads, s->n_kv_heads, s->k_dim,
-                   (double)s->scale);
+    lm_text_printf(out,
+                   P_(s->n_kv_heads, "%u query heads on %u key/value head, %u wide, scale %.6g",
+                      "%u query heads on %u key/value heads, %u wide, scale %.6g"),
+                   s->n_heads, s->n_kv_heads, s->k_dim, (double)s->scale);
     if (s->v_in_k)
         lm_text_printf(out, _(", values the first %u dimensions of the keys"), s->v_dim);
     else if (s->v_dim != s->k_dim)
@@ -128,7 +133,8 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
     if (s->softcap > 0)
         lm_text_printf(out, _(", soft cap %g"), (double)s->softcap);
     if (s->alibi > 0)
-        lm_text_printf(out, _(", ALiBi up to %g%s"), (double)s->alibi, s->alibi_half ? _(" in bfloat16 before the scale") : "");
+        lm_text_printf(out, _(", ALiBi up to %g%s"), (double)s->alibi,
+                       s->alibi_half ? _(" in bfloat16 before the scale") : "");
 }
 
 static void add_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -172,8 +178,8 @@ static void glu_describe(const lm_program *p, const lm_node *n, lm_text *out)
 static void position_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     if (n->code == LM_OP_POSITION)
-        lm_text_printf(out, _("row of %" PRIu64 " × %" PRIu64 " by position"), p->weights[n->weights[0]].dims[0],
-                       p->weights[n->weights[0]].dims[1]);
+        lm_text_printf(out, _("row of %" PRIu64 " × %" PRIu64 " by position"),
+                       p->weights[n->weights[0]].dims[0], p->weights[n->weights[0]].dims[1]);
     else
         lm_text_add_str(out, _("sines and cosines of the position"));
     if (n->position.offset)
@@ -269,9 +275,9 @@ static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 
 static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
-    lm_text_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s"), n->experts.n_experts,
-                   n->experts.top_k, width_in(p, n), n->experts.width, width_out(p, n), lm_act_id(n->experts.act),
-                   n->experts.limit > 0 ? "(up + 1)" : "up");
+    lm_text_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s"),
+                   n->experts.n_experts, n->experts.top_k, width_in(p, n), n->experts.width, width_out(p, n),
+                   lm_act_id(n->experts.act), n->experts.limit > 0 ? "(up + 1)" : "up");
     if (n->experts.limit > 0)
         lm_text_printf(out, _(", clamped at %g"), (double)n->experts.limit);
     if (n->weights[3] != LM_NONE)
@@ -309,7 +315,8 @@ static void join_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     uint64_t first = width_in(p, n) / n->join.groups;
 
-    lm_text_printf(out, "%u × (%" PRIu64 " | %" PRIu64 "%s)", n->join.groups, first, width_out(p, n) / n->join.groups - first,
+    lm_text_printf(out, "%u × (%" PRIu64 " | %" PRIu64 "%s)", n->join.groups, first,
+                   width_out(p, n) / n->join.groups - first,
                    n->join.shared && n->join.groups > 1 ? _(" shared") : "");
 }
 
@@ -387,7 +394,8 @@ static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_COLUMNS]    = { "columns",    { 0 },                columns_cost,    columns_describe },
     [LM_OP_SOFTCAP]    = { "softcap",    { 0 },                act_cost,        softcap_describe },
     [LM_OP_ROUTE]      = { "route",      { "correction" },     route_cost,      route_describe },
-    [LM_OP_EXPERTS]    = { "experts",    { "gate", "up", "down", "gate bias", "up bias", "down bias" }, experts_cost, experts_describe },
+    [LM_OP_EXPERTS]    = { "experts",    { "gate", "up", "down", "gate bias", "up bias", "down bias" },
+                           experts_cost, experts_describe },
     [LM_OP_CLAMP]      = { "clamp",      { 0 },                scale_cost,      clamp_describe },
     [LM_OP_HEAD_LINEAR] = { "head_linear", { "weight" },     head_linear_cost, head_linear_describe },
     [LM_OP_JOIN]       = { "join",       { 0 },                join_cost,       join_describe },

@@ -23,7 +23,8 @@ void lm_sinusoid_row(lm_sinusoid_layout layout, uint32_t position, uint32_t widt
     uint32_t half = width / 2;
 
     for (uint32_t i = 0; i < half; i++) {
-        double inv   = layout == LM_SINUSOID_SPREAD ? exp(-log(10000) * i / (half > 1 ? half - 1.0 : 1.0)) : pow(10000, -2.0 * i / width);
+        double inv = layout == LM_SINUSOID_SPREAD ? exp(-log(10000) * i / (half > 1 ? half - 1.0 : 1.0))
+                                                  : pow(10000, -2.0 * i / width);
         float  angle = (float)position * (float)inv;
         out[layout == LM_SINUSOID_PAIRS ? 2 * i : i]            = sinf(angle);
         out[layout == LM_SINUSOID_PAIRS ? 2 * i + 1 : half + i] = cosf(angle);

@@ -54,7 +54,8 @@ lm_value lm_program_hidden(const lm_program *p)
 {
     const lm_node *n = &p->nodes[p->values[p->logits].producer];
 
-    while (n->code == LM_OP_SOFTCAP || n->code == LM_OP_SCALE || n->code == LM_OP_CLAMP || n->code == LM_OP_EDIT)
+    while (n->code == LM_OP_SOFTCAP || n->code == LM_OP_SCALE || n->code == LM_OP_CLAMP ||
+           n->code == LM_OP_EDIT)
         n = &p->nodes[p->values[n->in[0]].producer];
     return n->in[0];
 }
@@ -88,7 +89,8 @@ uint64_t lm_program_active(const lm_program *p)
     return lm_program_parameters(p) - inactive(p);
 }
 
-/* A weight belongs to the modules whose paths are prefixes of its own; a tied weight has the path of the first module that reads it. */
+/* A weight belongs to the modules whose paths are prefixes of its own; a tied weight has the path of the
+ * first module that reads it. */
 uint64_t lm_module_parameters(const lm_program *p, uint32_t module)
 {
     const lm_module *m     = &p->modules[module];
@@ -158,8 +160,8 @@ void lm_program_print(const lm_program *p, lm_text *out)
 {
     lm_language before = lm_language_set(LM_ENGLISH);
 
-    lm_text_printf(out, "%s: %u operations, %u values, %u weights, %" PRIu64 " parameters\n", p->class_name, p->n_nodes,
-                   p->n_values, p->n_weights, lm_program_parameters(p));
+    lm_text_printf(out, "%s: %u operations, %u values, %u weights, %" PRIu64 " parameters\n", p->class_name,
+                   p->n_nodes, p->n_values, p->n_weights, lm_program_parameters(p));
     for (uint32_t i = 0; i < p->n_nodes; i++)
         print_node(p, &p->nodes[i], out);
     lm_text_printf(out, "logits = %%%u\n", p->logits);

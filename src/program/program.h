@@ -1,10 +1,12 @@
 /* program.h - a model as a list of named operations.
  *
- * A program contains everything about a model's structure and nothing about files or kernels: the engine plans and runs this list,
- * the analyser counts its operations, the tracer probes it by path. Programs are immutable once built.
+ * A program contains everything about a model's structure and nothing about files or kernels: the engine
+ * plans and runs this list, the analyser counts its operations, the tracer probes it by path. Programs are
+ * immutable once built.
  *
- * Values are [T][width] float32: T rows, each the next token of some sequence. Every operation except attention treats all rows
- * alike, so rows may be any mix of sequences and positions. Letters (T D H G K F V …): docs/study/glossary.md. */
+ * Values are [T][width] float32: T rows, each the next token of some sequence. Every operation except
+ * attention treats all rows alike, so rows may be any mix of sequences and positions. Letters (T D H G K F V
+ * …): docs/study/glossary.md. */
 #ifndef LM_PROGRAM_H
 #define LM_PROGRAM_H
 
@@ -29,14 +31,17 @@ typedef uint32_t lm_value;       /* an index into program.values */
 /* The kind of a weight, which determines the formats in which it may be stored. */
 typedef enum lm_weight_kind {
     LM_MATRIX,                   /* [out, in]: multiplied */
-    LM_TABLE,                    /* [rows, width]: looked up by row (and multiplied, if the head is tied to it) */
+    LM_TABLE,                    /* [rows, width]: looked up by row (and multiplied, if the head is tied to
+                                    it) */
     LM_VECTOR,                   /* [n]: norms, biases, slopes: always float32 in memory */
-    LM_EXPERTS,                  /* [experts, out, in]: one matrix per expert; '*' in its path is the expert's number */
+    LM_EXPERTS,                  /* [experts, out, in]: one matrix per expert; '*' in its path is the expert's
+                                    number */
     LM_HEADS,                    /* [heads, out, in]: one matrix per head; see lm_joint */
 } lm_weight_kind;
 
-/* The storage of the matrices of LM_HEADS. Checkpoints store several kinds of a head together: a matrix of `heads` groups of
- * `of` rows, of which this weight is the rows [first, first + n). Some GGUF files store each kind in a separate tensor. */
+/* The storage of the matrices of LM_HEADS. Checkpoints store several kinds of a head together: a matrix of
+ * `heads` groups of `of` rows, of which this weight is the rows [first, first + n). Some GGUF files store
+ * each kind in a separate tensor. */
 typedef struct lm_joint {
     const char *path, *gguf;     /* names of the whole matrix; gguf NULL: GGUF does not store it */
     uint32_t    first, n, of;
@@ -44,9 +49,10 @@ typedef struct lm_joint {
     bool        alone_transposed;/* the weight is the transpose of its separate tensor (weight.gguf) */
 } lm_joint;
 
-/* The storage of weights of experts in folders that combine several weights of the program in one tensor [experts, of, in]: this weight is
- * the rows first, first + step … (a vector: [experts, of]). In four bits, codes [experts, of, in/32, 16] and exponents [experts, of, in/32]
- * are separate tensors. GGUF stores each weight separately. */
+/* The storage of weights of experts in folders that combine several weights of the program in one tensor
+ * [experts, of, in]: this weight is the rows first, first + step … (a vector: [experts, of]). In four bits,
+ * codes [experts, of, in/32, 16] and exponents [experts, of, in/32] are separate tensors. GGUF stores each
+ * weight separately. */
 typedef struct lm_interleaved {
     const char *path, *codes, *exponents;    /* path NULL: not combined */
     uint32_t    first, step, of;
@@ -58,8 +64,9 @@ typedef struct lm_row_range {
     uint64_t first, n;
 } lm_row_range;
 
-/* The part of a stored weight that one rank of a split program holds (program/split.h). Vectors of one dimension are rows of one column.
- * For a weight of several matrices, rows and columns apply to each matrix. */
+/* The part of a stored weight that one rank of a split program holds (program/split.h). Vectors of one
+ * dimension are rows of one column. For a weight of several matrices, rows and columns apply to each
+ * matrix. */
 typedef struct lm_cut {
     uint64_t        whole[3];    /* dimensions as stored */
     const lm_row_range *rows;    /* in the order in which the rank stores them; a row may occur twice */
@@ -69,14 +76,16 @@ typedef struct lm_cut {
 } lm_cut;
 
 typedef struct lm_weight {
-    const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face checkpoint */
+    const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face
+                                    checkpoint */
     const char    *gguf;         /* "blk.0.attn_q.weight"; NULL: GGUF has none */
     lm_weight_kind kind;
     uint32_t       n_dims;
     uint64_t       dims[3];      /* outermost first */
     uint64_t       elements;
     uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
-    uint32_t       adapter;      /* from 1: belongs to an adapter (lm_node.adapter), not in the model's file */
+    uint32_t       adapter;      /* from 1: belongs to an adapter (lm_node.adapter), not in the model's
+                                    file */
     bool           constant;     /* not a parameter and not counted (rotary factors stored by GGUF) */
     bool           gguf_only;    /* only GGUF stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
@@ -97,14 +106,18 @@ typedef struct lm_module {
     const char *name;            /* "q_proj" */
     const char *path;            /* "model.layers.0.self_attn.q_proj" */
     const char *class_name;      /* "Linear" */
-    const char *extra_repr;      /* what its printed form shows besides its sizes: "padding_idx=0"; NULL: nothing */
-    const char *order;           /* names of its children in order of creation, for printing; "*": all others, in the order they run */
+    const char *extra_repr;      /* what its printed form shows besides its sizes: "padding_idx=0"; NULL:
+                                    nothing */
+    const char *order;           /* names of its children in order of creation, for printing; "*": all others,
+                                    in the order they run */
     uint32_t    parent;          /* LM_NONE for the root */
     uint32_t    depth;
     int32_t     layer;           /* decoder layer it belongs to, -1 outside the stack */
-    uint32_t    first_op, end_op;    /* its operations, including those of nested modules; empty: see lm_module_op */
+    uint32_t    first_op, end_op;    /* its operations, including those of nested modules; empty: see
+                                        lm_module_op */
     lm_value    in, out;         /* LM_NONE if it has no operations */
-    bool        by_position;     /* transformers passes its input as a positional argument: tools that observe calls see its shape */
+    bool        by_position;     /* transformers passes its input as a positional argument: tools that observe
+                                    calls see its shape */
 } lm_module;
 
 typedef enum lm_op_code {
@@ -123,13 +136,15 @@ typedef enum lm_op_code {
     LM_OP_COLUMNS,               /* the same lanes of each of several equal groups, concatenated */
     LM_OP_SOFTCAP,               /* cap tanh(x / cap) */
     LM_OP_CLAMP,                 /* to [-limit, limit] */
-    LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their indices */
+    LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their
+                                    indices */
     LM_OP_EXPERTS,               /* x and routes -> the weighted sum of gated MLPs */
     LM_OP_HEAD_LINEAR,           /* each head's part of x, or all of x, times the head's own matrix */
     LM_OP_JOIN,                  /* lanes of two values concatenated, group by group */
     LM_OP_ALL_REDUCE,            /* the sum over all ranks, in the order of ranks */
     LM_OP_ALL_GATHER,            /* lanes of all ranks concatenated, in the order of ranks */
-    LM_OP_SEND,                  /* sends a value to the rank with the next layers; the output is the same value */
+    LM_OP_SEND,                  /* sends a value to the rank with the next layers; the output is the same
+                                    value */
     LM_OP_RECEIVE,               /* the value sent by the rank with the previous layers */
     LM_OP_EDIT,                  /* a value with some of its lanes changed: an intervention */
     LM_OP_GIVEN,                 /* rows supplied by the caller: the first operation of lm_program_tail */
@@ -144,11 +159,13 @@ typedef struct lm_attention_spec {
     uint32_t window;             /* visible keys, including the query's own; 0: all */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
-    bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded to
-                                    bfloat16; it is added before the scale */
+    bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded
+                                    to bfloat16; it is added before the scale */
     bool     sinks;              /* the softmax includes a learned score without a value per head */
-    bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the cache stores only keys */
-    uint32_t first_head, all_heads;      /* first head of this rank, heads of the model: slopes depend on them; 0, 0: not split */
+    bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the
+                                    cache stores only keys */
+    uint32_t first_head, all_heads;      /* first head of this rank, heads of the model: slopes depend on
+                                            them; 0, 0: not split */
 } lm_attention_spec;
 
 /* The choice of the experts for a token, and their weights. */
@@ -156,44 +173,55 @@ typedef struct lm_route_spec {
     uint32_t n_experts, top_k;
     bool     sigmoid;            /* scores are sigmoids; else a softmax over all experts */
     bool     renormalise;        /* the chosen weights are divided by their sum */
-    uint32_t n_groups, top_groups;       /* experts form equal groups, of which only the best top_groups can be chosen; 0: no groups */
+    uint32_t n_groups, top_groups;       /* experts form equal groups, of which only the best top_groups can
+                                            be chosen; 0: no groups */
     bool     group_sum_two;      /* the score of a group is the sum of its best two; else its best */
     float    scale;              /* of the weights; 1: no effect */
 } lm_route_spec;
 
 /* The layout of sinusoidal positions in a row. */
 typedef enum lm_sinusoid_layout {
-    LM_SINUSOID_PAIRS,           /* sin, cos, sin, cos …: frequencies base^(-2i/D)        (arXiv 1706.03762) */
-    LM_SINUSOID_HALVES,          /* sines, then cosines, of the same frequencies           (arXiv 1909.05858) */
-    LM_SINUSOID_SPREAD,          /* sines, then cosines: frequencies base^(-i/(D/2 - 1))   (tensor2tensor, fairseq) */
+    LM_SINUSOID_PAIRS,           /* sin, cos, sin, cos …: frequencies base^(-2i/D)        (arXiv
+                                    1706.03762) */
+    LM_SINUSOID_HALVES,          /* sines, then cosines, of the same frequencies           (arXiv
+                                    1909.05858) */
+    LM_SINUSOID_SPREAD,          /* sines, then cosines: frequencies base^(-i/(D/2 - 1))   (tensor2tensor,
+                                    fairseq) */
 } lm_sinusoid_layout;
 
 typedef struct lm_node {
     lm_op_code  code;
-    const char *path;            /* module path, or the parent's path and a name for the operation ("….mlp.glu") */
+    const char *path;            /* module path, or the parent's path and a name for the operation
+                                    ("….mlp.glu") */
     uint32_t    module;
     int32_t     layer;           /* -1 outside the stack */
-    uint32_t    adapter;         /* from 1: belongs to an adapter and applies only to rows that use it (adapt.h); 0: the model itself */
+    uint32_t    adapter;         /* from 1: belongs to an adapter and applies only to rows that use it
+                                    (adapt.h); 0: the model itself */
     uint32_t    n_in;
     lm_value    in[LM_MAX_INPUTS];
     lm_value    out;
     uint32_t    weights[LM_MAX_WEIGHTS];   /* LM_NONE if absent; their meaning depends on the operation */
     union {
-        /* groups: number of equal parts that are normalised separately, all with one weight or, if `own`, each with its own. */
+        /* groups: number of equal parts that are normalised separately, all with one weight or, if `own`,
+         * each with its own. */
         struct { float eps; uint32_t groups; bool own; } norm;
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
         struct { lm_attention_spec spec; uint32_t cache; } attention;
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
-        struct { lm_route_spec spec; } route;                /* weights[0]: correction added only for the choice, or none */
+        struct { lm_route_spec spec; } route;                /* weights[0]: correction added only for the
+                                                                choice, or none */
         /* weights: gate, up, down [E][…], then biases or none; limit: of the gates, see lm_expert_spec. */
         struct { uint32_t n_experts, top_k, width; lm_act act; float limit; } experts;
-        struct { uint32_t groups, offset; } columns;         /* takes the lanes from `offset` on in each group */
+        struct { uint32_t groups, offset; } columns;         /* takes the lanes from `offset` on in each
+                                                                group */
         struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */
         struct { uint32_t groups; bool shared; } join;       /* shared: all groups get the same second part */
-        struct { uint32_t ranks, rank; const uint32_t *widths; } exchange;   /* widths [ranks]: lanes of each rank */
-        struct { uint32_t peer; bool wanted; } message;      /* wanted: only rows for which logits are requested; else every row */
+        /* widths [ranks]: lanes of each rank */
+        struct { uint32_t ranks, rank; const uint32_t *widths; } exchange;
+        /* wanted: only rows for which logits are requested; else every row */
+        struct { uint32_t peer; bool wanted; } message;
         struct { const struct lm_edit *list; uint32_t n; } edits;    /* applied in this order */
     };
 } lm_node;
@@ -220,7 +248,8 @@ typedef struct lm_cache_types {
 /* A rotary table: the frequencies that several operations share. */
 typedef struct lm_rope_table {
     lm_rope_spec spec;
-    uint32_t     divisors;       /* weight [dim/2] that divides the frequencies (GGUF rope_freqs), or LM_NONE */
+    uint32_t     divisors;       /* weight [dim/2] that divides the frequencies (GGUF rope_freqs), or
+                                    LM_NONE */
     uint32_t     long_factors, short_factors;    /* weights [dim/2] (GGUF longrope), or LM_NONE */
 } lm_rope_table;
 
@@ -243,8 +272,8 @@ typedef struct lm_program {
 
 void lm_program_free(lm_program *p);
 
-/* Return the weight, module or value at a path; LM_NONE if there is none. A value is found by the module that outputs it or by
- * the operation's own path. */
+/* Return the weight, module or value at a path; LM_NONE if there is none. A value is found by the module that
+ * outputs it or by the operation's own path. */
 uint32_t lm_program_weight(const lm_program *p, const char *path);
 uint32_t lm_program_module(const lm_program *p, const char *path);
 lm_value lm_program_value(const lm_program *p, const char *path);
@@ -261,13 +290,15 @@ typedef struct lm_cost {
     uint64_t key_mult_adds;      /* the same per key visible to the row */
     uint64_t key_flops;
     uint64_t reads, writes;      /* float32 activations */
-    uint64_t weight_elements;    /* read for one row; look-ups: one row of the table; experts: those that the row is routed to */
+    uint64_t weight_elements;    /* read for one row; look-ups: one row of the table; experts: those that the
+                                    row is routed to */
     uint64_t sends;              /* float32 numbers sent to every other rank */
 } lm_cost;
 
 typedef struct lm_op {
     const char *name;                                        /* "rms_norm" */
-    const char *weights[LM_MAX_WEIGHTS];                     /* parameter names in order, NULL past the last */
+    const char *weights[LM_MAX_WEIGHTS];                     /* parameter names in order, NULL past the
+                                                                last */
     void      (*cost)(const lm_program *p, const lm_node *n, lm_cost *out);
     /* Append the attributes in readable form: "eps 1e-05", "24 heads of 128, 8 kv". */
     void      (*describe)(const lm_program *p, const lm_node *n, lm_text *out);
@@ -280,8 +311,8 @@ void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out);
 /* Return the operation of the head: the last product. Later operations only scale or cap the logits. */
 uint32_t lm_program_head(const lm_program *p);
 
-/* Return the total number of keys visible to t <= UINT32_MAX causal tokens, each to its own key and earlier ones; `window` 0: all of
- * these. */
+/* Return the total number of keys visible to t <= UINT32_MAX causal tokens, each to its own key and earlier
+ * ones; `window` 0: all of these. */
 uint64_t lm_keys_seen(uint64_t t, uint64_t window);
 
 /* Return the size of one position in one layer's cache, in elements and in bytes. */
@@ -295,25 +326,27 @@ uint64_t lm_elements_bytes(uint64_t elements, lm_dtype type);
 enum { LM_CACHE_TYPES_NAME = 24 };
 const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NAME]);
 
-/* Return the number of positions of a sequence: `requested`; if that is 0, the model's context length, or LM_DEFAULT_CONTEXT if it has
- * none. */
+/* Return the number of positions of a sequence: `requested`; if that is 0, the model's context length, or
+ * LM_DEFAULT_CONTEXT if it has none. */
 #define LM_DEFAULT_CONTEXT 4096
 uint32_t lm_program_context(const lm_program *p, uint32_t requested);
 
-/* Return the first operation of a module at or after `from`, including nested modules; LM_NONE past the last. The operations of a module
- * that are not contiguous (kv_b_proj of latent attention) are those of its parent with this module in lm_node.module. */
+/* Return the first operation of a module at or after `from`, including nested modules; LM_NONE past the last.
+ * The operations of a module that are not contiguous (kv_b_proj of latent attention) are those of its parent
+ * with this module in lm_node.module. */
 uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from);
 
 /* Append one readable line per operation. */
 void lm_program_print(const lm_program *p, lm_text *out);
 
-/* Return the number of stored parameters (tied ones once, without constants): of the whole program, of the part that is active for one
- * token, and of one module. */
+/* Return the number of stored parameters (tied ones once, without constants): of the whole program, of the
+ * part that is active for one token, and of one module. */
 uint64_t lm_program_parameters(const lm_program *p);
 uint64_t lm_program_active(const lm_program *p);          /* without experts that a token is not routed to */
 uint64_t lm_module_parameters(const lm_program *p, uint32_t module);
 
-/* Compute the slope of each head: m^(h+1) for the largest power of two of heads; the slopes of the others are in between. */
+/* Compute the slope of each head: m^(h+1) for the largest power of two of heads; the slopes of the others are
+ * in between. */
 void lm_alibi_slopes(const lm_attention_spec *s, float *out);
 
 /* Compute row `position` of a sinusoidal table: out [width]. */

@@ -14,7 +14,8 @@ struct lm_builder {
     uint32_t       stack[LM_MAX_DEPTH], depth;
     int32_t        layer;
     lm_map        *weight_index;
-    size_t         capacity_nodes, capacity_values, capacity_weights, capacity_modules, capacity_caches, capacity_ropes;
+    size_t capacity_nodes, capacity_values, capacity_weights, capacity_modules, capacity_caches,
+        capacity_ropes;
     const lm_order *orders;
     const char    *act_name, *act_class;             /* NULL: the default */
     bool           latent_naive;
@@ -42,16 +43,18 @@ const char *lm_record_path(lm_builder *b, const char *name);
 /* Return the path of the open module. */
 const char *lm_record_here(const lm_builder *b);
 
-/* Return the GGUF name of a module's parameter from the matching row of the family's table; NULL if there is none. */
+/* Return the GGUF name of a module's parameter from the matching row of the family's table; NULL if there is
+ * none. */
 const char *lm_record_gguf(lm_builder *b, const char *module, const char *parameter);
 
 uint32_t lm_record_width(const lm_builder *b, lm_value v);
 
 /* Record a weight, or another use of the existing weight with the same path. */
-uint32_t lm_record_weight(lm_builder *b, const char *module, const char *parameter, lm_weight_kind kind, uint32_t n_dims, uint64_t d0,
-                          uint64_t d1);
+uint32_t lm_record_weight(lm_builder *b, const char *module, const char *parameter, lm_weight_kind kind,
+                          uint32_t n_dims, uint64_t d0, uint64_t d1);
 
-/* Record an operation whose output is a new value of `width` lanes; the second function, one with one input. Never NULL. */
+/* Record an operation whose output is a new value of `width` lanes; the second function, one with one input.
+ * Never NULL. */
 lm_node *lm_record_node(lm_builder *b, lm_op_code code, const char *path, uint32_t width);
 lm_node *lm_record_unary(lm_builder *b, lm_op_code code, const char *path, lm_value x, uint32_t width);
 

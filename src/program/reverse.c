@@ -142,7 +142,8 @@ static lm_status check(const lm_backward *b, bool *found, lm_error *e)
                 found[p->nodes[i].weights[k]] = true;
     for (uint32_t w = 0; w < p->n_weights; w++)
         if (b->trained[w] && !found[w])
-            return lm_fail(e, LM_UNSUPPORTED, p->weights[w].path, LM_NO_OFFSET, "has no gradient: it acts through a choice only");
+            return lm_fail(e, LM_UNSUPPORTED, p->weights[w].path, LM_NO_OFFSET,
+                           "has no gradient: it acts through a choice only");
     return LM_OK;
 }
 
@@ -166,7 +167,8 @@ static lm_status reverse(lm_backward *b, const bool *wanted, lm_error *e)
     b->tail = lm_program_head(p);
     LM_TRY(check(b, found, e));
     if (!b->n_trained || !mark(b))
-        return lm_fail(e, LM_USAGE, p->class_name, LM_NO_OFFSET, "the loss depends on nothing that is to be trained");
+        return lm_fail(e, LM_USAGE, p->class_name, LM_NO_OFFSET,
+                       "the loss depends on nothing that is to be trained");
     keep_used(b, used);
     turn(b, reached);
     return LM_OK;
@@ -213,7 +215,8 @@ static void product_cost(const lm_reverse *r, const lm_cost *forward, lm_cost *c
         c->flops += forward->writes;
 }
 
-/* Recompute gate and up, then go back through down, the gated product, gate and up; dW of each of the three. */
+/* Recompute gate and up, then go back through down, the gated product, gate and up; dW of each of the
+ * three. */
 static void experts_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
 {
     uint64_t third = forward->mult_adds / 3;
@@ -225,7 +228,8 @@ static void experts_cost(const lm_node *n, const lm_reverse *r, const lm_cost *f
     c->weight_elements = forward->weight_elements;
 }
 
-/* Each of two passes (one for queries, one for keys and values) recomputes the scores and dp; then dv, dq, dk. */
+/* Each of two passes (one for queries, one for keys and values) recomputes the scores and dp; then dv, dq,
+ * dk. */
 static void attention_cost(const lm_node *n, lm_cost *c)
 {
     const lm_attention_spec *s = &n->attention.spec;
@@ -328,8 +332,8 @@ void lm_backward_print(const lm_backward *b, lm_text *out)
 {
     lm_language before = lm_language_set(LM_ENGLISH);
 
-    lm_text_printf(out, "%s backwards: %u reverses, %u weights trained, %" PRIu64 " numbers\n", b->program->class_name, b->n_nodes,
-                   b->n_trained, b->trained_elements);
+    lm_text_printf(out, "%s backwards: %u reverses, %u weights trained, %" PRIu64 " numbers\n",
+                   b->program->class_name, b->n_nodes, b->n_trained, b->trained_elements);
     for (uint32_t i = 0; i < b->n_nodes; i++)
         print_reverse(b, &b->nodes[i], out);
     lm_language_set(before);

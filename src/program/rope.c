@@ -1,4 +1,5 @@
-/* rope.c - rotary frequencies and their scalings, computed as in transformers: in double precision, stored as float32. */
+/* rope.c - rotary frequencies and their scalings, computed as in transformers: in double precision, stored as
+ * float32. */
 #include "program/rope.h"
 
 #include <math.h>
@@ -92,7 +93,8 @@ bool lm_rope_is_long(const lm_rope_spec *s, uint32_t length)
     return s->type == LM_ROPE_LONGROPE && length > s->original_context;
 }
 
-float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *divisors, const float *factors, float *inv)
+float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *divisors, const float *factors,
+                          float *inv)
 {
     uint32_t     half = s->dim / 2;
     double       base = s->type == LM_ROPE_DYNAMIC ? dynamic_base(s, length) : s->base;

@@ -11,7 +11,8 @@ typedef enum lm_rope_type {
     LM_ROPE_DYNAMIC,             /* NTK: the base grows with the length of the forward pass */
     LM_ROPE_LLAMA3,              /* low frequencies divided, high ones unchanged, a ramp in between */
     LM_ROPE_YARN,                /* arXiv 2309.00071 */
-    LM_ROPE_LONGROPE,            /* arXiv 2402.13753: a factor per frequency, with separate lists for short and long contexts */
+    LM_ROPE_LONGROPE,            /* arXiv 2402.13753: a factor per frequency, with separate lists for short
+                                    and long contexts */
 } lm_rope_type;
 
 /* The pairing of lanes. It depends on the container: see docs/dev/families.md. */
@@ -24,7 +25,8 @@ typedef struct lm_rope_spec {
     uint32_t        dim;                     /* rotated lanes per head, even */
     double          base;
     lm_rope_pairing pairing;
-    bool            permuted;                /* the container stores q and k rows in this pairing, the original in the other */
+    bool            permuted;                /* the container stores q and k rows in this pairing, the
+                                                original in the other */
     bool            gguf_permutes;           /* GGUF files of the family do so, whatever container this is */
     lm_rope_type    type;
     double          factor;                  /* 1 if unused */
@@ -35,9 +37,12 @@ typedef struct lm_rope_spec {
     bool            truncate;                                        /* yarn: whole-number bounds */
     double          mscale, mscale_all_dim;                          /* yarn; 0: absent */
     double          attention_factor;                                /* yarn, longrope; 0: derived */
-    const float    *short_factors, *long_factors;                    /* longrope [dim/2], copied by the program; NULL: stored ones */
-    bool            stored_divisors;         /* GGUF stores the scaling as a tensor of divisors, rope_freqs.weight */
-    bool            stored_factors;          /* GGUF stores longrope's lists as rope_factors_long/short.weight */
+    /* longrope [dim/2], copied by the program; NULL: stored ones */
+    const float    *short_factors, *long_factors;
+    bool            stored_divisors;         /* GGUF stores the scaling as a tensor of divisors,
+                                                rope_freqs.weight */
+    bool            stored_factors;          /* GGUF stores longrope's lists as
+                                                rope_factors_long/short.weight */
 } lm_rope_spec;
 
 /* Return whether the frequencies depend on the length of the sequence at the end of the forward pass. */
@@ -46,11 +51,13 @@ bool lm_rope_depends_on_length(const lm_rope_spec *s);
 /* Return whether a forward pass that ends at `length` positions uses the long list of longrope. */
 bool lm_rope_is_long(const lm_rope_spec *s, uint32_t length);
 
-/* Compute inv [dim/2]: the angle of lane pair i at position p is p * inv[i]. Return the factor that multiplies cosines and sines.
+/* Compute inv [dim/2]: the angle of lane pair i at position p is p * inv[i]. Return the factor that
+ * multiplies cosines and sines.
  *   length    positions in the sequence at the end of the forward pass (dynamic, longrope)
  *   divisors  [dim/2] that divide the result (GGUF rope_freqs), or NULL
  *   factors   [dim/2] longrope's list in place of the spec's, or NULL */
-float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *divisors, const float *factors, float *inv);
+float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *divisors, const float *factors,
+                          float *inv);
 
 /* "llama3" */
 const char *lm_rope_type_name(lm_rope_type t);

@@ -14,8 +14,8 @@ static uint32_t width(const lm_splitter *s, lm_value v)
     return s->p->values[v].width;
 }
 
-/* Add a copy of `from` with a new output of `wide` lanes. `word`: appended to its path; NULL: the path is unchanged. The caller sets the
- * inputs. */
+/* Add a copy of `from` with a new output of `wide` lanes. `word`: appended to its path; NULL: the path is
+ * unchanged. The caller sets the inputs. */
 static lm_node *add_node(lm_splitter *s, const lm_node *from, const char *word, uint32_t wide)
 {
     static lm_node nowhere;
@@ -43,7 +43,8 @@ static lm_node *add_node(lm_splitter *s, const lm_node *from, const char *word, 
     return n;
 }
 
-static lm_node *add_plain(lm_splitter *s, const lm_node *from, const char *word, lm_op_code code, lm_value in, uint32_t wide)
+static lm_node *add_plain(lm_splitter *s, const lm_node *from, const char *word, lm_op_code code, lm_value in,
+                          uint32_t wide)
 {
     lm_node *n = add_node(s, from, word, wide);
 
@@ -57,7 +58,8 @@ static lm_node *add_plain(lm_splitter *s, const lm_node *from, const char *word,
     return n;
 }
 
-static lm_value add_columns(lm_splitter *s, const lm_node *from, const char *word, lm_value in, uint64_t offset, uint64_t lanes)
+static lm_value add_columns(lm_splitter *s, const lm_node *from, const char *word, lm_value in,
+                            uint64_t offset, uint64_t lanes)
 {
     lm_node *n        = add_plain(s, from, word, LM_OP_COLUMNS, in, (uint32_t)lanes);
     n->columns.groups = 1;
@@ -101,7 +103,8 @@ static lm_value whole_of(lm_splitter *s, lm_value v)
     return x->whole;
 }
 
-/* Compute the position of `lanes` lanes from `first` on among the lanes on this rank; return false if they are not in one piece. */
+/* Compute the position of `lanes` lanes from `first` on among the lanes on this rank; return false if they
+ * are not in one piece. */
 static bool place_in(lm_pieces here, uint64_t first, uint64_t lanes, uint64_t *at)
 {
     uint64_t before = 0;
@@ -114,7 +117,8 @@ static bool place_in(lm_pieces here, uint64_t first, uint64_t lanes, uint64_t *a
     return false;
 }
 
-/* Return the lanes `want` of a value as a value of the new program: the existing part, or concatenated columns of it. */
+/* Return the lanes `want` of a value as a value of the new program: the existing part, or concatenated
+ * columns of it. */
 static lm_value part_of(lm_splitter *s, const lm_node *reader, lm_value v, lm_pieces want)
 {
     lm_split_value *x = &s->values[v];
@@ -134,7 +138,8 @@ static lm_value part_of(lm_splitter *s, const lm_node *reader, lm_value v, lm_pi
         lm_value lanes = add_columns(s, reader, "part", from, at, want.at[i].n);
         if (out != LM_NONE) {
             lm_value before = out;
-            lm_node *n      = add_plain(s, reader, "parts", LM_OP_JOIN, before, s->out->values[before].width + (uint32_t)want.at[i].n);
+            lm_node *n = add_plain(s, reader, "parts", LM_OP_JOIN, before,
+                                   s->out->values[before].width + (uint32_t)want.at[i].n);
             n->n_in         = 2;
             n->in[1]        = lanes;
             n->join.groups  = 1;
@@ -150,7 +155,8 @@ static lm_value part_of(lm_splitter *s, const lm_node *reader, lm_value v, lm_pi
 /* ---- weights ---- */
 
 /* Cut weight w to these rows, columns and matrices; n 0: all. */
-static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_row_range cols, lm_row_range matrices)
+static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_row_range cols,
+                           lm_row_range matrices)
 {
     lm_weight *x   = w == LM_NONE ? NULL : &s->out->weights[w];
     lm_cut    *cut = x ? lm_arena_new(&s->out->arena, 1, lm_cut) : NULL;
@@ -242,7 +248,8 @@ static bool shared_outputs(lm_splitter *s, const lm_node *n, lm_value in)
     return true;
 }
 
-/* Multiply the columns for the lanes on this rank: partial sums of every output, which are then added. Rank 0 adds the bias. */
+/* Multiply the columns for the lanes on this rank: partial sums of every output, which are then added. Rank 0
+ * adds the bias. */
 static void shared_sums(lm_splitter *s, const lm_node *n)
 {
     const lm_split_value *x    = &s->values[n->in[0]];
@@ -279,12 +286,14 @@ static void make_linear(lm_splitter *s, const lm_node *n)
 
 /* ---- mixtures ---- */
 
-/* Each rank computes part of the inner lanes of every expert, and the results are added. If that is impossible, every rank computes all. */
+/* Each rank computes part of the inner lanes of every expert, and the results are added. If that is
+ * impossible, every rank computes all. */
 static void make_experts(lm_splitter *s, const lm_node *n)
 {
     lm_value  x = whole_of(s, n->in[0]), route = whole_of(s, n->in[1]);
     uint32_t  edges[LM_MAX_RANKS + 1], unit = lm_split_unit(s, n->weights[2], n->experts.width);
-    bool      cut = unit && !s->spec->exact && may_cut(s, n->weights[0]) && may_cut(s, n->weights[1]) && may_cut(s, n->weights[2]);
+    bool cut = unit && !s->spec->exact && may_cut(s, n->weights[0]) && may_cut(s, n->weights[1]) &&
+               may_cut(s, n->weights[2]);
     lm_node  *made = add_node(s, n, NULL, width(s, n->out));
 
     made->in[0] = x;
@@ -315,7 +324,8 @@ static void make_attention(lm_splitter *s, const lm_node *n)
     const lm_attention_spec *a    = &n->attention.spec;
     const lm_pieces         *want = &s->wants[(size_t)(n - s->p->nodes) * LM_MAX_INPUTS];
     lm_value                 in[3];
-    uint32_t first = (uint32_t)(v->part.at[0].first / a->v_dim), heads = (uint32_t)(v->part.at[0].n / a->v_dim);
+    uint32_t first = (uint32_t)(v->part.at[0].first / a->v_dim),
+             heads = (uint32_t)(v->part.at[0].n / a->v_dim);
 
     for (uint32_t k = 0; k < n->n_in; k++)
         in[k] = part_of(s, n, n->in[k], want[k]);
@@ -361,14 +371,17 @@ static void make_other(lm_splitter *s, const lm_node *n)
     lm_split_value  *v    = &s->values[n->out];
     const lm_pieces *want = &s->wants[(size_t)(n - s->p->nodes) * LM_MAX_INPUTS];
     lm_value         in[LM_MAX_INPUTS];
-    bool             after = n->code == LM_OP_HEAD_LINEAR && v->edges;    /* its input is cut like its output */
+    /* its input is cut like its output */
+    bool             after = n->code == LM_OP_HEAD_LINEAR && v->edges;
 
     if (v->cut && n->code == LM_OP_COLUMNS) {
         make_columns(s, n, want[0]);
         return;
     }
     for (uint32_t k = 0; k < n->n_in; k++)
-        in[k] = after ? s->values[n->in[k]].here : v->cut ? part_of(s, n, n->in[k], want[k]) : whole_of(s, n->in[k]);
+        in[k] = after    ? s->values[n->in[k]].here
+                : v->cut ? part_of(s, n, n->in[k], want[k])
+                         : whole_of(s, n->in[k]);
     lm_node *made = add_node(s, n, NULL, v->cut ? (uint32_t)lm_pieces_lanes(v->part) : width(s, n->out));
     memcpy(made->in, in, n->n_in * sizeof *in);
     if (v->cut && n->code == LM_OP_ROPE)
@@ -470,15 +483,17 @@ static lm_status check(const lm_program *p, const lm_split_spec *spec, lm_error 
         if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.spec.n_heads < heads)
             heads = p->nodes[i].attention.spec.n_heads;
     if (spec->ranks < 1 || spec->ranks > LM_MAX_RANKS || spec->rank >= spec->ranks)
-        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "rank %u of %u; 1 to %d ranks are possible", spec->rank, spec->ranks,
-                       LM_MAX_RANKS);
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "rank %u of %u; 1 to %d ranks are possible",
+                       spec->rank, spec->ranks, LM_MAX_RANKS);
     if (spec->ranks > heads)
-        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%u ranks share %u query heads; 1 to %u ranks are possible", spec->ranks,
-                       heads, heads);
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET,
+                       "%u ranks share %u query heads; 1 to %u ranks are possible", spec->ranks, heads,
+                       heads);
     return LM_OK;
 }
 
-lm_status lm_program_split(const lm_program *p, const lm_split_spec *spec, lm_program **out, const uint32_t **source, lm_error *e)
+lm_status lm_program_split(const lm_program *p, const lm_split_spec *spec, lm_program **out,
+                           const uint32_t **source, lm_error *e)
 {
     lm_splitter s = { .p = p, .spec = spec };
 

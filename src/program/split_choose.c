@@ -107,8 +107,8 @@ static void head_edges(const lm_split_spec *spec, const lm_attention_spec *a, ui
     lm_split_edges(spec, a->n_heads, a->n_kv_heads >= spec->ranks ? group : 1, edges);
 }
 
-/* Compute the key/value heads that query heads [first, end) read: one per group of query heads if the groups are equal, else one per query
- * head. Return their number. */
+/* Compute the key/value heads that query heads [first, end) read: one per group of query heads if the groups
+ * are equal, else one per query head. Return their number. */
 static uint32_t kv_heads(const lm_attention_spec *a, uint32_t first, uint32_t end, uint32_t *heads)
 {
     uint32_t group = a->n_heads / a->n_kv_heads, n = 0, run = 0, length = 0;
@@ -156,7 +156,8 @@ static uint32_t width(const lm_splitter *s, lm_value v)
 
 static bool columns_wants(lm_splitter *s, const lm_node *n, lm_pieces part, lm_pieces *out)
 {
-    uint32_t each = width(s, n->in[0]) / n->columns.groups, lanes = width(s, n->out) / n->columns.groups, first, count;
+    uint32_t each = width(s, n->in[0]) / n->columns.groups, lanes = width(s, n->out) / n->columns.groups,
+             first, count;
 
     if (n->columns.groups > 1) {
         if (!lm_split_units(part, lanes, &first, &count))
@@ -172,7 +173,8 @@ static bool columns_wants(lm_splitter *s, const lm_node *n, lm_pieces part, lm_p
 }
 
 /* Convert groups of the output to groups of an input. */
-static bool groups_want(lm_splitter *s, const lm_node *n, uint32_t k, uint32_t groups, lm_pieces part, lm_pieces *out)
+static bool groups_want(lm_splitter *s, const lm_node *n, uint32_t k, uint32_t groups, lm_pieces part,
+                        lm_pieces *out)
 {
     uint32_t first, count, each = width(s, n->in[k]) / groups;
 
@@ -182,7 +184,8 @@ static bool groups_want(lm_splitter *s, const lm_node *n, uint32_t k, uint32_t g
     return !s->failed;
 }
 
-/* Compute the lanes of input k that a node needs for `part` of its output; return false if it needs all of them. */
+/* Compute the lanes of input k that a node needs for `part` of its output; return false if it needs all of
+ * them. */
 static bool wants(lm_splitter *s, const lm_node *n, uint32_t k, lm_pieces part, lm_pieces *out)
 {
     switch (n->code) {
@@ -222,7 +225,8 @@ static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
     case LM_OP_LAYER_NORM:
         return n->norm.groups > 1 && !n->norm.own && in_units(part, width(s, n->out) / n->norm.groups);
     case LM_OP_COLUMNS:
-        return n->columns.groups == 1 || lm_split_units(part, width(s, n->out) / n->columns.groups, &first, &count);
+        return n->columns.groups == 1 ||
+               lm_split_units(part, width(s, n->out) / n->columns.groups, &first, &count);
     case LM_OP_JOIN:
         return lm_split_units(part, width(s, n->out) / n->join.groups, &first, &count);
     case LM_OP_HEAD_LINEAR:
@@ -261,13 +265,14 @@ static void cut_here(lm_splitter *s, lm_value v, const uint32_t *edges)
 static void choose_attention(lm_splitter *s, const lm_node *n)
 {
     const lm_attention_spec *a     = &n->attention.spec;
-    uint32_t                *edges = new_edges(s), *heads = lm_arena_new(&s->out->arena, a->n_heads, uint32_t);
+    uint32_t *edges = new_edges(s), *heads = lm_arena_new(&s->out->arena, a->n_heads, uint32_t);
 
     s->failed |= !heads;
     if (s->failed)
         return;
     head_edges(s->spec, a, edges);
-    uint32_t first = edges[s->spec->rank], end = edges[s->spec->rank + 1], n_kv = kv_heads(a, first, end, heads);
+    uint32_t first = edges[s->spec->rank], end = edges[s->spec->rank + 1],
+             n_kv = kv_heads(a, first, end, heads);
 
     ask(s, n, 0, lm_split_one(s, (uint64_t)first * a->k_dim, (uint64_t)(end - first) * a->k_dim));
     for (uint32_t k = 1; k < n->n_in; k++) {
@@ -294,17 +299,19 @@ static bool is_product(const lm_splitter *s, lm_value v)
 {
     const lm_node *n = &s->p->nodes[s->p->values[v].producer];
 
-    return n->code == LM_OP_LINEAR || (n->code == LM_OP_COLUMNS && s->p->nodes[s->p->values[n->in[0]].producer].code == LM_OP_LINEAR);
+    return n->code == LM_OP_LINEAR ||
+           (n->code == LM_OP_COLUMNS && s->p->nodes[s->p->values[n->in[0]].producer].code == LM_OP_LINEAR);
 }
 
-/* Return whether a node computes the inner lanes of an MLP: from products that have no other reader, and read by exactly one product, whose
- * weight is returned in *down. */
+/* Return whether a node computes the inner lanes of an MLP: from products that have no other reader, and read
+ * by exactly one product, whose weight is returned in *down. */
 static bool is_inner(const lm_splitter *s, const lm_node *n, uint32_t *down)
 {
     uint32_t readers = 0;
 
     for (uint32_t k = 0; k < n->n_in; k++)
-        if (width(s, n->in[k]) != width(s, n->out) || s->values[n->in[k]].uses != 1 || !is_product(s, n->in[k]))
+        if (width(s, n->in[k]) != width(s, n->out) || s->values[n->in[k]].uses != 1 ||
+            !is_product(s, n->in[k]))
             return false;
     for (uint32_t i = 0; i < s->p->n_nodes; i++)
         for (uint32_t k = 0; k < s->p->nodes[i].n_in; k++)
@@ -319,7 +326,8 @@ static void choose_inner(lm_splitter *s, const lm_node *n)
 {
     uint32_t down = 0, unit, *edges;
 
-    if (!is_inner(s, n, &down) || !(unit = lm_split_unit(s, down, width(s, n->out))) || !(edges = new_edges(s)))
+    if (!is_inner(s, n, &down) || !(unit = lm_split_unit(s, down, width(s, n->out))) ||
+        !(edges = new_edges(s)))
         return;
     lm_split_edges(s->spec, width(s, n->out), unit, edges);
     cut_here(s, n->out, edges);
@@ -357,7 +365,8 @@ static void choose(lm_splitter *s, const lm_node *n)
         choose_attention(s, n);
     } else if (n->code == LM_OP_GLU || n->code == LM_OP_ACT) {
         choose_inner(s, n);
-    } else if (v->n_parts && v->n_parts == v->uses && !v->part.mixed && !all_of(s, n->out) && can_be_cut(s, n, v->part)) {
+    } else if (v->n_parts && v->n_parts == v->uses && !v->part.mixed && !all_of(s, n->out) &&
+               can_be_cut(s, n, v->part)) {
         v->cut = true;
         for (uint32_t k = 0; k < n->n_in; k++)
             if (wants(s, n, k, v->part, &want))

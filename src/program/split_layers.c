@@ -6,8 +6,10 @@
 
 /* ---- choice of layers ---- */
 
-/* Compute the bytes of the weights of each layer, counting each weight where it is read first; `others`: those outside the stack. */
-static void layer_bytes(const lm_program *p, const lm_dtype *types, uint64_t *layers, uint64_t *others, bool *seen)
+/* Compute the bytes of the weights of each layer, counting each weight where it is read first; `others`:
+ * those outside the stack. */
+static void layer_bytes(const lm_program *p, const lm_dtype *types, uint64_t *layers, uint64_t *others,
+                        bool *seen)
 {
     *others = 0;
     for (uint32_t i = 0; i < p->n_nodes; i++)
@@ -26,10 +28,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Divide the layers so that the largest range is as small as possible. best[s][l]: bytes of the largest range for the first l layers in s
- * ranges (as in chains of tasks on chains of processors, Bokhari 1988). The first range also has the weights outside the stack. */
-static void cut_evenly(const uint64_t *bytes, uint64_t others, uint32_t layers, uint32_t stages, uint64_t *best, uint32_t *from,
-                       uint32_t *edges)
+/* Divide the layers so that the largest range is as small as possible. best[s][l]: bytes of the largest range
+ * for the first l layers in s ranges (as in chains of tasks on chains of processors, Bokhari 1988). The first
+ * range also has the weights outside the stack. */
+static void cut_evenly(const uint64_t *bytes, uint64_t others, uint32_t layers, uint32_t stages,
+                       uint64_t *best, uint32_t *from, uint32_t *edges)
 {
     uint32_t wide = layers + 1;
 
@@ -54,15 +57,17 @@ static void cut_evenly(const uint64_t *bytes, uint64_t others, uint32_t layers, 
     edges[0] = 0;
 }
 
-lm_status lm_split_layers(const lm_program *p, const lm_dtype *types, uint32_t stages, uint32_t *edges, lm_error *e)
+lm_status lm_split_layers(const lm_program *p, const lm_dtype *types, uint32_t stages, uint32_t *edges,
+                          lm_error *e)
 {
     uint32_t layers = p->n_layers;
 
     if (stages < 1 || stages > LM_MAX_RANKS || stages > layers)
-        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%u runs of %u layers; 1 to %u are possible", stages, layers,
-                       layers < LM_MAX_RANKS ? layers : LM_MAX_RANKS);
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%u runs of %u layers; 1 to %u are possible",
+                       stages, layers, layers < LM_MAX_RANKS ? layers : LM_MAX_RANKS);
     size_t    cells = ((size_t)stages + 1) * (layers + 1);
-    uint64_t *bytes = lm_alloc_zero(layers + 1, sizeof *bytes), *best = lm_alloc_zero(cells, sizeof *best), others;
+    uint64_t *bytes = lm_alloc_zero(layers + 1, sizeof *bytes), *best = lm_alloc_zero(cells, sizeof *best),
+             others;
     uint32_t *from  = lm_alloc_zero(cells, sizeof *from);
     bool     *seen  = lm_alloc_zero(p->n_weights + 1, sizeof *seen);
     bool      good  = bytes && best && from && seen;
@@ -86,9 +91,11 @@ typedef struct layering {
     lm_program           *out;
     lm_value             *value;         /* [p->n_values]: in the new program; LM_NONE */
     uint32_t             *weight;        /* [p->n_weights] */
-    uint32_t             *place;         /* [p->n_nodes + 1]: the operation of the new program made for this one, or the next one */
+    uint32_t             *place;         /* [p->n_nodes + 1]: the operation of the new program made for this
+                                            one, or the next one */
     uint32_t             *source;        /* [out->n_weights] */
-    uint32_t              first, end;    /* operations of these layers; in the first range, also those before the stack */
+    uint32_t              first, end;    /* operations of these layers; in the first range, also those before
+                                            the stack */
     uint32_t              after;         /* the first operation after the stack */
 } layering;
 
@@ -105,7 +112,8 @@ static lm_status find_operations(layering *l, lm_error *e)
         if (layer < 0)
             continue;
         if (layer < last)
-            return lm_fail(e, LM_UNSUPPORTED, p->nodes[i].path, LM_NO_OFFSET, "layers of this model cannot be cut apart");
+            return lm_fail(e, LM_UNSUPPORTED, p->nodes[i].path, LM_NO_OFFSET,
+                           "layers of this model cannot be cut apart");
         last     = layer;
         l->after = i + 1;
         if ((uint32_t)layer >= from && l->first == LM_NONE)
@@ -151,8 +159,12 @@ static bool add_message(layering *l, lm_value v, bool sends, uint32_t peer, bool
     lm_node       *n    = add(l, v);
     lm_value       out  = n->out;
 
-    *n = (lm_node){ .code = sends ? LM_OP_SEND : LM_OP_RECEIVE, .module = made->module, .layer = sends ? made->layer : -1, .out = out,
-                    .n_in = sends ? 1 : 0, .message = { peer, wanted } };
+    *n = (lm_node){ .code = sends ? LM_OP_SEND : LM_OP_RECEIVE,
+                    .module = made->module,
+                    .layer = sends ? made->layer : -1,
+                    .out = out,
+                    .n_in = sends ? 1 : 0,
+                    .message = { peer, wanted } };
     n->path = lm_arena_printf(&o->arena, sends ? "%s.send" : "%s.receive", made->path);
     for (uint32_t k = 0; k < LM_MAX_INPUTS; k++)
         n->in[k] = LM_NONE;
@@ -162,7 +174,8 @@ static bool add_message(layering *l, lm_value v, bool sends, uint32_t peer, bool
     return n->path != NULL;
 }
 
-/* Add a message for every value that crosses the edge before operation `at`, in the order of values, which is the same on both sides. */
+/* Add a message for every value that crosses the edge before operation `at`, in the order of values, which is
+ * the same on both sides. */
 static bool add_messages(layering *l, uint32_t at, bool sends, uint32_t peer, bool wanted)
 {
     for (lm_value v = 0; v < l->p->n_values; v++)
@@ -297,10 +310,12 @@ static bool begin(layering *l)
     l->source  = lm_arena_new(&o->arena, p->n_weights + 1, uint32_t);
     for (uint32_t i = 0; o->caches && i < o->n_caches; i++)
         o->caches[i].elsewhere = true;
-    return o->nodes && o->values && o->weights && o->modules && o->caches && o->ropes && l->value && l->weight && l->place && l->source;
+    return o->nodes && o->values && o->weights && o->modules && o->caches && o->ropes && l->value &&
+           l->weight && l->place && l->source;
 }
 
-lm_status lm_program_layers(const lm_program *p, const lm_layers_spec *spec, lm_program **out, const uint32_t **source, lm_error *e)
+lm_status lm_program_layers(const lm_program *p, const lm_layers_spec *spec, lm_program **out,
+                            const uint32_t **source, lm_error *e)
 {
     layering l = { .p = p, .spec = spec };
 

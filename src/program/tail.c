@@ -28,7 +28,8 @@ lm_status lm_program_tail(const lm_program *p, lm_value from, lm_program **out, 
     if (!needed || !c)
         status = lm_fail_memory(e, "the end of a program", p->n_nodes);
     else if (p->logits == from || !mark(p, from, needed))
-        status = lm_fail(e, LM_UNSUPPORTED, p->family, LM_NO_OFFSET, "the logits are not made of the last hidden state alone");
+        status = lm_fail(e, LM_UNSUPPORTED, p->family, LM_NO_OFFSET,
+                         "the logits are not made of the last hidden state alone");
     if (status == LM_OK) {
         uint32_t at = 1;
         c->nodes[0] = (lm_node){ .code = LM_OP_GIVEN, .path = "given", .layer = -1, .out = from };

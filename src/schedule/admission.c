@@ -6,9 +6,12 @@
 #include "base/error.h"
 
 enum {
-    GROWTH       = 1,                /* pages that are left free per active request when another one is admitted … */
-    GROWTH_AGAIN = 4,                /* … when a preempted one is admitted again; otherwise it would soon be preempted again */
-    WORTH        = 1,                /* a request waits for pages of a prefix that is being processed if there are more than this */
+    GROWTH       = 1,                /* pages that are left free per active request when another one is
+                                        admitted … */
+    GROWTH_AGAIN = 4,                /* … when a preempted one is admitted again; otherwise it would soon be
+                                        preempted again */
+    WORTH        = 1,                /* a request waits for pages of a prefix that is being processed if there
+                                        are more than this */
 };
 
 /* ---- free pages ---- */
@@ -19,7 +22,9 @@ static uint32_t pages_for(const lm_schedule *s, uint32_t group, size_t n)
     const lm_kv_group *k   = &s->g->plan->groups[group];
     uint64_t           all = (n + LM_PAGE) / LM_PAGE, some;
 
-    some = ((uint64_t)k->window + s->g->plan->options.rollback + s->g->plan->options.max_rows + LM_PAGE - 1) / LM_PAGE + 1;
+    some = ((uint64_t)k->window + s->g->plan->options.rollback + s->g->plan->options.max_rows + LM_PAGE - 1) /
+               LM_PAGE +
+           1;
     all  = k->window && some < all ? some : all;
     return all < k->pages_per_sequence ? (uint32_t)all : k->pages_per_sequence;
 }
@@ -32,8 +37,9 @@ lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e)
         return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", n, context);
     for (uint32_t i = 0; i < lm_pages_groups(s->g); i++)
         if (pages_for(s, i, n) > lm_pages_total(s->g, i))
-            return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens take %u pages of the cache, which has %u", n,
-                           pages_for(s, i, n), lm_pages_total(s->g, i));
+            return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET,
+                           "%zu tokens take %u pages of the cache, which has %u", n, pages_for(s, i, n),
+                           lm_pages_total(s->g, i));
     return LM_OK;
 }
 
@@ -44,7 +50,7 @@ static uint64_t spoken_for(const lm_schedule *s, uint32_t group, uint32_t growth
 
     for (uint32_t i = 0; i < s->n_active; i++) {
         const lm_sequence *x    = s->active[i]->sequence;
-        uint64_t           held = ((uint64_t)lm_engine_length(s->g, s->active[i]->slot) + LM_PAGE - 1) / LM_PAGE;
+        uint64_t held = ((uint64_t)lm_engine_length(s->g, s->active[i]->slot) + LM_PAGE - 1) / LM_PAGE;
         uint64_t           all  = lm_sequence_reads(x) ? pages_for(s, group, x->n_reads) : 0;
         n += growth + (all > held ? all - held : 0);
     }
@@ -63,10 +69,12 @@ static uint32_t shared_pages(const lm_schedule *s, const lm_prefix *node, uint32
 
 static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix *node, uint32_t group)
 {
-    uint64_t need = pages_for(s, group, r->sequence->n) + spoken_for(s, group, r->had_slot ? GROWTH_AGAIN : GROWTH);
+    uint64_t need = pages_for(s, group, r->sequence->n) +
+                    spoken_for(s, group, r->had_slot ? GROWTH_AGAIN : GROWTH);
     uint64_t free_pages = lm_pages_free(s->g, group);
 
-    return need <= free_pages || need <= free_pages + shared_pages(s, node, group) + lm_prefixes_spare(&s->prefixes, group);
+    return need <= free_pages ||
+           need <= free_pages + shared_pages(s, node, group) + lm_prefixes_spare(&s->prefixes, group);
 }
 
 /* Whether it fits, after emptying as many free slots as necessary. */
@@ -81,8 +89,8 @@ static bool fits(lm_schedule *s, const lm_reply *r, const lm_prefix *node)
 
 /* ---- the next request ---- */
 
-/* Return the number of pages that `r` shares with the prompt of `q`, if `q` is still processing the last of them and they are more than
- * `have`; otherwise 0. */
+/* Return the number of pages that `r` shares with the prompt of `q`, if `q` is still processing the last of
+ * them and they are more than `have`; otherwise 0. */
 static uint32_t pages_to_come(const lm_reply *r, const lm_reply *q, uint32_t have)
 {
     size_t n = r->sequence->n < q->sequence->n_reads ? r->sequence->n : q->sequence->n_reads, same = 0;
@@ -186,7 +194,9 @@ static void explain(lm_schedule *s, lm_reply *r, size_t cached)
         return;
     child = lm_prefixes_nearest(&s->prefixes, node, r->salt, ids + deep, n - deep, &same);
     at    = deep + same;
-    r->difference  = (lm_cache_difference){ .cached = cached, .same = at, .whole = at == n, .known = at < n && child };
+    r->difference = (lm_cache_difference){
+        .cached = cached, .same = at, .whole = at == n, .known = at < n && child
+    };
     r->n_around[0] = at < LM_AROUND ? (uint32_t)at : LM_AROUND;
     r->n_around[1] = n - at < LM_AROUND ? (uint32_t)(n - at) : LM_AROUND;
     memcpy(r->around[0], ids + at - r->n_around[0], r->n_around[0] * sizeof *ids);

@@ -30,7 +30,7 @@ static double alone(const lm_budget *b, uint32_t written)
 
 void lm_budget_open(lm_budget *b, lm_engine *g, double target, bool forecast)
 {
-    uint32_t    rows = lm_engine_max_rows(g), active = lm_engine_sequences(g), depth = lm_engine_context(g) / 4;
+    uint32_t rows = lm_engine_max_rows(g), active = lm_engine_sequences(g), depth = lm_engine_context(g) / 4;
     lm_forecast f;
 
     *b = (lm_budget){ .target = target, .most = rows };
@@ -66,7 +66,8 @@ uint32_t lm_budget_rows(const lm_budget *b, uint32_t written)
 
 static void nearer(double *known, double seen)
 {
-    if (*known > 0 && seen > 2 * *known)                 /* the processor ran other processes: not a cost of this step */
+    if (*known > 0 && seen > 2 * *known)                 /* the processor ran other processes: not a cost of
+                                                            this step */
         seen = 2 * *known;
     *known = *known > 0 ? *known + (seen - *known) / 8 : seen;
 }

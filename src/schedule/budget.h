@@ -1,7 +1,8 @@
-/* budget.h - how many prompt rows a step may have, so that generating requests do not wait long for the next token.
+/* budget.h - how many prompt rows a step may have, so that generating requests do not wait long for the next
+ * token.
  *
- * The time of a step without prompts, by its number of rows, and the time that a prompt row adds are estimated from a forecast,
- * then from measured steps. */
+ * The time of a step without prompts, by its number of rows, and the time that a prompt row adds are
+ * estimated from a forecast, then from measured steps. */
 #ifndef LM_SCHEDULE_BUDGET_H
 #define LM_SCHEDULE_BUDGET_H
 
@@ -19,7 +20,8 @@ typedef struct lm_budget {
 /* Open the budget. With `forecast`, costs that can be forecast are; the others are unknown. */
 void lm_budget_open(lm_budget *b, lm_engine *g, double target, bool forecast);
 
-/* Return the number of prompt rows that fit next to `written` other rows; the whole step if there are none. */
+/* Return the number of prompt rows that fit next to `written` other rows; the whole step if there are
+ * none. */
 uint32_t lm_budget_rows(const lm_budget *b, uint32_t written);
 
 /* Return the target in seconds; 0: nothing is known yet. */

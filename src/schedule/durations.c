@@ -3,9 +3,11 @@
 
 #include "schedule/schedule.h"
 
-/* Seconds, from a token of a small model to a long answer of a large one, in steps that are usual in dashboards. */
-static const double bounds[LM_HISTOGRAM_COUNTS - 1] = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80,
-                                                        160, 320, 600 };
+/* Seconds, from a token of a small model to a long answer of a large one, in steps that are usual in
+ * dashboards. */
+static const double bounds[LM_HISTOGRAM_COUNTS - 1] = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                                        0.25,  0.5,    1,     2.5,  5,     10,   20,
+                                                        40,    80,     160,   320,  600 };
 
 double lm_histogram_bound(size_t i)
 {

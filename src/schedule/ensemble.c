@@ -24,8 +24,8 @@ static lm_status check_room(const lm_engine *g, const lm_engine *other, const ch
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].has < all[i].needs)
-            return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "%u %s, the first model's engine has %u", all[i].has, all[i].what,
-                           all[i].needs);
+            return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "%u %s, the first model's engine has %u",
+                           all[i].has, all[i].what, all[i].needs);
     return LM_OK;
 }
 
@@ -91,7 +91,8 @@ void lm_ensemble_close(lm_engine_ensemble *x)
 
 /* ---- steps ---- */
 
-/* Remove rejected draft tokens and released sequences, which the first engine no longer holds, from another engine. */
+/* Remove rejected draft tokens and released sequences, which the first engine no longer holds, from another
+ * engine. */
 static lm_status follow(const lm_engine_ensemble *x, lm_engine *other, lm_error *e)
 {
     for (uint32_t i = 0; i < lm_engine_sequences(x->g); i++) {
@@ -140,7 +141,8 @@ lm_status lm_ensemble_step(lm_engine_ensemble *x, const lm_row *rows, size_t n, 
     return LM_OK;
 }
 
-bool lm_ensemble_logprobs(const lm_engine_ensemble *x, const lm_row *rows, uint32_t slot, uint32_t position, lm_token id, double *logprobs)
+bool lm_ensemble_logprobs(const lm_engine_ensemble *x, const lm_row *rows, uint32_t slot, uint32_t position,
+                          lm_token id, double *logprobs)
 {
     for (uint32_t i = 0; i < x->n_at; i++) {
         const lm_row *row = rows + x->at[i];
@@ -148,8 +150,10 @@ bool lm_ensemble_logprobs(const lm_engine_ensemble *x, const lm_row *rows, uint3
             continue;
         logprobs[0] = (double)lm_engine_logits(x->g, x->at[i])[id];
         for (uint32_t k = 0; k <= x->n; k++) {
-            const float *logits = k ? lm_engine_logits(x->engines[k - 1], x->at[i]) : x->own + (size_t)i * x->n_vocab;
-            logprobs[1 + k] = (uint32_t)id < x->sizes[k] ? (double)logits[id] - x->results[i].norms[k] : -INFINITY;
+            const float *logits = k ? lm_engine_logits(x->engines[k - 1], x->at[i])
+                                    : x->own + (size_t)i * x->n_vocab;
+            logprobs[1 + k] = (uint32_t)id < x->sizes[k] ? (double)logits[id] - x->results[i].norms[k]
+                                                         : -INFINITY;
         }
         return true;
     }

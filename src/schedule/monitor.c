@@ -51,7 +51,8 @@ lm_status lm_monitor_check_process(const lm_monitor *m, lm_error *e)
 {
     if (m->process == getpid())
         return LM_OK;
-    return lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "its thread runs in process %d, not in this one", m->process);
+    return lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "its thread runs in process %d, not in this one",
+                   m->process);
 }
 
 void lm_monitor_notify_locked(lm_monitor *m)

@@ -1,4 +1,5 @@
-/* monitor.h - wakes the thread that steps. It outlives the schedule, because replies may be read after lm_schedule_free. Any thread. */
+/* monitor.h - wakes the thread that steps. It outlives the schedule, because replies may be read after
+ * lm_schedule_free. Any thread. */
 #ifndef LM_SCHEDULE_MONITOR_H
 #define LM_SCHEDULE_MONITOR_H
 
@@ -26,7 +27,8 @@ lm_status lm_monitor_check_process(const lm_monitor *m, lm_error *e);
 void lm_monitor_notify(lm_monitor *m);
 void lm_monitor_notify_locked(lm_monitor *m);
 
-/* Wait until it has been notified since the last wait, or until this time of base/os/clock.h in seconds (negative: no limit). */
+/* Wait until it has been notified since the last wait, or until this time of base/os/clock.h in seconds
+ * (negative: no limit). */
 void lm_monitor_wait(lm_monitor *m, double until);
 
 #endif

@@ -1,5 +1,5 @@
-/* preempt.c - pages for a step that has too few: first those of free slots, then unused prefixes, then those of a request, which is
- * preempted and recomputed later. */
+/* preempt.c - pages for a step that has too few: first those of free slots, then unused prefixes, then those
+ * of a request, which is preempted and recomputed later. */
 #include "runtime/engine/kv.h"
 #include "schedule/schedule.h"
 
@@ -8,7 +8,8 @@ bool lm_evict_free_slot(lm_schedule *s)
     uint32_t best = UINT32_MAX;
 
     for (uint32_t i = 0; i < s->n_slots; i++)
-        if (lm_slot_idle(&s->slots[i]) && s->slots[i].n && (best == UINT32_MAX || s->slots[i].used < s->slots[best].used))
+        if (lm_slot_idle(&s->slots[i]) && s->slots[i].n &&
+            (best == UINT32_MAX || s->slots[i].used < s->slots[best].used))
             best = i;
     if (best == UINT32_MAX)
         return false;
@@ -26,8 +27,8 @@ static bool preempted_before(const lm_reply *a, const lm_reply *b)
     return a->number > b->number;
 }
 
-/* Preempt a request. The oldest one of the highest priority is never preempted while its reader keeps up: it ends, and then the next one
- * is the oldest. */
+/* Preempt a request. The oldest one of the highest priority is never preempted while its reader keeps up: it
+ * ends, and then the next one is the oldest. */
 static bool preempt(lm_schedule *s)
 {
     lm_reply *victim = NULL;

@@ -1,5 +1,6 @@
-/* prefix_store.c - prefixes in files of lm_engine_save, one per leaf of the tree, named SALT-TOKENS.prefix after two hashes.
- * The name is checked against the contents. A damaged file is removed; a file of another model or build is ignored. */
+/* prefix_store.c - prefixes in files of lm_engine_save, one per leaf of the tree, named SALT-TOKENS.prefix
+ * after two hashes. The name is checked against the contents. A damaged file is removed; a file of another
+ * model or build is ignored. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +19,19 @@
 #include "runtime/engine/save.h"
 #include "schedule/schedule.h"
 
-enum { SALT_DIGITS = 16, TOKEN_DIGITS = 32, NAME = SALT_DIGITS + 1 + TOKEN_DIGITS, LEAST_PAGES = 2, IN_FILE = 1, OWN_FILE = 2 };
+enum {
+    SALT_DIGITS = 16,
+    TOKEN_DIGITS = 32,
+    NAME = SALT_DIGITS + 1 + TOKEN_DIGITS,
+    LEAST_PAGES = 2,
+    IN_FILE = 1,
+    OWN_FILE = 2
+};
 
 #define ENDING ".prefix"
 
-/* Limits at the end of a schedule, when its owner waits: maximum bytes to write, and seconds after which no file is begun. */
+/* Limits at the end of a schedule, when its owner waits: maximum bytes to write, and seconds after which no
+ * file is begun. */
 #define LAST_BYTES   (UINT64_C(256) << 20)
 #define LAST_SECONDS 3.0
 
@@ -40,7 +49,8 @@ static void name_of(uint64_t salt, const lm_token *ids, size_t n, char out[NAME 
     lm_blake2b_begin(&h);
     lm_blake2b_add(&h, ids, n * sizeof *ids);
     lm_blake2b_hex(&h, hex);
-    snprintf(out, NAME + sizeof ENDING, "%016llx-%.*s%s", (unsigned long long)salt, TOKEN_DIGITS, hex, ENDING);
+    snprintf(out, NAME + sizeof ENDING, "%016llx-%.*s%s", (unsigned long long)salt, TOKEN_DIGITS, hex,
+             ENDING);
 }
 
 static void path_of(const lm_schedule *s, const char *name, lm_text *out)
@@ -62,14 +72,15 @@ static void remove_shorter(lm_schedule *s, lm_prefix *node, lm_text *path)
             name_of(x->salt, s->scratch, ((size_t)x->depth + 1) * LM_PAGE, name);
             path_of(s, name, path);
             if (!path->failed && stat(path->data, &st) == 0 && unlink(path->data) == 0)
-                s->stored_bytes -= (uint64_t)st.st_size < s->stored_bytes ? (uint64_t)st.st_size : s->stored_bytes;
+                s->stored_bytes -= (uint64_t)st.st_size < s->stored_bytes ? (uint64_t)st.st_size
+                                                                          : s->stored_bytes;
         }
         x->stored = IN_FILE;
     }
 }
 
-/* Set the file's time by its order of use. The most recently used prefixes are written first, but the files used longest ago are removed
- * first: so each file is made older than the one written before it. */
+/* Set the file's time by its order of use. The most recently used prefixes are written first, but the files
+ * used longest ago are removed first: so each file is made older than the one written before it. */
 static void stamp(lm_schedule *s, const char *path)
 {
     struct timespec t[2] = { { .tv_nsec = UTIME_OMIT } };
@@ -113,8 +124,8 @@ static lm_status write_node(lm_schedule *s, lm_prefix *node, uint32_t slot, uint
 
 static bool worth_storing(const lm_schedule *s, const lm_prefix *x)
 {
-    return !x->stored && !x->child && x->depth + 1 >= LEAST_PAGES && ((size_t)x->depth + 1) * LM_PAGE <= lm_engine_context(s->g) &&
-           lm_prefixes_whole(&s->prefixes, x);
+    return !x->stored && !x->child && x->depth + 1 >= LEAST_PAGES &&
+           ((size_t)x->depth + 1) * LM_PAGE <= lm_engine_context(s->g) && lm_prefixes_whole(&s->prefixes, x);
 }
 
 static lm_prefix *next_to_store(const lm_schedule *s)
@@ -130,7 +141,8 @@ static lm_prefix *next_to_store(const lm_schedule *s)
 
 static void remove_oldest(lm_schedule *s);
 
-/* Write one prefix. Returns false if there is none to write, or no free slot. *written: bytes of the file; 0: writing failed. */
+/* Write one prefix. Returns false if there is none to write, or no free slot. *written: bytes of the file; 0:
+ * writing failed. */
 static bool store_one(lm_schedule *s, uint64_t *written)
 {
     lm_prefix *node = s->o.prefix_store ? next_to_store(s) : NULL;
@@ -157,7 +169,8 @@ bool lm_store_one(lm_schedule *s)
     uint64_t written;
 
     if (s->rest_bytes >= s->o.store_bytes || !store_one(s, &written))
-        return false;                                    /* more files would only displace those just written */
+        return false;                                    /* more files would only displace those just
+                                                            written */
     s->rest_bytes += written;
     remove_oldest(s);
     return true;
@@ -178,8 +191,9 @@ void lm_store_last(lm_schedule *s)
 
 static bool is_name(const char *name)
 {
-    return strlen(name) == NAME + sizeof ENDING - 1 && strcmp(name + NAME, ENDING) == 0 && name[SALT_DIGITS] == '-' &&
-           strspn(name, "0123456789abcdef") == SALT_DIGITS && strspn(name + SALT_DIGITS + 1, "0123456789abcdef") == TOKEN_DIGITS;
+    return strlen(name) == NAME + sizeof ENDING - 1 && strcmp(name + NAME, ENDING) == 0 &&
+           name[SALT_DIGITS] == '-' && strspn(name, "0123456789abcdef") == SALT_DIGITS &&
+           strspn(name + SALT_DIGITS + 1, "0123456789abcdef") == TOKEN_DIGITS;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -213,7 +227,8 @@ static stored_file *list_files(const lm_schedule *s, size_t *n)
                 break;
             all = grown;
         }
-        all[*n] = (stored_file){ .when = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec, .bytes = st.st_size };
+        all[*n] = (stored_file){ .when = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+                                 .bytes = st.st_size };
         memcpy(all[(*n)++].name, d->d_name, NAME + sizeof ENDING);
     }
     if (folder)

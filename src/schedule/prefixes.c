@@ -10,7 +10,8 @@
 #include "runtime/engine/adapter.h"
 #include "runtime/engine/kv.h"
 
-enum { PROTECTED = 3, OF = 4 };          /* nodes used again are evicted first if they exceed this fraction of all */
+enum { PROTECTED = 3, OF = 4 };          /* nodes used again are evicted first if they exceed this fraction of
+                                            all */
 
 /* ---- memory ---- */
 
@@ -25,7 +26,9 @@ lm_status lm_prefixes_open(lm_prefixes *p, lm_engine *g, uint64_t bytes, lm_erro
     }
     most          = bytes && page && bytes / page < most ? bytes / page : most;
     p->n_nodes    = p->most = most;
-    p->node_bytes = (sizeof(lm_prefix) + lm_pages_groups(g) * sizeof(uint32_t) + lm_engine_n_adapters(g) * sizeof(float) + 15) / 16 * 16;
+    p->node_bytes = (sizeof(lm_prefix) + lm_pages_groups(g) * sizeof(uint32_t) +
+                     lm_engine_n_adapters(g) * sizeof(float) + 15) /
+                    16 * 16;
     for (p->n_buckets = 64; p->n_buckets < 2 * most; p->n_buckets *= 2)
         ;
     p->memory  = lm_alloc_zero(most + 1, p->node_bytes);
@@ -124,7 +127,8 @@ static size_t bucket_of(const lm_prefixes *p, const lm_prefix *parent, uint64_t 
     return h & (p->n_buckets - 1);
 }
 
-static lm_prefix *child_of(const lm_prefixes *p, const lm_prefix *parent, uint64_t salt, const lm_token *tokens)
+static lm_prefix *child_of(const lm_prefixes *p, const lm_prefix *parent, uint64_t salt,
+                           const lm_token *tokens)
 {
     lm_prefix *x = p->buckets[bucket_of(p, parent, salt, tokens)];
 
@@ -173,14 +177,15 @@ void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence,
 {
     for (const lm_prefix *x = node; x; x = x->parent)
         for (uint32_t i = 0; i < lm_pages_groups(p->g); i++)
-            lm_page_assign(p->g, i, sequence, x->depth, x->depth >= lm_kv_first_seen(p->g, i, positions) ? x->pages[i] : LM_NONE);
+            lm_page_assign(p->g, i, sequence, x->depth,
+                           x->depth >= lm_kv_first_seen(p->g, i, positions) ? x->pages[i] : LM_NONE);
     lm_pages_set_length(p->g, sequence, node ? positions : 0);
     if (node)
         lm_engine_set_adapters(p->g, sequence, scales_of(p, node), NULL);
 }
 
-const lm_prefix *lm_prefixes_nearest(const lm_prefixes *p, const lm_prefix *node, uint64_t salt, const lm_token *ids, size_t n,
-                                     size_t *same)
+const lm_prefix *lm_prefixes_nearest(const lm_prefixes *p, const lm_prefix *node, uint64_t salt,
+                                     const lm_token *ids, size_t n, size_t *same)
 {
     const lm_prefix *best = NULL;
 
@@ -213,7 +218,9 @@ static void remove_node(lm_prefixes *p, lm_prefix *x)
     while (*at != x)
         at = &(*at)->next_in_bucket;
     *at = x->next_in_bucket;
-    *(x->previous_sibling ? &x->previous_sibling->next_sibling : x->parent ? &x->parent->child : &p->roots) = x->next_sibling;
+    *(x->previous_sibling ? &x->previous_sibling->next_sibling
+      : x->parent         ? &x->parent->child
+                          : &p->roots) = x->next_sibling;
     if (x->next_sibling)
         x->next_sibling->previous_sibling = x->previous_sibling;
     unlink_use(p, x);
@@ -254,7 +261,8 @@ static bool evict_passed(lm_prefixes *p, uint32_t group)
 
     for (int l = 0; l < 2 && p->g->plan->groups[group].window; l++)
         for (lm_prefix *x = lists[l]->oldest; x; x = x->newer)
-            if (x->child && x->pages[group] != LM_NONE && lm_pages_owners(p->g, group, x->pages[group]) == 1) {
+            if (x->child && x->pages[group] != LM_NONE &&
+                lm_pages_owners(p->g, group, x->pages[group]) == 1) {
                 lm_page_unref(p->g, group, x->pages[group]);
                 x->pages[group] = LM_NONE;
                 p->evicted++;
@@ -336,12 +344,14 @@ static void insert(lm_prefixes *p, lm_prefix *x)
     use(p, x, false);
 }
 
-lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const lm_token *tokens, uint32_t sequence)
+lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const lm_token *tokens,
+                           uint32_t sequence)
 {
     lm_prefix *x = child_of(p, node, salt, tokens);
     uint32_t   i = node ? node->depth + 1 : 0;
 
-    if (x) {                                             /* another sequence added it before; this one may have pages that it lacks */
+    if (x) {                                             /* another sequence added it before; this one may
+                                                            have pages that it lacks */
         for (uint32_t k = 0; k < lm_pages_groups(p->g); k++)
             if (x->pages[k] == LM_NONE)
                 x->pages[k] = lm_page_ref(p->g, k, sequence, i);
@@ -363,7 +373,8 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
     for (uint32_t k = 0; k < lm_pages_groups(p->g); k++)
         x->pages[k] = lm_page_ref(p->g, k, sequence, i);
     if (lm_engine_n_adapters(p->g))
-        memcpy(scales_of(p, x), lm_engine_adapters_of(p->g, sequence), lm_engine_n_adapters(p->g) * sizeof(float));
+        memcpy(scales_of(p, x), lm_engine_adapters_of(p->g, sequence),
+               lm_engine_n_adapters(p->g) * sizeof(float));
     insert(p, x);
     return x;
 }

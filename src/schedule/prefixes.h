@@ -1,12 +1,13 @@
 /* prefixes.h - the prefix cache: a tree of full pages over token ids.
  *
- * A node is one page of tokens (LM_PAGE of them) after those of its parent, and the page of each group that holds their keys and values.
- * The node is one owner of these pages. Prefixes with different salts share no nodes; sequences with different adapters have different
- * salts (lm_prefixes_salt_for). A page of a windowed group may be missing, because it was returned to the pool; then the prefix can be
- * used only where the window no longer includes it.
+ * A node is one page of tokens (LM_PAGE of them) after those of its parent, and the page of each group that
+ * holds their keys and values. The node is one owner of these pages. Prefixes with different salts share no
+ * nodes; sequences with different adapters have different salts (lm_prefixes_salt_for). A page of a windowed
+ * group may be missing, because it was returned to the pool; then the prefix can be used only where the
+ * window no longer includes it.
  *
- * Leaves used longest ago are evicted first, and before them leaves that no later sequence has used. Nodes that a sequence uses (pins)
- * and their ancestors are not evicted.
+ * Leaves used longest ago are evicted first, and before them leaves that no later sequence has used. Nodes
+ * that a sequence uses (pins) and their ancestors are not evicted.
  *
  * lm_prefixes_open allocates all memory. All functions are called by the thread that steps. */
 #ifndef LM_SCHEDULE_PREFIXES_H
@@ -25,7 +26,8 @@ typedef struct lm_prefix {
     uint32_t          pins;          /* sequences that use it */
     bool              again;         /* a later sequence has used it again */
     uint8_t           stored;        /* whether a file contains it; used by prefix_store.c */
-    uint32_t          pages[];       /* [groups]; LM_NONE: missing. Followed by float [adapters]: the scales used to compute them */
+    uint32_t          pages[];       /* [groups]; LM_NONE: missing. Followed by float [adapters]: the scales
+                                        used to compute them */
 } lm_prefix;
 
 typedef struct lm_prefix_list { lm_prefix *oldest, *newest; size_t n; } lm_prefix_list;
@@ -48,19 +50,23 @@ void      lm_prefixes_close(lm_prefixes *p);
 
 uint64_t lm_prefixes_salt(const char *salt);
 
-/* Return the salt of a sequence with these adapters ([lm_engine_n_adapters] scales; NULL: none). Without adapters it is `salt`. */
+/* Return the salt of a sequence with these adapters ([lm_engine_n_adapters] scales; NULL: none). Without
+ * adapters it is `salt`. */
 uint64_t lm_prefixes_salt_for(const lm_prefixes *p, uint64_t salt, const float *scales);
 
-/* Return the deepest node with which a sequence of `n` tokens can begin, with all pages that its next token attends to; NULL: none.
+/* Return the deepest node with which a sequence of `n` tokens can begin, with all pages that its next token
+ * attends to; NULL: none.
  * *cached: number of tokens that need not be processed, at most n - 1. Marks the node as used again. */
 lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n, size_t *cached);
 
-/* Let an empty sequence begin with the first `positions` of `node` and its ancestors, and with its adapters. NULL: it stays empty. */
+/* Let an empty sequence begin with the first `positions` of `node` and its ancestors, and with its adapters.
+ * NULL: it stays empty. */
 void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence, uint32_t positions);
 
-/* Add the page of a sequence that follows `node` (NULL: the first page) and is full of these tokens. Returns its new or existing node;
- * NULL: no node is free. */
-lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const lm_token *tokens, uint32_t sequence);
+/* Add the page of a sequence that follows `node` (NULL: the first page) and is full of these tokens. Returns
+ * its new or existing node; NULL: no node is free. */
+lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const lm_token *tokens,
+                           uint32_t sequence);
 
 static inline void lm_prefixes_pin(lm_prefix *node)   { if (node) node->pins++; }
 static inline void lm_prefixes_unpin(lm_prefix *node) { if (node) node->pins--; }
@@ -80,15 +86,17 @@ uint32_t lm_prefixes_spare(const lm_prefixes *p, uint32_t group);
 /* Remove `node` and its ancestors, up to the first one that is pinned or has another child. */
 void lm_prefixes_forget(lm_prefixes *p, lm_prefix *node);
 
-/* Return the child of `node` (NULL: the root) with this salt that has the longest common prefix with the `n` tokens, and its length in
+/* Return the child of `node` (NULL: the root) with this salt that has the longest common prefix with the `n`
+ * tokens, and its length in
  * *same; NULL: it has no such child. */
-const lm_prefix *lm_prefixes_nearest(const lm_prefixes *p, const lm_prefix *node, uint64_t salt, const lm_token *ids, size_t n,
-                                     size_t *same);
+const lm_prefix *lm_prefixes_nearest(const lm_prefixes *p, const lm_prefix *node, uint64_t salt,
+                                     const lm_token *ids, size_t n, size_t *same);
 
 /* Return the deepest node that the sequence matches, whether or not it can be used; NULL: none. */
 lm_prefix *lm_prefixes_down(const lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n);
 
-/* Write the tokens from the beginning to the end of `node` to ids [(depth + 1) * LM_PAGE]. Returns their number. */
+/* Write the tokens from the beginning to the end of `node` to ids [(depth + 1) * LM_PAGE]. Returns their
+ * number. */
 size_t lm_prefixes_tokens(const lm_prefix *node, lm_token *ids);
 
 #endif

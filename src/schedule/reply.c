@@ -30,8 +30,8 @@ static size_t longest_stop(const lm_sequence_options *o)
     return most;
 }
 
-/* Open the ring. Text delivered at once is at most the longest stop string, held back until now, and a token, each of whose bytes becomes
- * three if it is not part of a character. */
+/* Open the ring. Text delivered at once is at most the longest stop string, held back until now, and a token,
+ * each of whose bytes becomes three if it is not part of a character. */
 static lm_status open_ring(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
     uint64_t tops = q->sequence.logprobs > 0 ? (uint64_t)q->sequence.logprobs : 0;
@@ -39,7 +39,8 @@ static lm_status open_ring(lm_schedule *s, lm_reply *r, const lm_request *q, lm_
     uint64_t each = 4 * (sizeof(record) + 32) + tops * sizeof(lm_logprob) + 2 * text;
 
     if (each > UINT32_MAX / 32)
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "a token would take %llu bytes in the reply", (unsigned long long)each);
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "a token would take %llu bytes in the reply",
+                       (unsigned long long)each);
     r->max_text   = (uint32_t)text;
     r->token_bytes = (uint32_t)each;
     return lm_ring_open(&r->ring, s->o.ring_bytes > 8 * each ? s->o.ring_bytes : 8 * (uint32_t)each, e);
@@ -50,7 +51,8 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
     const lm_sequence_options *o = &q->sequence;
 
     if (o->sequence || o->draft_engine || o->draft_sequence)
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "its slot and draft engine belong to the schedule");
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET,
+                       "its slot and draft engine belong to the schedule");
     if (q->draft && !s->o.draft_engine)
         return lm_fail(e, LM_USAGE, "draft", LM_NO_OFFSET, "the schedule has no draft engine");
     if (q->wanted_slot > s->n_slots)
@@ -80,7 +82,8 @@ void lm_reply_open(lm_reply *r)
     lm_error  e;
     lm_status status = lm_sequence_open(r->sequence, &e);
 
-    if (status == LM_OK && n && !r->contributions && !(r->contributions = lm_alloc_zero(n, sizeof *r->contributions)))
+    if (status == LM_OK && n && !r->contributions &&
+        !(r->contributions = lm_alloc_zero(n, sizeof *r->contributions)))
         status = lm_fail_memory(&e, "contributions", n * sizeof *r->contributions);
     if (status != LM_OK)
         lm_sequence_end(r->sequence, LM_STOP_FAILED, &e);
@@ -131,7 +134,8 @@ static lm_status take_adapters(const lm_schedule *s, lm_reply *r, const lm_reque
     for (uint32_t k = 0; k < n; k++) {
         r->adapters[k] = q->adapters ? q->adapters[k] : s->adapters[k];
         if (!isfinite(r->adapters[k]))
-            return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "the scale of adapter %u is not a finite number", k);
+            return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET,
+                           "the scale of adapter %u is not a finite number", k);
     }
     r->owner = lm_prefixes_salt(q->salt);
     r->salt = lm_prefixes_salt_for(&s->prefixes, r->owner, r->adapters);
@@ -179,7 +183,8 @@ lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_
         return status != LM_OK ? status : lm_fail_memory(e, "the reply", sizeof *r);
     }
     take_request(s, r, q);
-    LM_TRY_GOTO(status, make_sequence(s, r, q, e), done);              /* first: it takes ownership of the hook on logits in any case */
+    /* first: it takes ownership of the hook on logits in any case */
+    LM_TRY_GOTO(status, make_sequence(s, r, q, e), done);
     LM_TRY_GOTO(status, take_adapters(s, r, q, e), done);
     LM_TRY_GOTO(status, open_ring(s, r, q, e), done);
     LM_TRY_GOTO(status, take_contributions(s, r, q, e), done);
@@ -190,7 +195,8 @@ done:
     return status;
 }
 
-/* Free its sequence and release its hooks. Called by the thread that steps, by lm_schedule_submit on failure, or without a sequence. */
+/* Free its sequence and release its hooks. Called by the thread that steps, by lm_schedule_submit on failure,
+ * or without a sequence. */
 static void free_text(lm_reply *r)
 {
     lm_sequence_free(r->sequence);
@@ -262,7 +268,8 @@ static void add_text(lm_reply *r, const char *text, size_t size)
     }
 }
 
-/* Store the log-probabilities of a token. The row that it was chosen from is at the position of the token before it. */
+/* Store the log-probabilities of a token. The row that it was chosen from is at the position of the token
+ * before it. */
 static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
 {
     size_t n, at = atomic_load_explicit(&r->n_contributions, memory_order_relaxed);
@@ -270,7 +277,8 @@ static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
     if (!r->contributions || at >= r->max_contributions)
         return;
     lm_sequence_ids(r->sequence, &n);
-    if (lm_ensemble_logprobs(&s->others, s->rows, r->slot, (uint32_t)n - 2, x->id, r->contributions + at * (1 + r->n_models)))
+    if (lm_ensemble_logprobs(&s->others, s->rows, r->slot, (uint32_t)n - 2, x->id,
+                             r->contributions + at * (1 + r->n_models)))
         atomic_store_explicit(&r->n_contributions, at + 1, memory_order_release);
 }
 
@@ -290,8 +298,8 @@ static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
     }
     r->last_token = at;
     lm_count(&s->counts.tokens, 1);
-    add_record(r, &(record){ .kind = LM_EVENT_TOKEN, .id = x->id, .logprob = x->logprob, .n = x->n_top }, x->top,
-               x->n_top * sizeof *x->top);
+    add_record(r, &(record){ .kind = LM_EVENT_TOKEN, .id = x->id, .logprob = x->logprob, .n = x->n_top },
+               x->top, x->n_top * sizeof *x->top);
 }
 
 /* Add progress, unless the ring is nearly full. */
@@ -392,8 +400,10 @@ static bool look_at_record(lm_reply *r, lm_reply_event *out)
 static bool look_at_end(lm_reply *r, lm_reply_event *out)
 {
     r->end_delivered = true;
-    *out             = (lm_reply_event){ .event = { .kind = LM_EVENT_END, .id = r->stop == LM_STOP_STRING ? r->stopped_by : -1,
-                                              .stop = r->stop }, .usage = &r->usage };
+    *out = (lm_reply_event){ .event = { .kind = LM_EVENT_END,
+                                        .id = r->stop == LM_STOP_STRING ? r->stopped_by : -1,
+                                        .stop = r->stop },
+                             .usage = &r->usage };
     if (r->stop == LM_STOP_FAILED)
         out->event.error = &r->error;
     return true;
@@ -410,7 +420,8 @@ static void give_back(lm_reply *r)
         lm_monitor_notify(r->monitor);
 }
 
-/* Return the next event. When the request has ended, the ring is checked once more: its last records were published before. */
+/* Return the next event. When the request has ended, the ring is checked once more: its last records were
+ * published before. */
 static bool look(lm_reply *r, lm_reply_event *out)
 {
     if (r->end_delivered)
@@ -453,7 +464,8 @@ bool lm_reply_wait(lm_reply *r, double seconds, lm_reply_event *out)
     double until = seconds < 0 ? -1 : lm_clock_seconds() + seconds;
 
     while (!lm_reply_next(r, out)) {
-        if (r->end_delivered || lm_monitor_check_process(r->monitor, NULL) != LM_OK || (seconds >= 0 && lm_clock_seconds() >= until))
+        if (r->end_delivered || lm_monitor_check_process(r->monitor, NULL) != LM_OK ||
+            (seconds >= 0 && lm_clock_seconds() >= until))
             return false;
         pthread_mutex_lock(&r->lock);
         while (atomic_load(&r->armed) && (seconds < 0 || lm_clock_seconds() < until))
@@ -515,8 +527,8 @@ lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, l
     return LM_OK;
 }
 
-lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_difference *out, lm_text *before, lm_text *prompt,
-                           lm_text *cached, lm_error *e)
+lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_difference *out, lm_text *before,
+                           lm_text *prompt, lm_text *cached, lm_error *e)
 {
     LM_REQUIRE(e, r && m && out);
     lm_text *active[] = { before, prompt, cached };

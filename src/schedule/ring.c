@@ -1,6 +1,6 @@
-/* ring.c - one writer, one reader. A record is a head of 16 bytes with its size, then its bytes. A record that would pass the
- * end of the memory begins at its start, and a head with SKIP marks the gap. `head` and `tail` are sequentially consistent with
- * the flags of the thread that sleeps until they change. */
+/* ring.c - one writer, one reader. A record is a head of 16 bytes with its size, then its bytes. A record
+ * that would pass the end of the memory begins at its start, and a head with SKIP marks the gap. `head` and
+ * `tail` are sequentially consistent with the flags of the thread that sleeps until they change. */
 #include "schedule/ring.h"
 
 #include <string.h>
@@ -46,7 +46,8 @@ bool lm_ring_fits(const lm_ring *r, uint32_t n)
 
 void *lm_ring_add(lm_ring *r, uint32_t n)
 {
-    uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire), at = r->open, end = r->size - (at & (r->size - 1));
+    uint32_t tail = atomic_load_explicit(&r->tail, memory_order_acquire), at = r->open,
+             end = r->size - (at & (r->size - 1));
     uint32_t skipped = whole(n) > end ? end : 0;
 
     if (n > r->size / 2 || (uint64_t)(at - tail) + skipped + whole(n) > r->size)

@@ -1,5 +1,5 @@
-/* ring.h - a lock-free ring of byte records from one thread to another: the writer never waits, the reader reads them in
- * place. */
+/* ring.h - a lock-free ring of byte records from one thread to another: the writer never waits, the reader
+ * reads them in place. */
 #ifndef LM_SCHEDULE_RING_H
 #define LM_SCHEDULE_RING_H
 
@@ -23,11 +23,12 @@ void      lm_ring_close(lm_ring *r);
 
 /* ---- the writer ---- */
 
-/* Whether records of `n` bytes in total, each in one piece, fit next to the published ones, wherever they begin. The reader may
- * call it too. */
+/* Whether records of `n` bytes in total, each in one piece, fit next to the published ones, wherever they
+ * begin. The reader may call it too. */
 bool  lm_ring_fits(const lm_ring *r, uint32_t n);
 
-/* Return space for a record of n bytes, aligned to 16; NULL: the ring is full. The reader sees it after lm_ring_publish. */
+/* Return space for a record of n bytes, aligned to 16; NULL: the ring is full. The reader sees it after
+ * lm_ring_publish. */
 void *lm_ring_add(lm_ring *r, uint32_t n);
 void  lm_ring_publish(lm_ring *r);
 

@@ -63,7 +63,8 @@ static void look_at(lm_schedule *s, lm_reply *r, double now)
         lm_reply_collect(s, r);
     } else if (r->deadline > 0 && now >= r->deadline) {
         end_for(s, r, LM_LIMIT, "deadline", "its time has passed");
-    } else if (r->stalled_since > 0 && !lm_reply_capacity(r, 1) && now - r->stalled_since >= s->o.stall_seconds) {
+    } else if (r->stalled_since > 0 && !lm_reply_capacity(r, 1) &&
+               now - r->stalled_since >= s->o.stall_seconds) {
         end_for(s, r, LM_CANCELLED, "reply", "its reader has taken nothing for too long");
     } else if (r->stalled_since > 0 && lm_reply_capacity(r, 1)) {
         r->stalled_since = 0;
@@ -171,7 +172,8 @@ static lm_status check_draft(const lm_engine *g, const lm_engine *draft, lm_erro
     return lm_draft_fits(lm_engine_model(draft), lm_engine_model(g), e);
 }
 
-/* Hash what determines the results of a sequence: the bindings of save.h, the mixture, the compiler and the adapters. */
+/* Hash what determines the results of a sequence: the bindings of save.h, the mixture, the compiler and the
+ * adapters. */
 static lm_status make_fingerprint(lm_schedule *s, lm_error *e)
 {
     char       hex[2 * LM_BLAKE2B_BYTES + 1];
@@ -224,8 +226,9 @@ static uint32_t longest_piece(const lm_tokenizer *t)
 static lm_status take_options(lm_schedule *s, const lm_schedule_options *o, lm_error *e)
 {
     s->o                 = o ? *o : lm_schedule_defaults();
-    s->o.no_prefixes    |= s->o.others != NULL;            /* the other engines would have to compute what the first one shares */
-    s->o.queue           = s->o.queue ? s->o.queue : 512;
+    s->o.no_prefixes    |= s->o.others != NULL;            /* the other engines would have to compute what the
+                                                              first one shares */
+    s->o.queue = s->o.queue ? s->o.queue : 512;
     s->o.ring_bytes      = s->o.ring_bytes ? s->o.ring_bytes : 32768;
     s->o.stall_seconds   = s->o.stall_seconds > 0 ? s->o.stall_seconds : 30;
     s->o.store_bytes     = s->o.store_bytes ? s->o.store_bytes : UINT64_C(1) << 30;
@@ -254,7 +257,9 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
             return lm_fail_memory(e, "the schedule", context * sizeof *s->slots[i].ids);
         lm_engine_truncate(s->g, i, 0, NULL);
     }
-    s->batch = (lm_batch){ .rows = s->rows, .max_rows = lm_engine_max_rows(s->g), .max_logits = lm_engine_max_logits(s->g) };
+    s->batch = (lm_batch){ .rows = s->rows,
+                           .max_rows = lm_engine_max_rows(s->g),
+                           .max_logits = lm_engine_max_logits(s->g) };
     return LM_OK;
 }
 
@@ -348,7 +353,8 @@ static lm_status check_queue(const lm_schedule *s, lm_error *e)
     if (s->draining)
         return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
     if (waiting >= s->o.queue)
-        return lm_fail(e, LM_NO_FIT, "queue", LM_NO_OFFSET, "%u requests wait, which is as many as may", waiting);
+        return lm_fail(e, LM_NO_FIT, "queue", LM_NO_OFFSET, "%u requests wait, which is as many as may",
+                       waiting);
     return LM_OK;
 }
 
@@ -448,16 +454,36 @@ void lm_schedule_describe(const lm_schedule *s, lm_schedule_statistics *out)
         return;
     const lm_counts *c = &s->counts;
     *out = (lm_schedule_statistics){
-        .steps = now(&c->steps), .prompt_rows = now(&c->prompt_rows), .written_rows = now(&c->written_rows),
-        .draft_rows = now(&c->draft_rows), .draft_accepted = now(&c->draft_accepted), .tokens = now(&c->tokens),
-        .submitted = now(&c->submitted), .refused = now(&c->refused), .preempted = now(&c->preempted), .stalled = now(&c->stalled),
-        .prompt_tokens = now(&c->prompt_tokens), .cached_tokens = now(&c->cached_tokens), .evicted_pages = now(&c->evicted),
-        .stored = now(&c->stored), .restored = now(&c->restored), .step_seconds = 1e-9 * (double)now(&c->step_ns),
-        .queue_seconds = 1e-9 * (double)now(&c->queue_ns), .first_seconds = 1e-9 * (double)now(&c->first_ns),
-        .waiting = now32(&c->waiting), .reading = now32(&c->reading), .writing = now32(&c->writing), .prefixes = now(&c->kept),
-        .prompt_budget = now32(&c->budget), .itl_target = 1e-9 * (double)now(&c->target_ns),
-        .queue = lm_durations_now(&c->queue), .prompt = lm_durations_now(&c->prompt), .first = lm_durations_now(&c->first),
-        .between = lm_durations_now(&c->between), .generation = lm_durations_now(&c->generation), .whole = lm_durations_now(&c->whole),
+        .steps = now(&c->steps),
+        .prompt_rows = now(&c->prompt_rows),
+        .written_rows = now(&c->written_rows),
+        .draft_rows = now(&c->draft_rows),
+        .draft_accepted = now(&c->draft_accepted),
+        .tokens = now(&c->tokens),
+        .submitted = now(&c->submitted),
+        .refused = now(&c->refused),
+        .preempted = now(&c->preempted),
+        .stalled = now(&c->stalled),
+        .prompt_tokens = now(&c->prompt_tokens),
+        .cached_tokens = now(&c->cached_tokens),
+        .evicted_pages = now(&c->evicted),
+        .stored = now(&c->stored),
+        .restored = now(&c->restored),
+        .step_seconds = 1e-9 * (double)now(&c->step_ns),
+        .queue_seconds = 1e-9 * (double)now(&c->queue_ns),
+        .first_seconds = 1e-9 * (double)now(&c->first_ns),
+        .waiting = now32(&c->waiting),
+        .reading = now32(&c->reading),
+        .writing = now32(&c->writing),
+        .prefixes = now(&c->kept),
+        .prompt_budget = now32(&c->budget),
+        .itl_target = 1e-9 * (double)now(&c->target_ns),
+        .queue = lm_durations_now(&c->queue),
+        .prompt = lm_durations_now(&c->prompt),
+        .first = lm_durations_now(&c->first),
+        .between = lm_durations_now(&c->between),
+        .generation = lm_durations_now(&c->generation),
+        .whole = lm_durations_now(&c->whole),
     };
     for (int i = 0; i < 8; i++)
         out->ended[i] = now(&c->ended[i]);

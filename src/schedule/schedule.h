@@ -10,9 +10,9 @@
  *   slot_tasks.c   tasks of other threads between steps
  *   schedule.c     the thread
  *
- * The monitor's lock protects what other threads post (inbox, tasks, draining); each reply's lock protects its waiting
- * readers. No thread takes one while it holds the other, or holds one during a step. Everything else belongs to the
- * schedule's thread, or is atomic. */
+ * The monitor's lock protects what other threads post (inbox, tasks, draining); each reply's lock protects
+ * its waiting readers. No thread takes one while it holds the other, or holds one during a step. Everything
+ * else belongs to the schedule's thread, or is atomic. */
 #ifndef LM_SCHEDULE_SCHEDULE_H
 #define LM_SCHEDULE_SCHEDULE_H
 
@@ -44,7 +44,8 @@ struct lm_reply {
     double          deadline;            /* by base/os/clock.h; 0: none */
     uint32_t        wanted;              /* 1 + slot; 0: any */
     bool            no_prefix, progress, explains;
-    double         *contributions;       /* [max_contributions][1 + models], per token; NULL: not admitted yet */
+    double         *contributions;       /* [max_contributions][1 + models], per token; NULL: not admitted
+                                            yet */
     size_t          max_contributions;   /* 0: not requested */
     uint32_t        n_models;
     atomic_size_t   n_contributions;
@@ -100,7 +101,8 @@ struct lm_reply {
     bool            end_delivered;
 };
 
-/* A task of another thread, run between steps or concurrently with them. Owned by the schedule, which frees it when it is done. */
+/* A task of another thread, run between steps or concurrently with them. Owned by the schedule, which frees
+ * it when it is done. */
 typedef struct lm_task {
     struct lm_task   *next;
     uint32_t    slot;                    /* it must be free; UINT32_MAX: any, emptied */
@@ -109,7 +111,8 @@ typedef struct lm_task {
     char       *path;
     uint64_t    owner;                   /* hash of its salt … */
     bool        any_owner;               /* … which need not be the slot's */
-    bool        begun;                   /* the slot is held for it; the disk thread writes or fills the pages */
+    bool        begun;                   /* the slot is held for it; the disk thread writes or fills the
+                                            pages */
     lm_restoring *restoring;             /* NULL until the head of the file has been read */
     void      (*done)(void *arg, lm_status status, size_t n, const lm_error *error);
     void      (*release)(void *arg);
@@ -135,8 +138,8 @@ typedef struct lm_durations { atomic_uint_fast64_t counts[LM_HISTOGRAM_COUNTS], 
 
 typedef struct lm_counts {
     lm_durations queue, prompt, first, between, generation, whole;
-    atomic_uint_fast64_t steps, prompt_rows, written_rows, draft_rows, draft_accepted, tokens, submitted, refused, ended[8], preempted,
-        stalled, prompt_tokens, cached_tokens, stored, restored, evicted, kept;
+    atomic_uint_fast64_t steps, prompt_rows, written_rows, draft_rows, draft_accepted, tokens, submitted,
+        refused, ended[8], preempted, stalled, prompt_tokens, cached_tokens, stored, restored, evicted, kept;
     atomic_uint_fast64_t step_ns, queue_ns, first_ns, target_ns;
     atomic_uint          waiting, reading, writing, budget;
 } lm_counts;
@@ -155,14 +158,16 @@ struct lm_schedule {
     /* under the monitor's lock */
     lm_reply           *inbox, **inbox_end;
     lm_task            *tasks;           /* in order, until they begin */
-    lm_task            *on_disk, *off_disk;          /* waiting for the disk thread, in order; finished by it */
+    lm_task            *on_disk, *off_disk;          /* waiting for the disk thread, in order; finished by
+                                                        it */
     bool                disk_ends;
     bool                draining, stopping, all_over;
     bool                cancel_all;
     uint64_t            numbers;
 
     /* used by the schedule's thread */
-    lm_reply           *first, *last;    /* waiting requests: preempted ones first, the others in order of arrival */
+    lm_reply           *first, *last;    /* waiting requests: preempted ones first, the others in order of
+                                            arrival */
     lm_slot            *slots;           /* [slots] */
     uint32_t            n_slots;
     lm_reply          **active;          /* [n_active]: requests with a slot, in order of admission */
@@ -198,20 +203,26 @@ lm_histogram lm_durations_now(const lm_durations *d);
 
 /* Make the reply of a request. Takes ownership of the arguments of hooks, also on failure. */
 lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
-void      lm_reply_open(lm_reply *r);                                    /* on admission: allocate its memory, or end it */
+/* on admission: allocate its memory, or end it */
+void      lm_reply_open(lm_reply *r);
 void      lm_reply_release_hooks(const lm_request *r);                   /* of a request without a reply */
 void      lm_reply_drop(lm_reply *r);                                    /* drop a reference */
-void      lm_reply_collect(lm_schedule *s, lm_reply *r);                 /* move its sequence's events into the ring */
+/* move its sequence's events into the ring */
+void      lm_reply_collect(lm_schedule *s, lm_reply *r);
 void      lm_reply_notify(lm_reply *r);                                  /* wake the reader */
-uint32_t  lm_reply_capacity(const lm_reply *r, uint32_t most);           /* tokens that fit into the ring, up to `most` */
-void      lm_reply_conclude(lm_schedule *s, lm_reply *r);                /* set its usage, notify the reader of the end, drop a reference */
+/* tokens that fit into the ring, up to `most` */
+uint32_t  lm_reply_capacity(const lm_reply *r, uint32_t most);
+/* set its usage, notify the reader of the end, drop a reference */
+void      lm_reply_conclude(lm_schedule *s, lm_reply *r);
 
 /* ---- slot_assign.c ---- */
 
-/* Assign a free slot to the request. It begins with its first `cached` tokens, from the pages of `node` (NULL: none). */
+/* Assign a free slot to the request. It begins with its first `cached` tokens, from the pages of `node`
+ * (NULL: none). */
 void lm_slot_assign(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node, size_t cached);
 
-/* Release its slot. Its pages stay in the free slot until they are needed; `preempted`: they are freed now. */
+/* Release its slot. Its pages stay in the free slot until they are needed; `preempted`: they are freed
+ * now. */
 void lm_slot_release(lm_schedule *s, lm_reply *r, bool preempted);
 
 /* Add its full pages to the prefix cache. */
@@ -223,7 +234,8 @@ void lm_slot_clear(lm_schedule *s, uint32_t slot);
 /* The free slot used longest ago, empty ones first; UINT32_MAX: all are busy. */
 uint32_t lm_slot_find_free(const lm_schedule *s);
 
-/* Add the full pages of a slot, which hold these tokens, to the prefix cache under a salt. Returns the last node; NULL: none. */
+/* Add the full pages of a slot, which hold these tokens, to the prefix cache under a salt. Returns the last
+ * node; NULL: none. */
 lm_prefix *lm_keep_tokens(lm_schedule *s, uint32_t slot, uint64_t salt, const lm_token *ids, size_t n);
 
 void lm_queue_add(lm_schedule *s, lm_reply *r, bool front);
@@ -231,8 +243,8 @@ void lm_queue_remove(lm_schedule *s, lm_reply *r);
 
 /* ---- preempt.c ---- */
 
-/* Free the pages that the rows of the failed step lacked. Returns true if the step is to be assembled again; false if a single request
- * has all pages. */
+/* Free the pages that the rows of the failed step lacked. Returns true if the step is to be assembled again;
+ * false if a single request has all pages. */
 bool lm_reclaim_pages(lm_schedule *s);
 
 /* The same for another model's engine: empty a free slot, otherwise preempt a request. */
@@ -260,14 +272,18 @@ void lm_schedule_collect(lm_schedule *s);
 /* ---- prefix_store.c ---- */
 
 lm_status lm_store_open(lm_schedule *s, lm_error *e);
-bool      lm_store_one(lm_schedule *s);                                  /* write one prefix; false: none, or the store is full */
-void      lm_store_last(lm_schedule *s);                                 /* at the end: as many as the store holds, for a few seconds */
+/* write one prefix; false: none, or the store is full */
+bool      lm_store_one(lm_schedule *s);
+/* at the end: as many as the store holds, for a few seconds */
+void      lm_store_last(lm_schedule *s);
 
 /* ---- slot_tasks.c ---- */
 
 lm_status lm_tasks_open(lm_schedule *s, lm_error *e);                    /* start the disk thread */
-void lm_tasks_run(lm_schedule *s);                                       /* tasks whose slot is free; before requests are admitted */
-void lm_tasks_reject(lm_schedule *s);                                    /* at the end: finish those of the disk thread, reject the rest */
+/* tasks whose slot is free; before requests are admitted */
+void lm_tasks_run(lm_schedule *s);
+/* at the end: finish those of the disk thread, reject the rest */
+void lm_tasks_reject(lm_schedule *s);
 void lm_tasks_close(lm_schedule *s);
 
 /* Whether neither a request nor a task has the slot. */

@@ -10,7 +10,8 @@ void lm_queue_add(lm_schedule *s, lm_reply *r, bool front)
 {
     lm_reply *after = front ? NULL : s->last, *before;
 
-    while (front && (before = after ? after->next : s->first) && before->had_slot && before->number < r->number)
+    while (front && (before = after ? after->next : s->first) && before->had_slot &&
+           before->number < r->number)
         after = before;
     r->previous = after;
     r->next     = after ? after->next : s->first;
@@ -42,7 +43,8 @@ uint32_t lm_slot_find_free(const lm_schedule *s)
 
     for (uint32_t i = 0; i < s->n_slots; i++) {
         const lm_slot *t = &s->slots[i], *b = best == UINT32_MAX ? NULL : &s->slots[best];
-        if (lm_slot_idle(t) && (!b || (t->n == 0) > (b->n == 0) || ((t->n == 0) == (b->n == 0) && t->used < b->used)))
+        if (lm_slot_idle(t) &&
+            (!b || (t->n == 0) > (b->n == 0) || ((t->n == 0) == (b->n == 0) && t->used < b->used)))
             best = i;
     }
     return best;
@@ -74,9 +76,11 @@ void lm_keep_pages(lm_schedule *s, lm_reply *r)
     lm_sequence_describe(r->sequence, &info);
     const lm_token *ids = lm_sequence_ids(r->sequence, NULL);
     while (((size_t)r->pages + 1) * LM_PAGE <= info.n_held) {
-        lm_prefix *next = lm_prefixes_add(&s->prefixes, r->node, r->salt, ids + (size_t)r->pages * LM_PAGE, r->slot);
+        lm_prefix *next = lm_prefixes_add(&s->prefixes, r->node, r->salt, ids + (size_t)r->pages * LM_PAGE,
+                                          r->slot);
         if (!next) {
-            r->keeps = false;                            /* no node is free: later pages would have no parent */
+            r->keeps = false;                            /* no node is free: later pages would have no
+                                                            parent */
             return;
         }
         lm_prefixes_pin(next);

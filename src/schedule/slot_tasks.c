@@ -1,7 +1,8 @@
 /* slot_tasks.c - tasks of other threads: save, restore and erase slots; call a function between steps.
  *
- * A task waits until its slot is free. The thread that steps erases slots and calls functions. A slot that is saved or restored is
- * held meanwhile: it is not assigned and its content stays, so that the disk thread can write or fill its pages during steps. */
+ * A task waits until its slot is free. The thread that steps erases slots and calls functions. A slot that is
+ * saved or restored is held meanwhile: it is not assigned and its content stays, so that the disk thread can
+ * write or fill its pages during steps. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -157,7 +158,8 @@ static lm_status check_owner(const lm_schedule *s, lm_task *x)
     const lm_slot *t = &s->slots[x->slot];
 
     if (t->n && !x->any_owner && t->owner != x->owner)
-        return lm_fail(&x->error, LM_NOT_FOUND, "slot", LM_NO_OFFSET, "the slot %u is empty, or belongs to another API key", x->slot);
+        return lm_fail(&x->error, LM_NOT_FOUND, "slot", LM_NO_OFFSET,
+                       "the slot %u is empty, or belongs to another API key", x->slot);
     if (t->n == 0 && x->action == LM_SLOT_SAVE)
         return lm_fail(&x->error, LM_USAGE, "slot", LM_NO_OFFSET, "the slot %u is empty", x->slot);
     x->n = t->n;
@@ -224,7 +226,8 @@ static lm_task *take_first(lm_schedule *s, uint32_t *slot)
     pthread_mutex_lock(&s->monitor->lock);
     for (at = &s->tasks; (x = *at); at = &x->next) {
         *slot = x->slot == UINT32_MAX ? lm_slot_find_free(s) : x->slot;
-        if ((x->action == LM_SLOT_RESTORE && !x->restoring) || (*slot != UINT32_MAX && lm_slot_idle(&s->slots[*slot])))
+        if ((x->action == LM_SLOT_RESTORE && !x->restoring) ||
+            (*slot != UINT32_MAX && lm_slot_idle(&s->slots[*slot])))
             break;
     }
     if (x)
@@ -243,7 +246,8 @@ static lm_task *take_off_disk(lm_schedule *s)
     return x;
 }
 
-/* Continue a task that the disk thread has returned. After reading the head of a file it waits for its slot. */
+/* Continue a task that the disk thread has returned. After reading the head of a file it waits for its
+ * slot. */
 static void resume(lm_schedule *s, lm_task *x)
 {
     if (x->status == LM_OK && x->action == LM_SLOT_RESTORE && !x->begun) {
@@ -310,7 +314,8 @@ static lm_status check_task(const lm_schedule *s, const lm_slot_task *t, lm_erro
     if ((unsigned)t->action > LM_SLOT_ERASE)
         return lm_fail(e, LM_USAGE, "action", LM_NO_OFFSET, "unknown");
     if (s->others.n && t->action != LM_SLOT_ERASE)
-        return lm_fail(e, LM_UNSUPPORTED, "slot", LM_NO_OFFSET, "several models write together: what each holds is not saved");
+        return lm_fail(e, LM_UNSUPPORTED, "slot", LM_NO_OFFSET,
+                       "several models write together: what each holds is not saved");
     if (t->slot >= s->n_slots)
         return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", t->slot, s->n_slots);
     if (t->action != LM_SLOT_ERASE && !t->path)
@@ -399,7 +404,9 @@ static lm_status call_waiters(void *arg, lm_engine *g, uint32_t slot, lm_error *
     return w->function(w->arg, g, slot, e);
 }
 
-lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg, lm_error *e)
+lm_status lm_schedule_call(lm_schedule *s,
+                           lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg,
+                           lm_error *e)
 {
     LM_REQUIRE(e, s && f);
     lm_task *x = task_new(e);
@@ -436,10 +443,12 @@ lm_status lm_schedule_slot_save(lm_schedule *s, uint32_t slot, const char *path,
     return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_SAVE, .slot = slot, .path = path }, n, e);
 }
 
-lm_status lm_schedule_slot_restore(lm_schedule *s, uint32_t slot, const char *path, const char *salt, size_t *n, lm_error *e)
+lm_status lm_schedule_slot_restore(lm_schedule *s, uint32_t slot, const char *path, const char *salt,
+                                   size_t *n, lm_error *e)
 {
     LM_REQUIRE(e, s && path && n);
-    return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_RESTORE, .slot = slot, .path = path, .salt = salt }, n, e);
+    return wait_for_slot(
+        s, &(lm_slot_task){ .action = LM_SLOT_RESTORE, .slot = slot, .path = path, .salt = salt }, n, e);
 }
 
 lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_error *e)

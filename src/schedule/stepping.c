@@ -17,7 +17,8 @@ static bool can_receive(lm_schedule *s, lm_reply *r)
         return true;
     }
     atomic_store(&r->stalled, true);
-    if (lm_reply_capacity(r, 1) && atomic_exchange(&r->stalled, false)) {    /* the reader made space just now */
+    /* the reader made space just now */
+    if (lm_reply_capacity(r, 1) && atomic_exchange(&r->stalled, false)) {
         r->stalled_since = 0;
         return true;
     }
@@ -67,7 +68,8 @@ static void add_generating(lm_schedule *s, uint32_t writers, bool drafts)
     }
 }
 
-/* Return how many more prompt rows can be in this step with the same results as row by row (lm_engine_alike). */
+/* Return how many more prompt rows can be in this step with the same results as row by row
+ * (lm_engine_alike). */
 static uint32_t prompt_rows_left(const lm_schedule *s, const lm_reply *r)
 {
     const lm_sequence *x = r->sequence;
@@ -75,7 +77,8 @@ static uint32_t prompt_rows_left(const lm_schedule *s, const lm_reply *r)
     return lm_engine_alike(s->g, (uint32_t)x->at, (uint32_t)(x->n_reads - x->at)) - r->prompt_rows;
 }
 
-/* Divide `rows` among prompts: half to the oldest, an even part of the rest to each other one, the remainder in order. */
+/* Divide `rows` among prompts: half to the oldest, an even part of the rest to each other one, the remainder
+ * in order. */
 static void divide_prompt_rows(lm_schedule *s, uint32_t readers, uint32_t rows)
 {
     uint32_t others = readers > 1 ? rows / 2 / (readers - 1) : 0, given;
@@ -161,7 +164,10 @@ static void update_counts(lm_schedule *s)
         lm_reply *r = s->active[i];
         lm_slot  *t = &s->slots[r->slot];
         writing += generates(r);
-        atomic_store_explicit(&r->state, r->stalled_since > 0 ? LM_REPLY_STALLED : generates(r) ? LM_REPLY_WRITES : LM_REPLY_READS,
+        atomic_store_explicit(&r->state,
+                              r->stalled_since > 0 ? LM_REPLY_STALLED
+                              : generates(r)       ? LM_REPLY_WRITES
+                                                   : LM_REPLY_READS,
                               memory_order_relaxed);
         atomic_store_explicit(&t->n_held, lm_engine_length(s->g, r->slot), memory_order_relaxed);
         atomic_store_explicit(&t->n_tokens, (uint32_t)r->usage.n_tokens, memory_order_relaxed);
@@ -216,11 +222,13 @@ static void end_without_pages(lm_schedule *s, const lm_error *e)
 {
     for (uint32_t i = 0; i < s->n_active; i++)
         if (s->active[i]->in_step)
-            lm_sequence_end(s->active[i]->sequence, generates(s->active[i]) ? LM_STOP_CONTEXT : LM_STOP_FAILED, e);
+            lm_sequence_end(s->active[i]->sequence,
+                            generates(s->active[i]) ? LM_STOP_CONTEXT : LM_STOP_FAILED, e);
     collect_all(s);
 }
 
-/* Run the step in all engines, or in none. *room: an engine other than the schedule's has too few pages (lm_reclaim_any). */
+/* Run the step in all engines, or in none. *room: an engine other than the schedule's has too few pages
+ * (lm_reclaim_any). */
 static lm_status run(lm_schedule *s, bool *room, lm_error *e)
 {
     lm_status status;
@@ -235,7 +243,8 @@ static lm_status run(lm_schedule *s, bool *room, lm_error *e)
     if (status != LM_OK)
         return status;
     status = lm_ensemble_step(&s->others, s->batch.rows, s->batch.n, e);
-    return status == LM_LIMIT || status == LM_CANCELLED ? LM_FAILED : status;        /* too late to try again */
+    /* too late to try again */
+    return status == LM_LIMIT || status == LM_CANCELLED ? LM_FAILED : status;
 }
 
 bool lm_schedule_step(lm_schedule *s)
@@ -269,5 +278,6 @@ bool lm_schedule_step(lm_schedule *s)
     }
     uint32_t n_active = s->n_active;
     lm_schedule_collect(s);
-    return s->batch.n > 0 || s->n_active < n_active;     /* other requests can use the slots of those that ended */
+    return s->batch.n > 0 || s->n_active < n_active;     /* other requests can use the slots of those that
+                                                            ended */
 }

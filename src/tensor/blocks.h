@@ -1,7 +1,8 @@
 /* blocks.h - the memory layout of quantised blocks, byte for byte (GGUF; all little-endian).
  *
- * The structs are packed, so a pointer to one needs no alignment. `f16` fields are bit patterns. A nibble pair holds
- * element i of the first half in its low bits and element i of the second half in its high bits. */
+ * The structs are packed, so a pointer to one needs no alignment. `f16` fields are bit patterns. A nibble
+ * pair holds element i of the first half in its low bits and element i of the second half in its high
+ * bits. */
 #ifndef LM_TENSOR_BLOCKS_H
 #define LM_TENSOR_BLOCKS_H
 
@@ -34,11 +35,23 @@ typedef struct LM_PACKED_STRUCT lm_iq4_nl { uint16_t d; uint8_t qs[16]; } lm_iq4
 typedef struct LM_PACKED_STRUCT lm_iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4], qs[128]; } lm_iq4_xs;
 
 /* Codebooks: a group of 8 or 4 elements is an index into a grid and a sign mask. */
-typedef struct LM_PACKED_STRUCT lm_iq2_xxs { uint16_t d; struct LM_PACKED_STRUCT { uint8_t index[4]; uint32_t word; } sub[8]; } lm_iq2_xxs;
+typedef struct LM_PACKED_STRUCT lm_iq2_xxs {
+    uint16_t d;
+    struct LM_PACKED_STRUCT {
+        uint8_t index[4];
+        uint32_t word;
+    } sub[8];
+} lm_iq2_xxs;
 typedef struct LM_PACKED_STRUCT lm_iq2_xs { uint16_t d, qs[32]; uint8_t scales[8]; } lm_iq2_xs;
-typedef struct LM_PACKED_STRUCT lm_iq2_s { uint16_t d; uint8_t qs[32], signs[32], qh[8], scales[8]; } lm_iq2_s;
+typedef struct LM_PACKED_STRUCT lm_iq2_s {
+    uint16_t d;
+    uint8_t qs[32], signs[32], qh[8], scales[8];
+} lm_iq2_s;
 typedef struct LM_PACKED_STRUCT lm_iq3_xxs { uint16_t d; uint8_t qs[64]; uint32_t words[8]; } lm_iq3_xxs;
-typedef struct LM_PACKED_STRUCT lm_iq3_s { uint16_t d; uint8_t qs[64], qh[8], signs[32], scales[4]; } lm_iq3_s;
+typedef struct LM_PACKED_STRUCT lm_iq3_s {
+    uint16_t d;
+    uint8_t qs[64], qh[8], signs[32], scales[4];
+} lm_iq3_s;
 typedef struct LM_PACKED_STRUCT lm_iq1_s { uint16_t d; uint8_t qs[32]; uint16_t qh[8]; } lm_iq1_s;
 typedef struct LM_PACKED_STRUCT lm_iq1_m { uint8_t qs[32], qh[16]; uint16_t scales[4]; } lm_iq1_m;
 

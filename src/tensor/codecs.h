@@ -1,9 +1,9 @@
 /* codecs.h - the pack and unpack functions in the table of dtype.c, and their common helpers.
  *
- * unpack: convert n elements in blocks at `src` (any alignment) to float32. The order of operations is that of the
- * formats' reference (sub-block scale first, then the element), so results are bit-identical.
- * pack: convert float32 to blocks at `dst` (any alignment). Finite input gives the documented quality; infinities and NaN give
- * some valid block.
+ * unpack: convert n elements in blocks at `src` (any alignment) to float32. The order of operations is that
+ * of the formats' reference (sub-block scale first, then the element), so results are bit-identical.
+ * pack: convert float32 to blocks at `dst` (any alignment). Finite input gives the documented quality;
+ * infinities and NaN give some valid block.
  * quick: the same as pack, without the search for the best scales (lm_pack_quickly).
  * None of them allocates or fails; n is a multiple of the block. */
 #ifndef LM_TENSOR_CODECS_H
@@ -42,7 +42,8 @@
             write_##name(&b[i], src + i * (elements), true);                           \
     }
 
-/* Convert x to an integer in [lo, hi] by truncation; lo if x is NaN. Converting a float outside the range of int is undefined in C. */
+/* Convert x to an integer in [lo, hi] by truncation; lo if x is NaN. Converting a float outside the range of
+ * int is undefined in C. */
 static inline int lm_truncate(float x, int lo, int hi)
 {
     if (!(x > (float)lo))
@@ -74,9 +75,12 @@ lm_unpack_fn lm_unpack_tq1_0, lm_unpack_tq2_0, lm_unpack_q1_0, lm_unpack_q2_0;
 lm_pack_fn lm_pack_f32, lm_pack_f16, lm_pack_bf16, lm_pack_f64;
 lm_pack_fn lm_pack_q4_0, lm_pack_q4_1, lm_pack_q5_0, lm_pack_q5_1, lm_pack_q8_0, lm_pack_q8_1;
 lm_pack_fn lm_pack_q2_k, lm_pack_q3_k, lm_pack_q4_k, lm_pack_q5_k, lm_pack_q6_k, lm_pack_q8_k;
-lm_pack_fn lm_quick_q2_k, lm_quick_q3_k, lm_quick_q4_k, lm_quick_q5_k, lm_quick_q6_k, lm_quick_iq4_nl, lm_quick_iq4_xs;
+lm_pack_fn lm_quick_q2_k, lm_quick_q3_k, lm_quick_q4_k, lm_quick_q5_k, lm_quick_q6_k, lm_quick_iq4_nl,
+    lm_quick_iq4_xs;
 lm_pack_fn lm_pack_iq4_nl, lm_pack_iq4_xs, lm_pack_mxfp4, lm_pack_tq1_0, lm_pack_tq2_0;
-lm_pack_fn lm_pack_iq1_s, lm_pack_iq1_m, lm_pack_iq2_xxs, lm_pack_iq2_xs, lm_pack_iq2_s, lm_pack_iq3_xxs, lm_pack_iq3_s;
-lm_pack_fn lm_quick_iq1_s, lm_quick_iq1_m, lm_quick_iq2_xxs, lm_quick_iq2_xs, lm_quick_iq2_s, lm_quick_iq3_xxs, lm_quick_iq3_s;
+lm_pack_fn lm_pack_iq1_s, lm_pack_iq1_m, lm_pack_iq2_xxs, lm_pack_iq2_xs, lm_pack_iq2_s, lm_pack_iq3_xxs,
+    lm_pack_iq3_s;
+lm_pack_fn lm_quick_iq1_s, lm_quick_iq1_m, lm_quick_iq2_xxs, lm_quick_iq2_xs, lm_quick_iq2_s,
+    lm_quick_iq3_xxs, lm_quick_iq3_s;
 
 #endif

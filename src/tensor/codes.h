@@ -4,7 +4,8 @@
 
 #include "tensor/blocks.h"
 
-/* x = d * scale * q - dmin * min: Q2_K (sub-blocks of 16, scales to 15), Q4_K, Q5_K (of 32, to 63). d, dmin: f16. */
+/* x = d * scale * q - dmin * min: Q2_K (sub-blocks of 16, scales to 15), Q4_K, Q5_K (of 32, to 63). d, dmin:
+ * f16. */
 typedef struct lm_affine_codes {
     uint16_t d, dmin;
     uint8_t  scale[16], min[16], q[LM_K_BLOCK];

@@ -1,6 +1,8 @@
-/* dtype.h - the data types of stored tensors: a single table, and the reference implementation of their formats.
+/* dtype.h - the data types of stored tensors: a single table, and the reference implementation of their
+ * formats.
  *
- * The ids are those of GGUF (ggml_type). A row of n elements is n / block consecutive blocks of `bytes` bytes. */
+ * The ids are those of GGUF (ggml_type). A row of n elements is n / block consecutive blocks of `bytes`
+ * bytes. */
 #ifndef LM_TENSOR_DTYPE_H
 #define LM_TENSOR_DTYPE_H
 
@@ -39,21 +41,23 @@ const lm_dtype_info *lm_dtype_find(uint32_t type);
 /* The same for a type that is known to exist. */
 const lm_dtype_info *lm_dtype_of(lm_dtype type);
 
-/* Pack like the type's `pack`, but take scales from the extreme elements instead of searching for them: many times faster for types
- * with a search (K, IQ4), with a larger error; the same bits for other types. For weights whose values do not matter. */
+/* Pack like the type's `pack`, but take scales from the extreme elements instead of searching for them: many
+ * times faster for types with a search (K, IQ4), with a larger error; the same bits for other types. For
+ * weights whose values do not matter. */
 void lm_pack_quickly(lm_dtype type, void *dst, const float *src, size_t n);
 
 /* Return the type with this name, in any case ("Q4_K", "bf16"); NULL if unknown. */
 const lm_dtype_info *lm_dtype_named(const char *name);
 
-/* Convert a type id of a GGUF file. The message of LM_UNSUPPORTED names the type (including removed ones and those of ik_llama.cpp) and
- * gives a hint. `tensor` is used in the message. */
+/* Convert a type id of a GGUF file. The message of LM_UNSUPPORTED names the type (including removed ones and
+ * those of ik_llama.cpp) and gives a hint. `tensor` is used in the message. */
 lm_status lm_dtype_from_gguf(uint32_t id, const char *tensor, lm_dtype *out, lm_error *e);
 
 /* Convert a dtype name of a safetensors header ("BF16"). LM_UNSUPPORTED if it is unknown. */
 lm_status lm_dtype_from_safetensors(const char *name, const char *tensor, lm_dtype *out, lm_error *e);
 
-/* Compute the bytes of n elements in one row; return false if n is not whole blocks or the product overflows. */
+/* Compute the bytes of n elements in one row; return false if n is not whole blocks or the product
+ * overflows. */
 bool lm_dtype_row_bytes(lm_dtype type, uint64_t n, uint64_t *bytes);
 
 /* Exact scalar conversions (round to nearest even; denormals, infinities and NaN are preserved). */

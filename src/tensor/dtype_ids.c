@@ -25,7 +25,8 @@ static const known_id ik_llama[] = {
 
 static bool is_ik_llama(uint32_t id)
 {
-    return (id >= 97 && id <= 99) || (id >= 133 && id <= 158) || (id >= 202 && id <= 233) || (id >= 335 && id <= 399);
+    return (id >= 97 && id <= 99) || (id >= 133 && id <= 158) || (id >= 202 && id <= 233) ||
+           (id >= 335 && id <= 399);
 }
 
 #define REQUANTIZE "convert the original model again (or dequantise this file with the program that wrote it)"
@@ -52,7 +53,8 @@ static lm_status refuse(uint32_t id, const char *tensor, lm_error *e)
 
     if (is_ik_llama(id)) {
         name = name_in(ik_llama, sizeof ik_llama / sizeof ik_llama[0], id);
-        lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET, "tensor type %" PRIu32 " (%s) exists only in ik_llama.cpp", id,
+        lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET,
+                "tensor type %" PRIu32 " (%s) exists only in ik_llama.cpp", id,
                 name ? name : "a layout of its own");
         lm_fail_hint(e, "use the file of a mainline GGUF type such as Q4_K or IQ4_XS, or convert it again");
         return LM_UNSUPPORTED;
@@ -63,13 +65,15 @@ static lm_status refuse(uint32_t id, const char *tensor, lm_error *e)
 
 lm_status lm_dtype_from_gguf(uint32_t id, const char *tensor, lm_dtype *out, lm_error *e)
 {
-    const lm_dtype_info *t = id < LM_BOOL ? lm_dtype_find(id) : NULL;      /* lamina's own ids are not GGUF ids */
+    /* lamina's own ids are not GGUF ids */
+    const lm_dtype_info *t = id < LM_BOOL ? lm_dtype_find(id) : NULL;
 
     if (!t)
         return refuse(id, tensor, e);
     if (!t->in_files) {
         lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET,
-                "tensor type %" PRIu32 " (%s) is a format of activations and does not belong in a file", id, t->name);
+                "tensor type %" PRIu32 " (%s) is a format of activations and does not belong in a file", id,
+                t->name);
         lm_fail_hint(e, REQUANTIZE);
         return LM_UNSUPPORTED;
     }

@@ -22,7 +22,8 @@ static float extreme_of(const float *x, int n)
     return extreme;
 }
 
-/* Compute the best d for the integers that result from 1/d = id. Return the part of sum x^2 that it explains: (xq)^2 / qq. */
+/* Compute the best d for the integers that result from 1/d = id. Return the part of sum x^2 that it explains:
+ * (xq)^2 / qq. */
 static float refine_scale(const float *x, int n, int lo, int hi, float id, float *d)
 {
     float xq = 0.0f, qq = 0.0f;
@@ -76,7 +77,8 @@ static float refine_scale_min(const float *x, int n, int top, float id, float fr
         slope = 0.0f;
     *d = slope;
     *m = -offset;
-    return slope * slope * sqq + count * offset * offset + 2 * slope * offset * sq - 2 * slope * sxq - 2 * offset * sx;
+    return slope * slope * sqq + count * offset * offset + 2 * slope * offset * sq - 2 * slope * sxq -
+           2 * offset * sx;
 }
 
 void lm_fit_scale_min(const float *x, int n, int top, float *d, float *m)

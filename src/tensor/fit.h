@@ -1,7 +1,8 @@
 /* fit.h - search for the scales with the smallest error, used to pack the K and IQ4 types.
  *
- * The error is the plain sum of squares. A candidate scale determines the integers; given the integers, the best scale is a least
- * squares solution. The search takes the best of a fan of candidates around the scale that just reaches the extreme element. */
+ * The error is the plain sum of squares. A candidate scale determines the integers; given the integers, the
+ * best scale is a least squares solution. The search takes the best of a fan of candidates around the scale
+ * that just reaches the extreme element. */
 #ifndef LM_TENSOR_FIT_H
 #define LM_TENSOR_FIT_H
 

@@ -14,18 +14,21 @@ static uint16_t index_of_eight[4][LM_GRID_CELLS], index_of_four[2][4096];
 static bool     exact_cells[6][LM_GRID_CELLS];
 
 static lm_code_grid grids[6] = {
-    [LM_GRID_IQ2_XXS] = { lm_grid_iq2_xxs, 256, 8, 7, 12, near_of_eight[0], index_of_eight[0], exact_cells[0] },
-    [LM_GRID_IQ2_XS]  = { lm_grid_iq2_xs, 512, 8, 7, 12, near_of_eight[1], index_of_eight[1], exact_cells[1] },
-    [LM_GRID_IQ2_S]   = { lm_grid_iq2_s, 1024, 8, 7, 12, near_of_eight[2], index_of_eight[2], exact_cells[2] },
-    [LM_GRID_IQ1]     = { lm_grid_iq1, 2048, 8, 7, 6, near_of_eight[3], index_of_eight[3], exact_cells[3] },
-    [LM_GRID_IQ3_XXS] = { lm_grid_iq3_xxs, 256, 4, 6, LM_GRID_NEAR, near_of_four[0], index_of_four[0], exact_cells[4] },
-    [LM_GRID_IQ3_S]   = { lm_grid_iq3_s, 512, 4, 6, 12, near_of_four[1], index_of_four[1], exact_cells[5] },
+    [LM_GRID_IQ2_XXS] = { lm_grid_iq2_xxs, 256, 8, 7, 12, near_of_eight[0], index_of_eight[0],
+                          exact_cells[0] },
+    [LM_GRID_IQ2_XS] = { lm_grid_iq2_xs, 512, 8, 7, 12, near_of_eight[1], index_of_eight[1], exact_cells[1] },
+    [LM_GRID_IQ2_S] = { lm_grid_iq2_s, 1024, 8, 7, 12, near_of_eight[2], index_of_eight[2], exact_cells[2] },
+    [LM_GRID_IQ1] = { lm_grid_iq1, 2048, 8, 7, 6, near_of_eight[3], index_of_eight[3], exact_cells[3] },
+    [LM_GRID_IQ3_XXS] = { lm_grid_iq3_xxs, 256, 4, 6, LM_GRID_NEAR, near_of_four[0], index_of_four[0],
+                          exact_cells[4] },
+    [LM_GRID_IQ3_S] = { lm_grid_iq3_s, 512, 4, 6, 12, near_of_four[1], index_of_four[1], exact_cells[5] },
 };
 
 static pthread_once_t made[6] = { PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
                                   PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT };
 
-/* The number of half an entry is the sum of digit × place: pairs of digits of IQ3, two pairs in steps of 9 and 12 of the others. */
+/* The number of half an entry is the sum of digit × place: pairs of digits of IQ3, two pairs in steps of 9
+ * and 12 of the others. */
 static const uint8_t places_of_eight[4] = { 1, 3, 12, 36 }, places_of_four[2] = { 1, 8 };
 
 /* Return the cell with these digits. */
@@ -67,7 +70,8 @@ static void digits_of_cell(const lm_code_grid *g, unsigned cell, uint8_t *digits
     }
 }
 
-/* List the entries nearest to a cell, by the squared distance of the digits; of equally near ones, the lower entry first. */
+/* List the entries nearest to a cell, by the squared distance of the digits; of equally near ones, the lower
+ * entry first. */
 static void list(lm_code_grid *g, unsigned cell, const uint8_t (*digits)[8], const uint16_t *cells)
 {
     uint8_t at[8];
@@ -198,7 +202,8 @@ static void tabulate_two(lm_grid_table *p, int h, const float *w, bool turns)
     }
 }
 
-void lm_grid_table_fill(lm_grid_table *p, const lm_code_grid *g, const float *x, const float *w, const float *values, bool turns)
+void lm_grid_table_fill(lm_grid_table *p, const lm_code_grid *g, const float *x, const float *w,
+                        const float *values, bool turns)
 {
     p->x      = x;
     p->values = values;
@@ -216,14 +221,17 @@ static unsigned cell_at(const lm_grid_table *p, const lm_code_grid *g, float s)
 
     if (g->width == 8) {
         const vi places = { 1, 3, 12, 36 };
-        vf       lower = (vf){ 0 } + s * 0.5f * (p->values[0] + p->values[1]), upper = (vf){ 0 } + s * 0.5f * (p->values[1] + p->values[2]);
+        vf lower = (vf){ 0 } + s * 0.5f * (p->values[0] + p->values[1]),
+           upper = (vf){ 0 } + s * 0.5f * (p->values[1] + p->values[2]);
         vf       x[2];
         memcpy(x, p->x, sizeof x);
-        vi low = ((x[0] > lower) & places) + ((x[0] > upper) & places), high = ((x[1] > lower) & places) + ((x[1] > upper) & places);
+        vi low = ((x[0] > lower) & places) + ((x[0] > upper) & places),
+           high = ((x[1] > lower) & places) + ((x[1] > upper) & places);
         vi both = low + (high << 7);
         return (unsigned)(both[0] + both[1] + both[2] + both[3]);
     }
-    float step = 1.0f / (s * (p->values[1] - p->values[0])), first = 0.5f - p->values[0] / (p->values[1] - p->values[0]);
+    float step = 1.0f / (s * (p->values[1] - p->values[0])),
+          first = 0.5f - p->values[0] / (p->values[1] - p->values[0]);
     for (int i = 0; i < 4; i++) {
         float digit = p->x[i] * step + first;
         cell |= (digit > 0.0f ? digit < 7.0f ? (unsigned)digit : 7 : 0) << 3 * i;
@@ -252,7 +260,8 @@ static lm_grid_choice best_of(const lm_grid_table *p, const uint16_t *near, unsi
 }
 
 /* The same with one sign turned. */
-static lm_grid_choice best_turned(const lm_grid_table *p, const uint16_t *near, unsigned shift, float s, int n)
+static lm_grid_choice best_turned(const lm_grid_table *p, const uint16_t *near, unsigned shift, float s,
+                                  int n)
 {
     const unsigned mask = (1u << shift) - 1;
     lm_grid_choice best = { 0 };
@@ -262,7 +271,8 @@ static lm_grid_choice best_turned(const lm_grid_table *p, const uint16_t *near, 
     for (int k = 0; k < n; k++) {
         unsigned low = near[k] & mask, high = near[k] >> shift;
         float    least = p->least[0][low] < p->least[1][high] ? p->least[0][low] : p->least[1][high];
-        float    a = p->a[0][low] + p->a[1][high] - 2.0f * least, b = p->b[0][low] + p->b[1][high], gain = 2.0f * a - s * b;
+        float a = p->a[0][low] + p->a[1][high] - 2.0f * least, b = p->b[0][low] + p->b[1][high],
+              gain = 2.0f * a - s * b;
         bool     better = gain > most;
         most      = better ? gain : most;
         best.a    = better ? a : best.a;
@@ -272,7 +282,8 @@ static lm_grid_choice best_turned(const lm_grid_table *p, const uint16_t *near, 
     return best;
 }
 
-lm_grid_choice lm_grid_table_choose(const lm_grid_table *p, const lm_code_grid *g, float s, lm_grid_choice *turned)
+lm_grid_choice lm_grid_table_choose(const lm_grid_table *p, const lm_code_grid *g, float s,
+                                    lm_grid_choice *turned)
 {
     const unsigned cell = cell_at(p, g, s);
 

@@ -1,7 +1,7 @@
 /* iquants.c - unpack the codebook types: IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S.
  *
- * A block has 8 sub-blocks of 32 elements; a sub-block has 4 groups of 8. The width of the bit fields limits indices from the file
- * to the size of their grid. */
+ * A block has 8 sub-blocks of 32 elements; a sub-block has 4 groups of 8. The width of the bit fields limits
+ * indices from the file to the size of their grid. */
 #include "tensor/blocks.h"
 #include "tensor/codebooks.h"
 #include "tensor/codecs.h"
@@ -41,7 +41,8 @@ static void unpack_iq2_xxs(float *y, const lm_iq2_xxs *b)
         uint32_t word = b->sub[s].word;
         float ds = d * (0.5f + (float)(word >> 28)) * 0.25f;
         for (unsigned l = 0; l < 4; l++)
-            group2(y + 32 * s + 8 * l, ds, lm_grid_iq2_xxs[b->sub[s].index[l]], signs_of(word >> 7 * l & 127));
+            group2(y + 32 * s + 8 * l, ds, lm_grid_iq2_xxs[b->sub[s].index[l]],
+                   signs_of(word >> 7 * l & 127));
     }
 }
 
@@ -92,7 +93,8 @@ static void unpack_iq3_s(float *y, const lm_iq3_s *b)
     for (unsigned i = 0; i < 32; i++) {
         unsigned s = i / 4, l = i % 4, qh = b->qh[s];
         float ds = d * (float)(1 + 2 * (b->scales[s / 2] >> 4 * (s % 2) & 15));
-        unsigned low = b->qs[2 * i] | (qh << (8 - 2 * l) & 256), high = b->qs[2 * i + 1] | (qh << (7 - 2 * l) & 256);
+        unsigned low = b->qs[2 * i] | (qh << (8 - 2 * l) & 256),
+                 high = b->qs[2 * i + 1] | (qh << (7 - 2 * l) & 256);
         group3(y + 8 * i, ds, lm_grid_iq3_s[low], alphabet, b->signs[i]);
         group3(y + 8 * i + 4, ds, lm_grid_iq3_s[high], alphabet, b->signs[i] >> 4);
     }
@@ -104,7 +106,8 @@ static void unpack_iq1_s(float *y, const lm_iq1_s *b)
 
     for (unsigned i = 0; i < 32; i++) {
         unsigned qh = b->qh[i / 4], index = b->qs[i] | (qh >> 3 * (i % 4) & 7) << 8;
-        group1(y + 8 * i, d * (float)(2 * (qh >> 12 & 7) + 1), lm_grid_iq1[index], qh & 0x8000 ? -0.125f : 0.125f);
+        group1(y + 8 * i, d * (float)(2 * (qh >> 12 & 7) + 1), lm_grid_iq1[index],
+               qh & 0x8000 ? -0.125f : 0.125f);
     }
 }
 
@@ -112,13 +115,15 @@ static void unpack_iq1_s(float *y, const lm_iq1_s *b)
 static void unpack_iq1_m(float *y, const lm_iq1_m *b)
 {
     const uint16_t *sc = (const uint16_t[4]){ b->scales[0], b->scales[1], b->scales[2], b->scales[3] };
-    float d = lm_f16_to_f32((uint16_t)(sc[0] >> 12 | (sc[1] >> 8 & 0xf0) | (sc[2] >> 4 & 0xf00) | (sc[3] & 0xf000)));
+    float d = lm_f16_to_f32(
+        (uint16_t)(sc[0] >> 12 | (sc[1] >> 8 & 0xf0) | (sc[2] >> 4 & 0xf00) | (sc[3] & 0xf000)));
 
     for (unsigned i = 0; i < 32; i++) {
         unsigned s = i / 4, l = i % 4, h = b->qh[i / 2];
         unsigned scale = (unsigned)sc[s / 2] >> (6 * (s % 2) + 3 * (l / 2)) & 7;
         unsigned index = b->qs[i] | (h << (8 - 4 * (l % 2)) & 0x700);
-        group1(y + 8 * i, d * (float)(2 * scale + 1), lm_grid_iq1[index], h & (l % 2 ? 0x80 : 0x08) ? -0.125f : 0.125f);
+        group1(y + 8 * i, d * (float)(2 * scale + 1), lm_grid_iq1[index],
+               h & (l % 2 ? 0x80 : 0x08) ? -0.125f : 0.125f);
     }
 }
 

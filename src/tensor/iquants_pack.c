@@ -1,10 +1,13 @@
 /* iquants_pack.c - pack the codebook types: IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S.
  *
- * A block of 256 has one scale d and 8 or 16 sub-scales: x ~ d unit (2 l + 1) g. The error of a group of 8 elements under a scale s is
- * sum w x^2 - s (2 a - s b), a and b depending on its entry only. So:
- *   1. over a fan of scales, each group's best entries are collected; each sub-block gets its least-squares scale;
- *   2. for a fan of d, every sub-block takes the best of the representable scales near its own, over the collected entries;
- *   3. with the best d, entries are searched once more at the scales as they will be read, and d is fitted to them. */
+ * A block of 256 has one scale d and 8 or 16 sub-scales: x ~ d unit (2 l + 1) g. The error of a group of 8
+ * elements under a scale s is sum w x^2 - s (2 a - s b), a and b depending on its entry only. So:
+ *   1. over a fan of scales, each group's best entries are collected; each sub-block gets its least-squares
+ *   scale;
+ *   2. for a fan of d, every sub-block takes the best of the representable scales near its own, over the
+ *   collected entries;
+ *   3. with the best d, entries are searched once more at the scales as they will be read, and d is fitted to
+ *   them. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +22,8 @@ enum { GROUPS = 32, FAN = 9 };
 /* A type. Elements are magnitudes with stored signs, or (`shifts`) signed values plus or minus 1/8. */
 typedef struct kind {
     lm_grid_name grid;
-    const float *values;             /* the alphabet; shifts: that of the positive shift, then that of the negative one */
+    const float *values;             /* the alphabet; shifts: that of the positive shift, then that of the
+                                        negative one */
     int          per_scale;          /* groups of 8 per sub-scale */
     int          per_shift;          /* groups per shift; 0: no shifts */
     int          n_scales;           /* sub-scales are 0..n_scales - 1 */
@@ -28,7 +32,8 @@ typedef struct kind {
     bool         alone;              /* is packed without importance */
 } kind;
 
-static const float of_iq2[] = { 8, 25, 43 }, of_iq3_xxs[] = { 4, 12, 20, 28, 36, 44, 52, 62 }, of_iq3_s[] = { 1, 3, 5, 7, 9, 11, 13, 15 };
+static const float of_iq2[] = { 8, 25, 43 }, of_iq3_xxs[] = { 4, 12, 20, 28, 36, 44, 52, 62 },
+                   of_iq3_s[] = { 1, 3, 5, 7, 9, 11, 13, 15 };
 static const float of_iq1[] = { -0.875f, 0.125f, 1.125f, -1.125f, -0.125f, 0.875f };
 
 static const kind iq1_s   = { LM_GRID_IQ1, of_iq1, 4, 4, 8, 1, false, false };
@@ -200,7 +205,8 @@ static float evaluate(const search *f, int block, float s, float *a, float *b)
     return gain_of(*a, *b, s);
 }
 
-/* Choose every sub-scale for this d (with the unit) among three near the fitted ones. Return the total gain with the best d for them. */
+/* Choose every sub-scale for this d (with the unit) among three near the fitted ones. Return the total gain
+ * with the best d for them. */
 static float choose_scales(const search *f, float d, uint8_t *scale, float *fitted)
 {
     int   blocks = GROUPS / f->k->per_scale;
@@ -254,7 +260,8 @@ static void put(const search *f, int v, int group, int in_block, const choice *c
         out->index[group * f->pieces + i] = f->grid->index[c->cell[i]];
     out->signs[group] = f->k->per_shift ? (uint8_t)v : f->signs[group];
     if (c->turned) {
-        int i = c->turned - 1, element = lm_grid_table_turn(&p[i], f->grid, f->w + at + i * f->grid->width, c->cell[i]);
+        int i = c->turned - 1,
+            element = lm_grid_table_turn(&p[i], f->grid, f->w + at + i * f->grid->width, c->cell[i]);
         out->signs[group] ^= (uint8_t)(1u << (i * f->grid->width + element));
     }
 }
@@ -297,8 +304,9 @@ static float stored(float d, float unit, uint16_t *bits)
     return lm_f16_to_f32(*bits) * unit;
 }
 
-/* Set the weights: importance times sqrt(2 mean square + x^2). Inputs without importance still count a little, so that a block of them is
- * not arbitrary. Without any importance every input counts the same; in a type that is used without, large numbers count more. */
+/* Set the weights: importance times sqrt(2 mean square + x^2). Inputs without importance still count a
+ * little, so that a block of them is not arbitrary. Without any importance every input counts the same; in a
+ * type that is used without, large numbers count more. */
 static void weigh(search *f, const float *x, const float *importance)
 {
     float squares = 0, sum = 0;
@@ -456,20 +464,27 @@ static void store_iq1_m(lm_iq1_m *b, const codes *c)
 
 /* ---- rows ---- */
 
-#define PACKERS(X) X(IQ1_S, iq1_s) X(IQ1_M, iq1_m) X(IQ2_XXS, iq2_xxs) X(IQ2_XS, iq2_xs) X(IQ2_S, iq2_s) X(IQ3_XXS, iq3_xxs) X(IQ3_S, iq3_s)
+#define PACKERS(X) X(IQ1_S, iq1_s) X(IQ1_M, iq1_m) X(IQ2_XXS, iq2_xxs) X(IQ2_XS, iq2_xs) X(IQ2_S, iq2_s) \
+    X(IQ3_XXS, iq3_xxs) X(IQ3_S, iq3_s)
 
-#define ROWS(id, name)                                                                                             \
-    static void pack_blocks_##name(void *dst, const float *x, size_t n, const float *importance, bool quick)       \
-    {                                                                                                              \
-        lm_##name *b = dst;                                                                                        \
-        codes      c;                                                                                              \
-        for (size_t i = 0; i < n / LM_K_BLOCK; i++) {                                                              \
-            find(&name, x + i * LM_K_BLOCK, importance ? importance + i * LM_K_BLOCK : NULL, quick, &c);           \
-            store_##name(&b[i], &c);                                                                               \
-        }                                                                                                          \
-    }                                                                                                              \
-    void lm_pack_##name(void *dst, const float *src, size_t n) { pack_blocks_##name(dst, src, n, NULL, false); }   \
-    void lm_quick_##name(void *dst, const float *src, size_t n) { pack_blocks_##name(dst, src, n, NULL, true); }
+#define ROWS(id, name)                                                                                       \
+    static void pack_blocks_##name(void *dst, const float *x, size_t n, const float *importance, bool quick) \
+    {                                                                                                        \
+        lm_##name *b = dst;                                                                                  \
+        codes c;                                                                                             \
+        for (size_t i = 0; i < n / LM_K_BLOCK; i++) {                                                        \
+            find(&name, x + i * LM_K_BLOCK, importance ? importance + i * LM_K_BLOCK : NULL, quick, &c);     \
+            store_##name(&b[i], &c);                                                                         \
+        }                                                                                                    \
+    }                                                                                                        \
+    void lm_pack_##name(void *dst, const float *src, size_t n)                                               \
+    {                                                                                                        \
+        pack_blocks_##name(dst, src, n, NULL, false);                                                        \
+    }                                                                                                        \
+    void lm_quick_##name(void *dst, const float *src, size_t n)                                              \
+    {                                                                                                        \
+        pack_blocks_##name(dst, src, n, NULL, true);                                                         \
+    }
 
 PACKERS(ROWS)
 

@@ -4,8 +4,9 @@
 
 #include "tensor/dtype.h"
 
-/* Pack n elements, a multiple of 256, to `dst`; return false if the type has no codebook. `importance`: the mean square of each input [n],
- * or NULL. The sum of importance × error² is at most that of llama.cpp's quantiser (tests/unit/tensor/searches.c). */
+/* Pack n elements, a multiple of 256, to `dst`; return false if the type has no codebook. `importance`: the
+ * mean square of each input [n], or NULL. The sum of importance × error² is at most that of llama.cpp's
+ * quantiser (tests/unit/tensor/searches.c). */
 bool lm_pack_codebook(lm_dtype type, void *dst, const float *x, size_t n, const float *importance);
 
 #endif

@@ -1,7 +1,8 @@
 /* kquants_pack.c - pack super-blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K.
  *
- * A scale (and minimum) is fitted to every sub-block; the largest of each determines the super-block's f16 scale; then every
- * sub-block takes the best of the representable scales around its own, and the integers are computed from the stored scales. */
+ * A scale (and minimum) is fitted to every sub-block; the largest of each determines the super-block's f16
+ * scale; then every sub-block takes the best of the representable scales around its own, and the integers are
+ * computed from the stored scales. */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -34,7 +35,8 @@ typedef struct affine {
 /* Choose the stored scale and minimum of one sub-block: the best of the nine pairs around the fitted one. */
 static void choose_pair(affine *a, int s, const float *x, float d, float dmin, float scale, float min)
 {
-    int ls = lm_nearest(scale * lm_inverse(d), 0, a->top_scale), lm = lm_nearest(min * lm_inverse(dmin), 0, a->top_scale);
+    int ls = lm_nearest(scale * lm_inverse(d), 0, a->top_scale),
+        lm = lm_nearest(min * lm_inverse(dmin), 0, a->top_scale);
     float least = INFINITY;
 
     a->c.scale[s] = (uint8_t)ls;
@@ -75,7 +77,8 @@ static void fit_affine(affine *a, const float *x)
         max_scale = fmaxf(max_scale, scale[s]);
         max_min = fmaxf(max_min, min[s]);
     }
-    float d = stored(max_scale / (float)a->top_scale, &a->c.d), dmin = stored(max_min / (float)a->top_scale, &a->c.dmin);
+    float d = stored(max_scale / (float)a->top_scale, &a->c.d),
+          dmin = stored(max_min / (float)a->top_scale, &a->c.dmin);
     for (int s = 0; s < a->n_sub; s++) {
         const float *y = x + s * a->width;
         choose_pair(a, s, y, d, dmin, scale[s], min[s]);

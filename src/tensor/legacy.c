@@ -1,6 +1,7 @@
 /* legacy.c - blocks of 32 with one scale: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q8_1.
  *
- * The pack functions are bit-identical to the formats' reference quantiser, so files from both are the same. */
+ * The pack functions are bit-identical to the formats' reference quantiser, so files from both are the
+ * same. */
 #include <math.h>
 
 #include "tensor/blocks.h"
@@ -143,7 +144,8 @@ static void pack_q5_1(lm_q5_1 *b, const float *x)
     b->qh = lm_fifth_bits(q);
 }
 
-/* Pack 32 elements to bytes and return the sum of the integers. Ties round away from zero here, like C's roundf. */
+/* Pack 32 elements to bytes and return the sum of the integers. Ties round away from zero here, like C's
+ * roundf. */
 static int pack_bytes(int8_t qs[32], const float *x, float d)
 {
     float id = inverse(d);

@@ -18,8 +18,9 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-/* Shifted to their places in a float, the bits have an exponent that is 112 too small; the product is exact, even for subnormal numbers.
- * A signalling NaN becomes quiet, as IEEE 754 requires and hardware conversions do. */
+/* Shifted to their places in a float, the bits have an exponent that is 112 too small; the product is exact,
+ * even for subnormal numbers. A signalling NaN becomes quiet, as IEEE 754 requires and hardware conversions
+ * do. */
 static inline float from_half(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = (uint32_t)(h & 0x7fffu) << 13;

@@ -68,7 +68,8 @@ static void unpack_nvfp4(float *y, const lm_nvfp4 *b)
     }
 }
 
-/* Five base-3 digits share a byte as the fraction byte/256: multiplying by 3^k brings digit k to the front. */
+/* Five base-3 digits share a byte as the fraction byte/256: multiplying by 3^k brings digit k to the
+ * front. */
 static int trit(uint8_t byte, unsigned k)
 {
     static const uint8_t power[5] = { 1, 3, 9, 27, 81 };

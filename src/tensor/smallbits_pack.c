@@ -10,8 +10,10 @@
 static void table_nibbles(uint8_t qs[16], const float *x, const int8_t table[16], float d)
 {
     float id = lm_inverse(d);
-    for (int i = 0; i < 16; i++)
-        qs[i] = (uint8_t)(lm_nearest_in_table(table, x[i] * id) | lm_nearest_in_table(table, x[i + 16] * id) << 4);
+    for (int i = 0; i < 16; i++) {
+        int low = lm_nearest_in_table(table, x[i] * id), high = lm_nearest_in_table(table, x[i + 16] * id);
+        qs[i]   = (uint8_t)(low | high << 4);
+    }
 }
 
 static float finite_f16(float d, uint16_t *bits)
@@ -101,7 +103,8 @@ static float mxfp4_error(const float *x, uint8_t e)
     return sum;
 }
 
-/* Use the scale, a power of two, that just avoids clipping, or the one below it, whichever has the smaller error. */
+/* Use the scale, a power of two, that just avoids clipping, or the one below it, whichever has the smaller
+ * error. */
 static void pack_mxfp4(lm_mxfp4 *b, const float *x)
 {
     float most = 0.0f;
@@ -140,7 +143,8 @@ static unsigned trit(float x)
     return x <= -0.5f ? 0 : x >= 0.5f ? 2 : 1;
 }
 
-/* Pack n digits `stride` elements apart, the first one the most significant of five, as the fraction byte/256 rounded up. */
+/* Pack n digits `stride` elements apart, the first one the most significant of five, as the fraction byte/256
+ * rounded up. */
 static uint8_t trits(const float *x, unsigned n, unsigned stride, float id)
 {
     unsigned sum = 0;

@@ -22,8 +22,9 @@ lm_status lm_matcher_init(lm_matcher *m, const lm_added *list, uint32_t n, lm_er
     *m = (lm_matcher){ 0 };
     for (uint32_t i = 0; i < n; i++)
         if (list[i].text.size > LM_MAX_ADDED)
-            return lm_fail(e, LM_LIMIT, "added_tokens", LM_NO_OFFSET, "an added token of %zu bytes, at most %d are read",
-                           list[i].text.size, LM_MAX_ADDED);
+            return lm_fail(e, LM_LIMIT, "added_tokens", LM_NO_OFFSET,
+                           "an added token of %zu bytes, at most %d are read", list[i].text.size,
+                           LM_MAX_ADDED);
     if (n == 0)
         return LM_OK;
     m->list = lm_alloc(n * sizeof *m->list);
@@ -49,7 +50,8 @@ void lm_matcher_free(lm_matcher *m)
     *m = (lm_matcher){ 0 };
 }
 
-/* Return the first entry of list[low, high) whose byte at `depth` is at least c; the entries agree before `depth` and are longer. */
+/* Return the first entry of list[low, high) whose byte at `depth` is at least c; the entries agree before
+ * `depth` and are longer. */
 static uint32_t lower_bound(const lm_matcher *m, uint32_t low, uint32_t high, size_t depth, unsigned c)
 {
     while (low < high) {
@@ -86,7 +88,8 @@ const lm_added *lm_matcher_find(const lm_matcher *m, lm_view text, size_t at, si
         return NULL;
     for (; at < text.size; at++) {
         unsigned        c   = (unsigned char)text.data[at];
-        const lm_added *hit = m->first[c] < m->first[c + 1] ? longest_at(m, text.data + at, text.size - at) : NULL;
+        const lm_added *hit = m->first[c] < m->first[c + 1] ? longest_at(m, text.data + at, text.size - at)
+                                                            : NULL;
 
         if (hit) {
             *from = at;

@@ -168,8 +168,9 @@ static bool fall_back(const lm_bpe *b, lm_bpe_work *w, const unsigned char *s, s
     return true;
 }
 
-/* MERGES: add one symbol per character. A character without a piece becomes its bytes, otherwise the unknown token, otherwise nothing.
- * A pending unknown token waits to be fused with the next one, and bytes do not end that wait, as in the reference. */
+/* MERGES: add one symbol per character. A character without a piece becomes its bytes, otherwise the unknown
+ * token, otherwise nothing. A pending unknown token waits to be fused with the next one, and bytes do not end
+ * that wait, as in the reference. */
 static void split_word(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes)
 {
     size_t size = 1, unknown_from = 0, unknown_size = 0;
@@ -194,7 +195,8 @@ static void split_word(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes
         if (b->byte_fallback) {
             if (bytes)
                 spelled_size = lm_utf8_encode(lm_bytelevel_char(*s), spelled);
-            if (bytes ? fall_back(b, w, (const unsigned char *)spelled, spelled_size, at) : fall_back(b, w, s, size, at))
+            if (bytes ? fall_back(b, w, (const unsigned char *)spelled, spelled_size, at)
+                      : fall_back(b, w, s, size, at))
                 continue;
         }
         if (b->unknown < 0)
@@ -302,7 +304,8 @@ static lm_status merge_all(const lm_bpe *b, lm_bpe_work *w, const char *word, lm
         lm_pending top = heap_pop(w), now;
         lm_bpe_symbol *l   = &w->symbols[top.at];
 
-        /* Skip a stale entry: one side has changed since, so the pair is a different one or no longer exists. */
+        /* Skip a stale entry: one side has changed since, so the pair is a different one or no longer
+         * exists. */
         if (l->size == 0 || l->next < 0 || !candidate(b, w, word, (int32_t)top.at, &now) || now.id != top.id)
             continue;
         lm_bpe_symbol *r = &w->symbols[l->next];
@@ -353,7 +356,8 @@ static lm_status whole_word(const lm_bpe *b, lm_view word, bool bytes, lm_token 
     return failed ? lm_fail_memory(e, "a word", word.size) : LM_OK;
 }
 
-lm_status lm_bpe_encode(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes, lm_tokens *out, lm_error *e)
+lm_status lm_bpe_encode(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes, lm_tokens *out,
+                        lm_error *e)
 {
     if (word.size == 0)
         return LM_OK;

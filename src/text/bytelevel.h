@@ -1,7 +1,7 @@
 /* bytelevel.h - GPT-2's byte alphabet: every byte as one printable character.
  *
- * 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF stand for themselves; the other 68 bytes in rising order are U+0100, U+0101 … so a
- * space is "Ġ" and a line feed "Ċ". (Radford et al. 2019, encoder.py.) */
+ * 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF stand for themselves; the other 68 bytes in rising order are U+0100,
+ * U+0101 … so a space is "Ġ" and a line feed "Ċ". (Radford et al. 2019, encoder.py.) */
 #ifndef LM_TEXT_BYTELEVEL_H
 #define LM_TEXT_BYTELEVEL_H
 

@@ -17,7 +17,8 @@ typedef enum lm_decode_kind { LM_DECODE_REPLACE, LM_DECODE_STRIP, LM_DECODE_META
 typedef struct lm_decode_step {
     lm_decode_kind kind;
     lm_regex      *pattern;         /* REPLACE: a literal; owned */
-    lm_view        text;            /* REPLACE: the replacement; STRIP, METASPACE: one character. Owned by the vocabulary's arena */
+    lm_view        text;            /* REPLACE: the replacement; STRIP, METASPACE: one character. Owned by the
+                                       vocabulary's arena */
     uint32_t       start, stop;     /* STRIP: maximum number from each end */
     bool           drop_first;      /* METASPACE: marks of the first piece are dropped */
 } lm_decode_step;

@@ -40,7 +40,8 @@ static lm_status whole(lm_text *out, size_t before, lm_status status)
     return status;
 }
 
-/* Write valid text: drop the characters to strip at the start, and hold back those that may have to be stripped at the end. */
+/* Write valid text: drop the characters to strip at the start, and hold back those that may have to be
+ * stripped at the end. */
 static lm_status emit(lm_stream *s, const char *text, size_t n, lm_text *out, lm_error *e)
 {
     const lm_detokenizer_rule *d     = &s->t->decoder;
@@ -70,8 +71,8 @@ static lm_status emit(lm_stream *s, const char *text, size_t n, lm_text *out, lm
 }
 
 /* ---- bytes to characters ---- */
-/* Write the held bytes that are certain. `each`: one U+FFFD per bad byte, otherwise one per ill-formed subpart.
- * `end`: no more bytes follow. */
+/* Write the held bytes that are certain. `each`: one U+FFFD per bad byte, otherwise one per ill-formed
+ * subpart. `end`: no more bytes follow. */
 static lm_status drain(lm_stream *s, bool each, bool end, lm_text *out, lm_error *e)
 {
     size_t at = 0, n = s->held.size;
@@ -96,7 +97,8 @@ static lm_status drain(lm_stream *s, bool each, bool end, lm_text *out, lm_error
     return LM_OK;
 }
 
-/* End a run of byte tokens. With `whole_runs`, as in the reference, the run is text only if all of it is valid UTF-8. */
+/* End a run of byte tokens. With `whole_runs`, as in the reference, the run is text only if all of it is
+ * valid UTF-8. */
 static lm_status end_run(lm_stream *s, lm_text *out, lm_error *e)
 {
     size_t n = s->held.size;
@@ -112,7 +114,8 @@ static lm_status end_run(lm_stream *s, lm_text *out, lm_error *e)
 /* Return the byte that "<0x41>" represents, or -1. */
 static int byte_of(lm_view s)
 {
-    if (s.size != 6 || memcmp(s.data, "<0x", 3) != 0 || s.data[5] != '>' || lm_hex_digit(s.data[3]) < 0 || lm_hex_digit(s.data[4]) < 0)
+    if (s.size != 6 || memcmp(s.data, "<0x", 3) != 0 || s.data[5] != '>' || lm_hex_digit(s.data[3]) < 0 ||
+        lm_hex_digit(s.data[4]) < 0)
         return -1;
     return lm_hex_digit(s.data[3]) << 4 | lm_hex_digit(s.data[4]);
 }
@@ -187,7 +190,8 @@ static lm_status take_steps(lm_stream *s, const lm_vocab_piece *p, lm_view *out,
 /* Return whether a piece is spelled as plain text although the others are spelled in the byte alphabet. */
 static bool is_raw(const lm_detokenizer_rule *d, const lm_vocab_piece *p)
 {
-    return d->raw_added && (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);
+    return d->raw_added &&
+           (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);
 }
 
 static lm_status decode_piece(lm_stream *s, const lm_vocab_piece *p, lm_text *out, lm_error *e)
@@ -243,7 +247,8 @@ lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e)
     const lm_vocab *v = &s->t->vocab;
 
     if (id < 0 || (uint32_t)id >= v->n)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token id %d is outside the vocabulary of %u", id, v->n);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token id %d is outside the vocabulary of %u", id,
+                       v->n);
     const lm_vocab_piece *p = &v->pieces[id];
     if (!p->text || ((s->flags & LM_SKIP_SPECIAL) && p->special))
         return LM_OK;
@@ -271,7 +276,8 @@ void lm_stream_free(lm_stream *s)
     lm_free(s);
 }
 
-lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e)
+lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out,
+                        lm_error *e)
 {
     LM_REQUIRE(e, t && (ids || !n) && out);
     const size_t before = out->size;
@@ -293,8 +299,9 @@ lm_status lm_token_spelled(const lm_tokenizer *t, lm_token id, bool *text, lm_te
     lm_stream s = { .t = t, .continues = true, .any = true };
     lm_view   piece;
 
-    *text = lm_vocab_has(&t->vocab, id) && !t->vocab.pieces[id].special && t->vocab.pieces[id].type != LM_PIECE_CONTROL &&
-            t->vocab.pieces[id].type != LM_PIECE_UNKNOWN && t->vocab.pieces[id].type != LM_PIECE_UNUSED;
+    *text = lm_vocab_has(&t->vocab, id) && !t->vocab.pieces[id].special &&
+            t->vocab.pieces[id].type != LM_PIECE_CONTROL && t->vocab.pieces[id].type != LM_PIECE_UNKNOWN &&
+            t->vocab.pieces[id].type != LM_PIECE_UNUSED;
     if (!*text)
         return LM_OK;
     const lm_vocab_piece *p = &t->vocab.pieces[id];
@@ -325,7 +332,8 @@ lm_status lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out, lm_er
     bool         text;
 
     if (id < 0 || (uint32_t)id >= t->vocab.n)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token id %d is outside the vocabulary of %u", id, t->vocab.n);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token id %d is outside the vocabulary of %u", id,
+                       t->vocab.n);
     lm_status status = lm_token_spelled(t, id, &text, out, e);
     if (status == LM_OK && !text && t->vocab.pieces[id].text)
         status = append(out, t->vocab.pieces[id].text, t->vocab.pieces[id].size, e);

@@ -9,7 +9,8 @@ lm_status lm_document_parse(lm_view text, const char *file, json_t **out, lm_err
     json_error_t why;
 
     /* Read integers as reals: model_max_length is often 10^30, which jansson rejects as an integer. */
-    *out = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
+    *out = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
+                      &why);
     if (*out)
         return LM_OK;
     return lm_fail(e, LM_BAD_MODEL, file, why.position, "line %d: %s", why.line, why.text);
@@ -28,7 +29,8 @@ static const json_t *member(const json_t *o, const char *key)
     return json_is_null(v) ? NULL : v;
 }
 
-lm_status lm_member_bool(const json_t *o, const char *where, const char *key, bool absent, bool *out, lm_error *e)
+lm_status lm_member_bool(const json_t *o, const char *where, const char *key, bool absent, bool *out,
+                         lm_error *e)
 {
     const json_t *v = member(o, key);
 
@@ -58,7 +60,8 @@ bool lm_whole_number(const json_t *v, uint32_t max, uint32_t *out)
     return true;
 }
 
-lm_status lm_member_count(const json_t *o, const char *where, const char *key, uint32_t absent, uint32_t *out, lm_error *e)
+lm_status lm_member_count(const json_t *o, const char *where, const char *key, uint32_t absent, uint32_t *out,
+                          lm_error *e)
 {
     const json_t *v = member(o, key);
 
@@ -68,7 +71,8 @@ lm_status lm_member_count(const json_t *o, const char *where, const char *key, u
     return LM_OK;
 }
 
-lm_status lm_member_array(const json_t *o, const char *where, const char *key, const json_t **out, lm_error *e)
+lm_status lm_member_array(const json_t *o, const char *where, const char *key, const json_t **out,
+                          lm_error *e)
 {
     const json_t *v = member(o, key);
 
@@ -78,7 +82,8 @@ lm_status lm_member_array(const json_t *o, const char *where, const char *key, c
     return LM_OK;
 }
 
-lm_status lm_member_object(const json_t *o, const char *where, const char *key, const json_t **out, lm_error *e)
+lm_status lm_member_object(const json_t *o, const char *where, const char *key, const json_t **out,
+                           lm_error *e)
 {
     const json_t *v = member(o, key);
 

@@ -28,12 +28,15 @@ static void warn(lm_text *warnings, size_t i, const char *name)
 
     lm_escape(escaped, sizeof escaped, name);
     if (warnings)
-        lm_text_printf(warnings, "messages: the arguments of %s in message %zu are not a JSON object and are left out\n", escaped, i);
+        lm_text_printf(
+            warnings, "messages: the arguments of %s in message %zu are not a JSON object and are left out\n",
+            escaped, i);
 }
 
 static bool is_text(const char *type)
 {
-    return type && (strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0 || strcmp(type, "output_text") == 0);
+    return type &&
+           (strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0 || strcmp(type, "output_text") == 0);
 }
 
 static lm_status join_parts(const json_t *parts, size_t i, json_t *message, lm_error *e)
@@ -51,9 +54,12 @@ static lm_status join_parts(const json_t *parts, size_t i, json_t *message, lm_e
             lm_text_free(&out);
             if (is_text(name) || refusal || !name)
                 return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                               "message %zu: content part %zu must be an object with a type and a string that has the text", i, k);
+                               "message %zu: content part %zu must be an object with a type and a string "
+                               "that has the text",
+                               i, k);
             return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                           "message %zu has a content part of type \"%.40s\"; only text is supported", i, name);
+                           "message %zu has a content part of type \"%.40s\"; only text is supported", i,
+                           name);
         }
         if (k)
             lm_text_add_str(&out, "\n");
@@ -96,7 +102,9 @@ static lm_status read_older_call(json_t *m, size_t i, lm_error *e)
     if (is_given(call) && (!json_is_object(call) || json_array_size(json_object_get(m, "tool_calls"))))
         return fail(i, "must have either tool_calls or a function_call that is an object", e);
     if (json_is_object(call))
-        json_object_set_new(m, "tool_calls", json_pack("[{s:s, s:s, s:O}]", "id", "call00000", "type", "function", "function", call));
+        json_object_set_new(m, "tool_calls",
+                            json_pack("[{s:s, s:s, s:O}]", "id", "call00000", "type", "function", "function",
+                                      call));
     json_object_del(m, "function_call");
     return LM_OK;
 }
@@ -115,7 +123,8 @@ static lm_status read_calls(json_t *m, size_t i, reader *r, lm_error *e)
         json_t *f = json_object_get(call, "function");
         const char *name = json_string_value(json_object_get(f, "name"));
         if (!name)
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu requires a function with a name", i, k);
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                           "message %zu: tool call %zu requires a function with a name", i, k);
         json_object_set_new(f, "arguments", read_arguments(json_object_get(f, "arguments"), name, i, r));
     }
     if (!k)
@@ -123,10 +132,12 @@ static lm_status read_calls(json_t *m, size_t i, reader *r, lm_error *e)
     return LM_OK;
 }
 
-/* Copy what templates know by one name only: "reasoning" to "reasoning_content", and a refusal without content to the content. */
+/* Copy what templates know by one name only: "reasoning" to "reasoning_content", and a refusal without
+ * content to the content. */
 static void read_names(json_t *m)
 {
-    if (!json_is_string(json_object_get(m, "reasoning_content")) && json_is_string(json_object_get(m, "reasoning")))
+    if (!json_is_string(json_object_get(m, "reasoning_content")) &&
+        json_is_string(json_object_get(m, "reasoning")))
         json_object_set(m, "reasoning_content", json_object_get(m, "reasoning"));
     if (!is_given(json_object_get(m, "content")) && json_is_string(json_object_get(m, "refusal")))
         json_object_set(m, "content", json_object_get(m, "refusal"));
@@ -135,8 +146,9 @@ static void read_names(json_t *m)
 /* Map the role "developer" to "system" and "function" to "tool"; reject unknown roles. */
 static lm_status read_role(json_t *m, size_t i, lm_error *e)
 {
-    static const char *const roles[][2] = { { "system", NULL },    { "developer", "system" }, { "user", NULL },
-                                            { "assistant", NULL }, { "tool", NULL },          { "function", "tool" } };
+    static const char *const roles[][2] = { { "system", NULL }, { "developer", "system" },
+                                            { "user", NULL },   { "assistant", NULL },
+                                            { "tool", NULL },   { "function", "tool" } };
     const char *role = json_string_value(json_object_get(m, "role"));
 
     if (!role)
@@ -148,7 +160,9 @@ static lm_status read_role(json_t *m, size_t i, lm_error *e)
             return LM_OK;
         }
     return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                   "message %zu has the unknown role \"%.40s\": expected system, developer, user, assistant, tool or function", i, role);
+                   "message %zu has the unknown role \"%.40s\": expected system, developer, user, assistant, "
+                   "tool or function",
+                   i, role);
 }
 
 static lm_status read_message(json_t *m, size_t i, reader *r, lm_error *e)
@@ -207,7 +221,8 @@ lm_status lm_messages_read(const char *json, size_t size, lm_text *warnings, lm_
 
 /* ---- omitted messages ---- */
 
-/* Find the longest run of letters and digits at the start of a text: templates quote and trim text, but do not change words. */
+/* Find the longest run of letters and digits at the start of a text: templates quote and trim text, but do
+ * not change words. */
 static size_t longest_word(const char *text, const char **word)
 {
     size_t best = 0;
@@ -223,8 +238,9 @@ static size_t longest_word(const char *text, const char **word)
     return best;
 }
 
-/* Search after the last match, because messages are usually rendered in order; otherwise search the whole prompt, at most MAX_BACKWARDS
- * times, which templates that move messages may need. So the prompt is not scanned once per message. */
+/* Search after the last match, because messages are usually rendered in order; otherwise search the whole
+ * prompt, at most MAX_BACKWARDS times, which templates that move messages may need. So the prompt is not
+ * scanned once per message. */
 static bool find_in_order(const char *rendered, const char *part, size_t *from, unsigned *backwards)
 {
     const char *at = strstr(rendered + *from, part);
@@ -245,14 +261,18 @@ lm_status lm_messages_rendered(const char *json, size_t size, const lm_text *ren
     lm_status status = read_list(json ? json : "", size, &list, e);
 
     json_array_foreach(list, i, m) {
-        const char *role = json_string_value(json_object_get(m, "role")), *text = json_string_value(json_object_get(m, "content")), *word;
+        const char *role = json_string_value(json_object_get(m, "role")),
+                   *text = json_string_value(json_object_get(m, "content")), *word;
         char part[65] = "";
-        if (!role || !text || (strcmp(role, "system") && strcmp(role, "tool")) || !(n = longest_word(text, &word)))
+        if (!role || !text || (strcmp(role, "system") && strcmp(role, "tool")) ||
+            !(n = longest_word(text, &word)))
             continue;
         memcpy(part, word, n);
         if (status == LM_OK && !find_in_order(rendered->data ? rendered->data : "", part, &from, &backwards))
             status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                             "message %zu is not in the prompt: the chat template of this model leaves out messages of role %s", i, role);
+                             "message %zu is not in the prompt: the chat template of this model leaves out "
+                             "messages of role %s",
+                             i, role);
     }
     json_decref(list);
     return status;

@@ -12,7 +12,8 @@ lm_status lm_normalizers_add(lm_normalizers *n, const lm_normalizer *one, const 
 {
     if (n->n == LM_MAX_NORMALIZERS) {
         lm_regex_free(one->pattern);
-        return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "more than %d normalizers", LM_MAX_NORMALIZERS);
+        return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "more than %d normalizers",
+                       LM_MAX_NORMALIZERS);
     }
     n->list[n->n++] = *one;
     return LM_OK;
@@ -36,8 +37,8 @@ void lm_normalize_work_free(lm_normalize_work *w)
 
 /* Replace matches. A replacement comes from the same input character as the last character of its
  * match; for an empty match at the start, from the first. */
-static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_text *out,
-                         lm_error *e)
+static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text,
+                         size_t *head, lm_text *out, lm_error *e)
 {
     size_t      kept    = 0;
     const char *seen    = lm_regex_is_literal(n->pattern) ? text.data : lm_shadow(text, &w->shadow);
@@ -93,8 +94,8 @@ static lm_view strip(const lm_normalizer *n, lm_view text)
 }
 
 /* ---- normalisation forms (Unicode Annex 15) ----
- * utf8proc decomposes and composes characters; marks are ordered here, because utf8proc's own sorting is quadratic in a
- * long run of marks. */
+ * utf8proc decomposes and composes characters; marks are ordered here, because utf8proc's own sorting is
+ * quadratic in a long run of marks. */
 static lm_status room(lm_normalize_work *w, size_t points, lm_error *e)
 {
     if (points <= w->capacity)
@@ -156,9 +157,11 @@ static lm_status order_marks(int32_t *points, size_t n, lm_error *e)
 }
 
 /* Normalise one stretch without inert characters. */
-static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out, lm_error *e)
+static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out,
+                             lm_error *e)
 {
-    const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
+    const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
+                                      (compatible ? UTF8PROC_COMPAT : 0);
     size_t                  n       = 0, size;
     char                    bytes[4];
     int                     boundary = 0;
@@ -175,7 +178,8 @@ static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, b
     }
     LM_TRY(order_marks(w->points, n, e));
     if (compose) {
-        utf8proc_ssize_t kept = utf8proc_normalize_utf32(w->points, (utf8proc_ssize_t)n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        utf8proc_ssize_t kept = utf8proc_normalize_utf32(w->points, (utf8proc_ssize_t)n,
+                                                         UTF8PROC_STABLE | UTF8PROC_COMPOSE);
         n                     = kept < 0 ? n : (size_t)kept;
     }
     for (size_t i = 0; i < n; i++)
@@ -183,8 +187,10 @@ static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, b
     return LM_OK;
 }
 
-/* Inert characters do not change, and nothing composes or moves across them: normalise the stretches between them. */
-static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out, lm_error *e)
+/* Inert characters do not change, and nothing composes or moves across them: normalise the stretches between
+ * them. */
+static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out,
+                              lm_error *e)
 {
     size_t from = 0, size;
 
@@ -214,7 +220,8 @@ static bool all_below(lm_view text, uint32_t limit)
 }
 
 /* Apply letter case or a normalisation form: character by character, except for marks. */
-static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view text, lm_text *out, lm_error *e)
+static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view text, lm_text *out,
+                         lm_error *e)
 {
     const bool nfkc = n->kind == LM_NORMALIZE_NFKC;
 
@@ -222,11 +229,14 @@ static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view t
         lowercase(text, out);
         return LM_OK;
     }
-    return normal_forms(w, text, nfkc || n->kind == LM_NORMALIZE_NFC, nfkc || n->kind == LM_NORMALIZE_NFKD, out, e);
+    return normal_forms(w, text, nfkc || n->kind == LM_NORMALIZE_NFC, nfkc || n->kind == LM_NORMALIZE_NFKD,
+                        out, e);
 }
 
-/* Set *head to the size of as many characters of `all` as the head becomes when rewritten alone: marks that join it add none. */
-static lm_status respelled_head(const lm_normalizer *n, lm_normalize_work *w, lm_view text, size_t *head, lm_view all, lm_error *e)
+/* Set *head to the size of as many characters of `all` as the head becomes when rewritten alone: marks that
+ * join it add none. */
+static lm_status respelled_head(const lm_normalizer *n, lm_normalize_work *w, lm_view text, size_t *head,
+                                lm_view all, lm_error *e)
 {
     lm_text alone = { 0 };
     size_t at    = 0, size;
@@ -248,8 +258,8 @@ static lm_status respelled_head(const lm_normalizer *n, lm_normalize_work *w, lm
     return status;
 }
 
-lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_view *out,
-                       lm_error *e)
+lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_work *r, lm_view text,
+                       size_t *head, lm_view *out, lm_error *e)
 {
     size_t from_first = head ? *head : 0;
 
@@ -265,7 +275,8 @@ lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_w
             text         = kept;
             continue;
         }
-        if (one->kind >= LM_NORMALIZE_NFC && one->kind <= LM_NORMALIZE_NFKD && all_below(text, nfc ? 0x300 : 0x80))
+        if (one->kind >= LM_NORMALIZE_NFC && one->kind <= LM_NORMALIZE_NFKD &&
+            all_below(text, nfc ? 0x300 : 0x80))
             continue;
         if (text.size == 0)
             continue;

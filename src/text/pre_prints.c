@@ -1,6 +1,8 @@
-/* pre_prints.c - the fingerprints by which llama.cpp's converter identifies tokenizers, and the names it gives them.
+/* pre_prints.c - the fingerprints by which llama.cpp's converter identifies tokenizers, and the names it
+ * gives them.
  *
- * A fingerprint is the SHA-256 of the ids of one fixed text, printed like a Python list. Its first 16 digits are unique in this table. */
+ * A fingerprint is the SHA-256 of the ids of one fixed text, printed like a Python list. Its first 16 digits
+ * are unique in this table. */
 #include "text/pre_prints.h"
 
 #include <string.h>

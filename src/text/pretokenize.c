@@ -19,7 +19,8 @@ lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_pre_stage *stage, con
     return LM_OK;
 }
 
-lm_status lm_pretokenizer_add_split(lm_pretokenizer *p, const char *pattern, lm_behavior b, const char *where, lm_error *e)
+lm_status lm_pretokenizer_add_split(lm_pretokenizer *p, const char *pattern, lm_behavior b, const char *where,
+                                    lm_error *e)
 {
     lm_pre_stage s = { .kind = LM_STAGE_SPLIT, .behavior = b };
 
@@ -27,10 +28,12 @@ lm_status lm_pretokenizer_add_split(lm_pretokenizer *p, const char *pattern, lm_
     return lm_pretokenizer_add(p, &s, where, e);
 }
 
-lm_status lm_pretokenizer_add_class(lm_pretokenizer *p, bool (*in_class)(uint32_t), lm_behavior b, const char *where,
-                                    lm_error *e)
+lm_status lm_pretokenizer_add_class(lm_pretokenizer *p, bool (*in_class)(uint32_t), lm_behavior b,
+                                    const char *where, lm_error *e)
 {
-    return lm_pretokenizer_add(p, &(lm_pre_stage){ .kind = LM_STAGE_CLASS, .behavior = b, .in_class = in_class }, where, e);
+    return lm_pretokenizer_add(p,
+                               &(lm_pre_stage){ .kind = LM_STAGE_CLASS, .behavior = b, .in_class = in_class },
+                               where, e);
 }
 
 void lm_pretokenizer_finish(lm_pretokenizer *p)
@@ -66,7 +69,8 @@ typedef struct run {
     lm_error              *e;
 } run;
 
-/* A text, the shadow that patterns match, and how many bytes at its start come from the input's first character. */
+/* A text, the shadow that patterns match, and how many bytes at its start come from the input's first
+ * character. */
 typedef struct piece { lm_view text; const char *shadow; size_t head; } piece;
 
 static lm_status run_from(const run *r, unsigned stage, piece in);
@@ -120,7 +124,7 @@ static lm_status segment(joiner *j, size_t from, size_t to, bool match)
 static lm_status split(const run *r, unsigned stage, piece in)
 {
     const lm_pre_stage *s       = &r->p->stages[stage];
-    joiner          j       = { .r = r, .next = stage + 1, .in = in, .behavior = s->behavior, .invert = s->invert };
+    joiner j = { .r = r, .next = stage + 1, .in = in, .behavior = s->behavior, .invert = s->invert };
     const char     *seen    = lm_regex_is_literal(s->regex) ? in.text.data : in.shadow;
     lm_matches      matches = { .regex = s->regex, .work = r->regex, .subject = { seen, in.text.size } };
     size_t          at      = 0;
@@ -143,7 +147,7 @@ static lm_status split(const run *r, unsigned stage, piece in)
 static lm_status split_class(const run *r, unsigned stage, piece in)
 {
     const lm_pre_stage *s   = &r->p->stages[stage];
-    joiner          j   = { .r = r, .next = stage + 1, .in = in, .behavior = s->behavior, .invert = s->invert };
+    joiner j = { .r = r, .next = stage + 1, .in = in, .behavior = s->behavior, .invert = s->invert };
     size_t          gap = 0, size;
 
     for (size_t at = 0; at < in.text.size; at += size) {
@@ -230,8 +234,8 @@ static lm_status run_from(const run *r, unsigned stage, piece in)
     }
 }
 
-lm_status lm_pretokenize(const lm_pretokenizer *p, lm_pretokenizer_work *w, lm_regex_work *regex, lm_view text, size_t head,
-                         lm_word_fn word, void *arg, lm_error *e)
+lm_status lm_pretokenize(const lm_pretokenizer *p, lm_pretokenizer_work *w, lm_regex_work *regex,
+                         lm_view text, size_t head, lm_word_fn word, void *arg, lm_error *e)
 {
     run r = { p, w, regex, word, arg, e };
 

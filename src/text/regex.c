@@ -38,19 +38,22 @@ lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_er
         goto done;
     }
     if (pattern.size > MAX_PATTERN) {
-        status = lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "a pattern of %zu bytes, at most %d are read", pattern.size,
-                         MAX_PATTERN);
+        status = lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET,
+                         "a pattern of %zu bytes, at most %d are read", pattern.size, MAX_PATTERN);
         goto done;
     }
     LM_TRY_GOTO(status, lm_regex_translate(pattern, &spelled, where, e), done);
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    /* PCRE2 10.42 wrongly makes the first part of "\P{M}+\P{L}" possessive, as if the two were disjoint, and then nothing matches. */
+    /* PCRE2 10.42 wrongly makes the first part of "\P{M}+\P{L}" possessive, as if the two were disjoint, and
+     * then nothing matches. */
     r->code = pcre2_compile((PCRE2_SPTR)(spelled.size ? spelled.data : ""), spelled.size,
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C |
-                                PCRE2_NO_AUTO_POSSESS, &code, &at, context);
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT |
+                                PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_POSSESS,
+                            &code, &at, context);
     if (!r->code) {
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        status = lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "pattern '%s': %s at byte %zu", spelled.data, why, at);
+        status = lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "pattern '%s': %s at byte %zu", spelled.data,
+                         why, at);
         goto done;
     }
     pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE);     /* without it the interpreter runs */
@@ -125,7 +128,8 @@ void lm_regex_work_free(lm_regex_work *w)
 
 static lm_status too_long(const char *what, lm_error *e)
 {
-    return lm_fail(e, LM_LIMIT, "pre-tokenizer", LM_NO_OFFSET, "a pattern of the tokenizer takes too %s on this text", what);
+    return lm_fail(e, LM_LIMIT, "pre-tokenizer", LM_NO_OFFSET,
+                   "a pattern of the tokenizer takes too %s on this text", what);
 }
 
 static lm_status find_literal(const lm_regex *r, lm_view subject, size_t at, lm_match *out)
@@ -140,7 +144,8 @@ static lm_status find_literal(const lm_regex *r, lm_view subject, size_t at, lm_
     return LM_OK;
 }
 
-lm_status lm_regex_find(const lm_regex *r, lm_regex_work *w, lm_view subject, size_t at, lm_match *out, lm_error *e)
+lm_status lm_regex_find(const lm_regex *r, lm_regex_work *w, lm_view subject, size_t at, lm_match *out,
+                        lm_error *e)
 {
     if (!r->code)
         return find_literal(r, subject, at, out);
@@ -151,10 +156,11 @@ lm_status lm_regex_find(const lm_regex *r, lm_regex_work *w, lm_view subject, si
         int    rc;
 
         pcre2_set_offset_limit(w->context, limit);
-        rc = pcre2_match(r->code, (PCRE2_SPTR)subject.data, subject.size, at, PCRE2_NO_UTF_CHECK, w->data, w->context);
+        rc = pcre2_match(r->code, (PCRE2_SPTR)subject.data, subject.size, at, PCRE2_NO_UTF_CHECK, w->data,
+                         w->context);
         if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-            rc = pcre2_match(r->code, (PCRE2_SPTR)subject.data, subject.size, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->data,
-                             w->context);
+            rc = pcre2_match(r->code, (PCRE2_SPTR)subject.data, subject.size, at,
+                             PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->data, w->context);
         if (++w->finds % FINDS == 0 || !last)
             if (lm_clock_ns() > w->deadline)
                 return too_long("long", e);
@@ -164,7 +170,9 @@ lm_status lm_regex_find(const lm_regex *r, lm_regex_work *w, lm_view subject, si
             return LM_OK;
         }
         if (rc != PCRE2_ERROR_NOMATCH)
-            return too_long(rc == PCRE2_ERROR_NOMEMORY || rc == PCRE2_ERROR_HEAPLIMIT ? "much memory" : "many steps", e);
+            return too_long(rc == PCRE2_ERROR_NOMEMORY || rc == PCRE2_ERROR_HEAPLIMIT ? "much memory"
+                                                                                      : "many steps",
+                            e);
         if (last)
             return LM_OK;
         for (at = limit + 1; at < subject.size && ((unsigned char)subject.data[at] & 0xC0) == 0x80;)

@@ -8,8 +8,8 @@
 
 enum { MAX_DEPTH = 32, MAX_GROUPS = 250 };
 
-/* Oniguruma's classes, as the contents of a PCRE2 bracket class. Characters listed by number exist in Unicode 14 and joined the class in
- * Unicode 16; newer ones have stand-ins (unicode_class.h). */
+/* Oniguruma's classes, as the contents of a PCRE2 bracket class. Characters listed by number exist in Unicode
+ * 14 and joined the class in Unicode 16; newer ones have stand-ins (unicode_class.h). */
 #define ALPHABETIC "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
 #define LOWERCASE  "\\p{Lowercase}\\x{10FC}\\x{A7F2}-\\x{A7F4}\\x{AB69}"
 #define WORD       "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
@@ -37,8 +37,8 @@ static int peek(const reader *r, size_t ahead)
 
 static lm_status bad(const reader *r, const char *why)
 {
-    return lm_fail(r->e, LM_UNSUPPORTED, r->where, LM_NO_OFFSET, "pattern '%.*s': %s at byte %zu", (int)r->pattern.size,
-                   r->pattern.data, why, r->at);
+    return lm_fail(r->e, LM_UNSUPPORTED, r->where, LM_NO_OFFSET, "pattern '%.*s': %s at byte %zu",
+                   (int)r->pattern.size, r->pattern.data, why, r->at);
 }
 
 /* ---- properties ---- */
@@ -86,7 +86,8 @@ static bool compiles(const char *pattern)
 {
     int         code;
     PCRE2_SIZE  at;
-    pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+    pcre2_code *c = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
+                                  &at, NULL);
 
     pcre2_code_free(c);
     return c != NULL;
@@ -278,7 +279,8 @@ static lm_status read_union(reader *r, class_parts *p, bool first, unsigned dept
     }
 }
 
-/* Read the class that starts at the reader's "[". An intersection becomes one expression of look-aheads in `others`. */
+/* Read the class that starts at the reader's "[". An intersection becomes one expression of look-aheads in
+ * `others`. */
 static lm_status read_class(reader *r, class_parts *out, unsigned depth)
 {
     lm_text    all    = { 0 };
@@ -295,7 +297,9 @@ static lm_status read_class(reader *r, class_parts *out, unsigned depth)
     for (;; first = false) {
         LM_TRY_GOTO(status, read_union(r, out, first, depth), done);
         if (out->set.size == 0 && out->others.size == 0) {
-            status = out->set.failed || out->others.failed ? lm_fail_memory(r->e, "a pattern", r->pattern.size) : bad(r, "an empty class");
+            status = out->set.failed || out->others.failed
+                         ? lm_fail_memory(r->e, "a pattern", r->pattern.size)
+                         : bad(r, "an empty class");
             goto done;
         }
         if (peek(r, 0) == ']')
@@ -339,8 +343,8 @@ static lm_status class_outside(reader *r)
 }
 
 /* ---- groups and quantifiers ---- */
-/* Start a group, "(?im-x:" and the like: Ruby's m lets the dot match a line feed, which is PCRE2's s. "(?i)" alone applies
- * to the rest of its group, including alternatives: "a(?i)b|c" is "a(?i:b|c)". */
+/* Start a group, "(?im-x:" and the like: Ruby's m lets the dot match a line feed, which is PCRE2's s. "(?i)"
+ * alone applies to the rest of its group, including alternatives: "a(?i)b|c" is "a(?i:b|c)". */
 static lm_status group_start(reader *r, group *groups, size_t *n)
 {
     group *inner = &groups[*n];
@@ -407,8 +411,9 @@ static bool insert(lm_text *b, size_t at, const char *text)
     return true;
 }
 
-/* Translate "{n,m}" after the expression that starts at out[atom]; "{,m}" is "{0,m}". In Ruby a further quantifier applies
- * to the whole: "{n,m}+" is not possessive and "{n}?" not lazy. False: the brace is an ordinary character. */
+/* Translate "{n,m}" after the expression that starts at out[atom]; "{,m}" is "{0,m}". In Ruby a further
+ * quantifier applies to the whole: "{n,m}+" is not possessive and "{n}?" not lazy. False: the brace is an
+ * ordinary character. */
 static bool interval(reader *r, size_t atom)
 {
     size_t i = 1, digits = 0;

@@ -88,7 +88,8 @@ static bool read_date(const char **s, struct tm *t)
 {
     int year, month, day;
 
-    if (!digits(s, 4, 9999, &year) || *(*s)++ != '-' || !digits(s, 2, 12, &month) || *(*s)++ != '-' || !digits(s, 2, 31, &day))
+    if (!digits(s, 4, 9999, &year) || *(*s)++ != '-' || !digits(s, 2, 12, &month) || *(*s)++ != '-' ||
+        !digits(s, 2, 31, &day))
         return false;
     t->tm_year = year - 1900;
     t->tm_mon  = month - 1;
@@ -148,7 +149,8 @@ static lm_status set_clock(jinja *m, const json_t *context)
 static bool is_content(const char *name)
 {
     size_t n = strlen(name);
-    return !(n > 6 && strcmp(name + n - 6, "_token") == 0) && !(n > 7 && strcmp(name + n - 7, "_tokens") == 0);
+    return !(n > 6 && strcmp(name + n - 6, "_token") == 0) &&
+           !(n > 7 && strcmp(name + n - 7, "_tokens") == 0);
 }
 
 /* Return the default of a variable: what apply_chat_template always passes, or a global function. */
@@ -177,7 +179,8 @@ static bool set_globals(jinja *m, const json_t *context)
         memcpy(text, name->data, name->n);
         text[name->n] = 0;
         const json_t *value = json_object_get(context, text);
-        if (value && strcmp(text, "now") != 0 && !lm_jinja_from_json(m, value, is_content(text), 0, &m->globals[i]))
+        if (value && strcmp(text, "now") != 0 &&
+            !lm_jinja_from_json(m, value, is_content(text), 0, &m->globals[i]))
             return false;
     }
     return true;
@@ -232,7 +235,8 @@ static lm_status run(jinja *m, const json_t *context, lm_rendering *out)
     return take_output(m, &text, out);
 }
 
-lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e)
+lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out,
+                             lm_error *e)
 {
     LM_REQUIRE(e, t && (context_json || !size) && out);
     lm_error ignored;
@@ -247,9 +251,9 @@ lm_status lm_template_render(const lm_template *t, const char *context_json, siz
         return lm_fail(e, LM_USAGE, "context", je.position, "not JSON: %s", je.text);
     lm_status status = lm_wide_read(context_json, size, &m.wide, e);
     if (status == LM_OK)
-        status = json_is_object(context)
-                     ? run(&m, context, out)
-                     : lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "the variables of a template must be a JSON object");
+        status = json_is_object(context) ? run(&m, context, out)
+                                         : lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET,
+                                                   "the variables of a template must be a JSON object");
     json_decref(context);
     lm_wide_free(&m.wide);
     lm_arena_free(&m.arena);

@@ -114,7 +114,8 @@ static uint32_t slot_of(lm_view word)
 static lm_status encode_part(encoding *x, lm_view word)
 {
     const lm_tokenizer *t    = x->t;
-    cached_word        *slot = x->s->cache && !x->watch && word.size <= CACHED_BYTES ? &x->s->cache[slot_of(word)] : NULL;
+    cached_word *slot = x->s->cache && !x->watch && word.size <= CACHED_BYTES ? &x->s->cache[slot_of(word)]
+                                                                              : NULL;
     size_t              from = x->out->n;
 
     if (slot && slot->size == word.size && memcmp(slot->text, word.data, word.size) == 0) {
@@ -225,7 +226,8 @@ static size_t space_after(lm_view text, size_t at)
 typedef lm_status (*segment_fn)(encoding *x, lm_view text, size_t origin, size_t head);
 
 /* Pass what lies between added tokens, [from, to) of `text`, to `segment`. */
-static lm_status between(encoding *x, lm_view text, size_t from, size_t to, size_t origin, size_t head, segment_fn segment)
+static lm_status between(encoding *x, lm_view text, size_t from, size_t to, size_t origin, size_t head,
+                         segment_fn segment)
 {
     if (from >= to)
         return LM_OK;
@@ -234,7 +236,8 @@ static lm_status between(encoding *x, lm_view text, size_t from, size_t to, size
 }
 
 /* Emit the added tokens of one pass, and pass the text between them to `segment`. */
-static lm_status find_added(encoding *x, unsigned pass, lm_view text, size_t origin, size_t head, segment_fn segment)
+static lm_status find_added(encoding *x, unsigned pass, lm_view text, size_t origin, size_t head,
+                            segment_fn segment)
 {
     size_t          start = 0, at = 0, from;
     const lm_added *hit;
@@ -284,8 +287,8 @@ static lm_status second_pass(encoding *x, lm_view text, size_t origin, size_t he
     return find_added(x, 1, normal, origin, first ? head : 0, words_of);
 }
 
-/* Rewriting loses track of which bytes are content. Where that could let a special token through, message data and template
- * text are processed separately. */
+/* Rewriting loses track of which bytes are content. Where that could let a special token through, message
+ * data and template text are processed separately. */
 static lm_status normalized_segment(encoding *x, lm_view text, size_t origin, size_t head)
 {
     const unsigned flags = x->flags;
@@ -294,17 +297,23 @@ static lm_status normalized_segment(encoding *x, lm_view text, size_t origin, si
     if (x->n_content == 0 || x->t->normalizers.n == 0 || !x->t->matchers[1].has_special)
         return second_pass(x, text, origin, head);
     for (size_t i = 0; at < text.size && i <= x->n_content; i++) {
-        size_t from = i < x->n_content && x->content[i].from > origin ? x->content[i].from - origin : i < x->n_content ? 0 : text.size;
-        size_t to   = i < x->n_content && x->content[i].to > origin ? x->content[i].to - origin : i < x->n_content ? 0 : text.size;
+        size_t from = i < x->n_content && x->content[i].from > origin ? x->content[i].from - origin
+                      : i < x->n_content                              ? 0
+                                                                      : text.size;
+        size_t to = i < x->n_content && x->content[i].to > origin ? x->content[i].to - origin
+                    : i < x->n_content                            ? 0
+                                                                  : text.size;
 
         from = from < at ? at : from < text.size ? from : text.size;
         to   = to < from ? from : to < text.size ? to : text.size;
         if (from > at)
-            LM_TRY(second_pass(x, (lm_view){ text.data + at, from - at }, SIZE_MAX, lm_head_within(head, at, from)));
+            LM_TRY(second_pass(x, (lm_view){ text.data + at, from - at }, SIZE_MAX,
+                               lm_head_within(head, at, from)));
         x->flags |= LM_NO_PARSE_SPECIAL;
         lm_status status = LM_OK;
         if (to > from)
-            status = second_pass(x, (lm_view){ text.data + from, to - from }, SIZE_MAX, lm_head_within(head, from, to));
+            status = second_pass(x, (lm_view){ text.data + from, to - from }, SIZE_MAX,
+                                 lm_head_within(head, from, to));
         x->flags = flags;
         LM_TRY(status);
         at = to;
@@ -342,8 +351,8 @@ static lm_status run(encoding *x)
     bool         whole  = true;
 
     if (x->text.size > MAX_TEXT)
-        return lm_fail(x->e, LM_LIMIT, NULL, LM_NO_OFFSET, "a text of %zu bytes, at most %d are tokenized at once",
-                       x->text.size, MAX_TEXT);
+        return lm_fail(x->e, LM_LIMIT, NULL, LM_NO_OFFSET,
+                       "a text of %zu bytes, at most %d are tokenized at once", x->text.size, MAX_TEXT);
     x->s = borrow(x->t);
     if (!x->s)
         return lm_fail_memory(x->e, "tokenizing", sizeof *x->s);
@@ -362,7 +371,8 @@ static lm_status run(encoding *x)
     return status;
 }
 
-lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out, lm_error *e)
+lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out,
+                      lm_error *e)
 {
     LM_REQUIRE(e, t && (text || !size) && out);
     encoding x = { .t = t, .flags = flags, .text = { size ? text : "", size }, .out = out, .e = e };
@@ -370,14 +380,18 @@ lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsi
     return run(&x);
 }
 
-lm_status lm_tokenize_watched(const lm_tokenizer *t, lm_view text, lm_merge_watch *watch, void *arg, lm_tokens *out, lm_error *e)
+lm_status lm_tokenize_watched(const lm_tokenizer *t, lm_view text, lm_merge_watch *watch, void *arg,
+                              lm_tokens *out, lm_error *e)
 {
-    encoding x = { .t = t, .flags = LM_NO_PARSE_SPECIAL, .watch = watch, .watcher = arg, .text = text, .out = out, .e = e };
+    encoding x = {
+        .t = t, .flags = LM_NO_PARSE_SPECIAL, .watch = watch, .watcher = arg, .text = text, .out = out, .e = e
+    };
 
     return run(&x);
 }
 
-lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bool parse_content, lm_tokens *out, lm_error *e)
+lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bool parse_content,
+                                lm_tokens *out, lm_error *e)
 {
     LM_REQUIRE(e, t && r && out);
     encoding x = { .t = t, .text = { r->text.size ? r->text.data : "", r->text.size }, .out = out, .e = e };

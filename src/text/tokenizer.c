@@ -77,7 +77,8 @@ static lm_status normalized_text(lm_tokenizer *t, lm_added *a, lm_error *e)
     return status;
 }
 
-lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n, lm_error *e)
+lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n,
+                                 lm_error *e)
 {
     lm_added *pass   = lm_alloc(((size_t)n + 1) * sizeof *pass);
     lm_status status = LM_OK;
@@ -102,8 +103,8 @@ lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bo
     }
     if (words)
         LM_TRY_GOTO(status,
-                    lm_regex_new(LM_VIEW("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}]"), "added_tokens",
-                                 &t->word_character, e),
+                    lm_regex_new(LM_VIEW("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}]"),
+                                 "added_tokens", &t->word_character, e),
                     done);
 done:
     lm_free(pass);
@@ -157,18 +158,19 @@ static lm_status describe(lm_tokenizer *t, lm_error *e)
 
     if (t->bpe.n_merges)
         snprintf(merges, sizeof merges, ", %u merges", t->bpe.n_merges);
-    t->summary = lm_arena_printf(&t->vocab.arena, "%s, %u tokens%s%s%s", t->kind, tokens, merges, t->pre_name ? ", pre " : "",
-                                 t->pre_name ? t->pre_name : "");
+    t->summary = lm_arena_printf(&t->vocab.arena, "%s, %u tokens%s%s%s", t->kind, tokens, merges,
+                                 t->pre_name ? ", pre " : "", t->pre_name ? t->pre_name : "");
     return t->summary ? LM_OK : lm_fail_memory(e, "a tokenizer", 64);
 }
 
 lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e)
 {
     if (o && o->pre && !(t->pre_name && strcmp(t->pre_name, o->pre) == 0))
-        lm_tokenizer_warn(t, "the pre-tokenizer '%s' is ignored: the model defines how text is split", o->pre);
+        lm_tokenizer_warn(t, "the pre-tokenizer '%s' is ignored: the model defines how text is split",
+                          o->pre);
     lm_pretokenizer_finish(&t->pre);
-    t->cut_at_marks = !t->pre.bytes && !t->bpe.ignore_merges && lm_vocab_find(&t->vocab, LM_VIEW(MARK)) >= 0 &&
-                      marks_only_start(t);
+    t->cut_at_marks = !t->pre.bytes && !t->bpe.ignore_merges &&
+                      lm_vocab_find(&t->vocab, LM_VIEW(MARK)) >= 0 && marks_only_start(t);
     lm_tokenizer_mark_end(t, t->eos);
     for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
         lm_tokenizer_mark_end(t, lm_vocab_find(&t->vocab, lm_view_of(end_names[i])));
@@ -215,18 +217,20 @@ uint32_t lm_tokenizer_size(const lm_tokenizer *t) { return t ? t->vocab.n : 0; }
 lm_token lm_tokenizer_bos(const lm_tokenizer *t) { return t ? t->bos : -1; }
 lm_token lm_tokenizer_eos(const lm_tokenizer *t) { return t ? t->eos : -1; }
 
-/* Return the id from the metadata, otherwise the first of the families' spellings that the vocabulary contains. */
+/* Return the id from the metadata, otherwise the first of the families' spellings that the vocabulary
+ * contains. */
 lm_token lm_tokenizer_middle(const lm_tokenizer *t, lm_middle_token which)
 {
     static const char *const spellings[][8] = {
-        [LM_MIDDLE_PREFIX]     = { "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<|code_prefix|>",
-                                   "▁<PRE>", "<PRE>", "[PREFIX]" },
-        [LM_MIDDLE_SUFFIX]     = { "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<|code_suffix|>",
-                                   "▁<SUF>", "<SUF>", "[SUFFIX]" },
-        [LM_MIDDLE_MIDDLE]     = { "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<|code_middle|>",
-                                   "▁<MID>", "<MID>", "[MIDDLE]" },
-        [LM_MIDDLE_REPOSITORY] = { "<|repo_name|>", "<|fim_repo|>", "<fim-repo>", "<repo_name>", "<reponame>" },
-        [LM_MIDDLE_FILE]       = { "<|file_sep|>", "<file_sep>" },
+        [LM_MIDDLE_PREFIX] = { "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>",
+                               "<|code_prefix|>", "▁<PRE>", "<PRE>", "[PREFIX]" },
+        [LM_MIDDLE_SUFFIX] = { "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>",
+                               "<|code_suffix|>", "▁<SUF>", "<SUF>", "[SUFFIX]" },
+        [LM_MIDDLE_MIDDLE] = { "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>",
+                               "<|code_middle|>", "▁<MID>", "<MID>", "[MIDDLE]" },
+        [LM_MIDDLE_REPOSITORY] = { "<|repo_name|>", "<|fim_repo|>", "<fim-repo>", "<repo_name>",
+                                   "<reponame>" },
+        [LM_MIDDLE_FILE] = { "<|file_sep|>", "<file_sep>" },
     };
     lm_token id;
 

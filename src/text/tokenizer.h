@@ -7,7 +7,8 @@
  *        -> ids                                        bpe
  *        -> tokens that the model adds around a text   before, after
  *
- * A tokenizer is immutable once made; working memory for encoding comes from a pool, so threads can share it. */
+ * A tokenizer is immutable once made; working memory for encoding comes from a pool, so threads can share
+ * it. */
 #ifndef LM_TEXT_TOKENIZER_H
 #define LM_TEXT_TOKENIZER_H
 
@@ -30,12 +31,14 @@ struct lm_tokenizer {
     lm_pretokenizer pre;
     lm_matcher      matchers[2];
     lm_regex       *word_character;     /* for single_word; NULL if no token needs it */
-    bool            cut_at_marks;       /* no token crosses from another character to U+2581: words are split there */
+    bool            cut_at_marks;       /* no token crosses from another character to U+2581: words are split
+                                           there */
     lm_detokenizer_rule decoder;
     lm_token       *before, *after;     /* in the vocabulary's arena */
     size_t          n_before, n_after;
     lm_token        bos, eos;
-    lm_token        middle[LM_MIDDLE_FILE + 1];        /* by lm_middle_token, from the metadata; -1: not given */
+    lm_token        middle[LM_MIDDLE_FILE + 1];        /* by lm_middle_token, from the metadata; -1: not
+                                                          given */
     const char     *kind, *pre_name;    /* for the summary */
     char           *summary;
     lm_text          warnings;           /* each ends with a NUL */
@@ -46,11 +49,13 @@ struct lm_tokenizer {
 /* Create an empty tokenizer with capacity for `expected` tokens. */
 lm_status lm_tokenizer_new(uint32_t expected, lm_tokenizer **out, lm_error *e);
 
-/* Make the matchers from the complete list of added tokens. `normalized[i]`: the token is searched after normalising; NULL: none is. */
-lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n, lm_error *e);
+/* Make the matchers from the complete list of added tokens. `normalized[i]`: the token is searched after
+ * normalising; NULL: none is. */
+lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n,
+                                 lm_error *e);
 
-/* Complete a tokenizer whose parts are all set: make the derived ones, and mark the tokens that end a generation by their well-known
- * spelling. A requested pre-tokenizer that is ignored is a warning. */
+/* Complete a tokenizer whose parts are all set: make the derived ones, and mark the tokens that end a
+ * generation by their well-known spelling. A requested pre-tokenizer that is ignored is a warning. */
 lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e);
 
 /* Add a warning. */

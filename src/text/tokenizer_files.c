@@ -20,8 +20,8 @@ static lm_status read_vocab(lm_tokenizer *t, const json_t *vocab, const char *wh
     json_object_keylen_foreach((json_t *)vocab, key, size, value)
     {
         if (!lm_whole_number(value, LM_MAX_VOCAB - 1, &id))
-            return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "the id of '%s' is not an integer from 0 to %d", key,
-                           LM_MAX_VOCAB - 1);
+            return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET,
+                           "the id of '%s' is not an integer from 0 to %d", key, LM_MAX_VOCAB - 1);
         LM_TRY(lm_vocab_add(&t->vocab, id, (lm_view){ key, size }, LM_PIECE_NORMAL, where, e));
     }
     return LM_OK;
@@ -33,7 +33,8 @@ static lm_status no_such_piece(uint32_t i, lm_view piece, const char *where, lm_
                    (int)(piece.size < 128 ? piece.size : 128), piece.data);
 }
 
-static lm_status add_merge(lm_tokenizer *t, uint32_t i, lm_view left, lm_view right, lm_text *both, const char *where, lm_error *e)
+static lm_status add_merge(lm_tokenizer *t, uint32_t i, lm_view left, lm_view right, lm_text *both,
+                           const char *where, lm_error *e)
 {
     lm_token a = lm_vocab_find(&t->vocab, left), b = lm_vocab_find(&t->vocab, right);
 
@@ -96,7 +97,8 @@ static lm_status no_affix(const json_t *model, const char *key, lm_error *e)
 
     LM_TRY(lm_member_text(model, "/model", key, &v, e));
     if (v.size)
-        return lm_fail(e, LM_UNSUPPORTED, "/model", LM_NO_OFFSET, "'%s' is '%.*s': not supported", key, (int)v.size, v.data);
+        return lm_fail(e, LM_UNSUPPORTED, "/model", LM_NO_OFFSET, "'%s' is '%.*s': not supported", key,
+                       (int)v.size, v.data);
     return LM_OK;
 }
 
@@ -122,8 +124,8 @@ static lm_status read_model(lm_tokenizer *t, const json_t *model, lm_error *e)
     if (unknown.data) {
         t->bpe.unknown = lm_vocab_find(&t->vocab, unknown);
         if (t->bpe.unknown < 0)
-            return lm_fail(e, LM_BAD_MODEL, "/model/unk_token", LM_NO_OFFSET, "'%.*s' is not in the vocabulary",
-                           (int)unknown.size, unknown.data);
+            return lm_fail(e, LM_BAD_MODEL, "/model/unk_token", LM_NO_OFFSET,
+                           "'%.*s' is not in the vocabulary", (int)unknown.size, unknown.data);
     }
     LM_TRY(lm_member_bool(model, "/model", "fuse_unk", false, &t->bpe.fuse_unknown, e));
     LM_TRY(lm_member_bool(model, "/model", "byte_fallback", false, &t->bpe.byte_fallback, e));
@@ -144,8 +146,10 @@ static lm_status room_for(added_list *a, size_t n, lm_error *e)
     return a->list && a->normalized ? LM_OK : lm_fail_memory(e, "the added tokens", n * sizeof *a->list);
 }
 
-/* Add a token of the vocabulary, or a new one. `flags` has single_word, lstrip, rstrip, normalized, special. */
-static lm_status add_token(lm_tokenizer *t, added_list *a, uint32_t id, lm_view text, const json_t *flags, bool special, lm_error *e)
+/* Add a token of the vocabulary, or a new one. `flags` has single_word, lstrip, rstrip, normalized,
+ * special. */
+static lm_status add_token(lm_tokenizer *t, added_list *a, uint32_t id, lm_view text, const json_t *flags,
+                           bool special, lm_error *e)
 {
     const char *where = "/added_tokens";
     lm_token    known = lm_vocab_find(&t->vocab, text);
@@ -181,7 +185,8 @@ static lm_status read_added(lm_tokenizer *t, const json_t *tokens, added_list *a
     {
         LM_TRY(lm_member_text(item, "/added_tokens", "content", &text, e));
         if (!lm_whole_number(json_object_get(item, "id"), LM_MAX_VOCAB - 1, &id) || !text.size)
-            return lm_fail(e, LM_BAD_MODEL, "/added_tokens", LM_NO_OFFSET, "token %zu lacks its id or content", i);
+            return lm_fail(e, LM_BAD_MODEL, "/added_tokens", LM_NO_OFFSET,
+                           "token %zu lacks its id or content", i);
         LM_TRY(add_token(t, a, id, text, item, false, e));
     }
     return LM_OK;
@@ -212,7 +217,9 @@ static lm_status from_json(lm_tokenizer *t, const json_t *root, lm_error *e)
     LM_TRY(read_model(t, model, e));
     LM_TRY(set_added(t, &a, read_added(t, added, &a, e), e));
     LM_TRY(lm_read_post_processor(t, json_object_get(root, "post_processor"), e));
-    t->kind = t->decoder.bytelevel ? "byte-level BPE" : t->bpe.byte_fallback ? "BPE with byte fallback" : "BPE";
+    t->kind = t->decoder.bytelevel   ? "byte-level BPE"
+              : t->bpe.byte_fallback ? "BPE with byte fallback"
+                                     : "BPE";
     if (t->n_before)
         t->bos = t->before[0];
     return LM_OK;
@@ -239,7 +246,8 @@ static lm_status read_merge_lines(lm_tokenizer *t, lm_view text, lm_error *e)
         if (one.size == 0 || lm_view_starts(one, LM_VIEW("#version")))
             continue;
         if (!cut_merge(one, &left, &right))
-            status = lm_fail(e, LM_BAD_MODEL, "merges.txt", LM_NO_OFFSET, "line %u is not two pieces", line + 1);
+            status = lm_fail(e, LM_BAD_MODEL, "merges.txt", LM_NO_OFFSET, "line %u is not two pieces",
+                             line + 1);
         else
             status = add_merge(t, rank++, left, right, &both, "merges.txt", e);
     }
@@ -263,11 +271,14 @@ static lm_status pre_of_class(lm_view class, const char **name, lm_error *e)
             *name = classes[i].pre;
             return LM_OK;
         }
-    return lm_fail(e, LM_UNSUPPORTED, "/tokenizer_class", LM_NO_OFFSET, "'%.*s' without a tokenizer.json", (int)class.size, class.data);
+    return lm_fail(e, LM_UNSUPPORTED, "/tokenizer_class", LM_NO_OFFSET, "'%.*s' without a tokenizer.json",
+                   (int)class.size, class.data);
 }
 
-/* Read tokens from added_tokens.json ({content: id}) and from the configuration's added_tokens_decoder ({id: {content, …}}). */
-static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added, const json_t *config, lm_error *e)
+/* Read tokens from added_tokens.json ({content: id}) and from the configuration's added_tokens_decoder ({id:
+ * {content, …}}). */
+static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added, const json_t *config,
+                             lm_error *e)
 {
     const json_t *decoder = json_object_get(config, "added_tokens_decoder");
     const char   *key;
@@ -283,13 +294,15 @@ static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added
 
         LM_TRY(lm_member_text(value, "/added_tokens_decoder", "content", &text, e));
         if (*rest || rest == key || n >= LM_MAX_VOCAB || !text.size)
-            return lm_fail(e, LM_BAD_MODEL, "/added_tokens_decoder", LM_NO_OFFSET, "'%s' is not an id with its content", key);
+            return lm_fail(e, LM_BAD_MODEL, "/added_tokens_decoder", LM_NO_OFFSET,
+                           "'%s' is not an id with its content", key);
         LM_TRY(add_token(t, a, (uint32_t)n, text, value, false, e));
     }
     json_object_foreach((json_t *)added, key, value)
     {
         if (!lm_whole_number(value, LM_MAX_VOCAB - 1, &id) || !*key)
-            return lm_fail(e, LM_BAD_MODEL, "added_tokens.json", LM_NO_OFFSET, "the id of '%s' is not an integer", key);
+            return lm_fail(e, LM_BAD_MODEL, "added_tokens.json", LM_NO_OFFSET,
+                           "the id of '%s' is not an integer", key);
         LM_TRY(add_token(t, a, id, lm_view_of(key), NULL, false, e));
     }
     /* GPT-2's own folder does not list its one special token. */
@@ -301,8 +314,8 @@ static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added
     return LM_OK;
 }
 
-static lm_status from_vocab_and_merges(lm_tokenizer *t, const json_t *vocab, lm_view merges, const json_t *added,
-                                       const json_t *config, lm_error *e)
+static lm_status from_vocab_and_merges(lm_tokenizer *t, const json_t *vocab, lm_view merges,
+                                       const json_t *added, const json_t *config, lm_error *e)
 {
     const char   *name;
     lm_pre_traits traits;
@@ -315,7 +328,8 @@ static lm_status from_vocab_and_merges(lm_tokenizer *t, const json_t *vocab, lm_
     LM_TRY(pre_of_class(class, &name, e));
     LM_TRY(lm_pre_by_name(name, &t->pre, &traits, "pre", e));
     if (traits.nfc)
-        LM_TRY(lm_normalizers_add(&t->normalizers, &(lm_normalizer){ .kind = LM_NORMALIZE_NFC }, "normalizer", e));
+        LM_TRY(lm_normalizers_add(&t->normalizers, &(lm_normalizer){ .kind = LM_NORMALIZE_NFC }, "normalizer",
+                                  e));
     LM_TRY(read_vocab(t, vocab, "vocab.json", e));
     lm_bpe_init(&t->bpe, &t->vocab);
     LM_TRY(read_merge_lines(t, merges, e));
@@ -347,16 +361,17 @@ static void name_tokens(lm_tokenizer *t, const json_t *o)
         t->eos = eos;
 }
 
-/* Apply add_bos_token and add_eos_token: what the model's class adds beyond the post-processor. The classes of Llama and Gemma
- * rebuild the post-processor from them, so for these a false add_bos_token counts too. */
+/* Apply add_bos_token and add_eos_token: what the model's class adds beyond the post-processor. The classes
+ * of Llama and Gemma rebuild the post-processor from them, so for these a false add_bos_token counts too. */
 static lm_status read_config(lm_tokenizer *t, const json_t *config, lm_error *e)
 {
     lm_view class;
     bool    bos, eos, rebuilds;
 
     LM_TRY(lm_member_text(config, "", "tokenizer_class", &class, e));
-    rebuilds = class.data && (lm_view_starts(class, LM_VIEW("Llama")) || lm_view_starts(class, LM_VIEW("CodeLlama")) ||
-                              lm_view_starts(class, LM_VIEW("Gemma")));
+    rebuilds = class.data &&
+               (lm_view_starts(class, LM_VIEW("Llama")) || lm_view_starts(class, LM_VIEW("CodeLlama")) ||
+                lm_view_starts(class, LM_VIEW("Gemma")));
     LM_TRY(lm_member_bool(config, "", "add_bos_token", t->n_before > 0, &bos, e));
     LM_TRY(lm_member_bool(config, "", "add_eos_token", t->n_after > 0, &eos, e));
     if (!bos && rebuilds && t->n_before == 1 && t->before[0] == t->bos)
@@ -384,7 +399,9 @@ static lm_status pad_to_model(lm_tokenizer *t, const json_t *model, lm_error *e)
 {
     uint32_t rows;
 
-    return lm_whole_number(json_object_get(model, "vocab_size"), LM_MAX_VOCAB, &rows) ? lm_tokenizer_pad(t, rows, e) : LM_OK;
+    return lm_whole_number(json_object_get(model, "vocab_size"), LM_MAX_VOCAB, &rows)
+               ? lm_tokenizer_pad(t, rows, e)
+               : LM_OK;
 }
 
 /* ---- all files ---- */
@@ -395,7 +412,8 @@ static const char *const document_names[] = {
     "added_tokens.json",
 };
 
-static lm_status make(lm_tokenizer *t, json_t *const doc[DOCUMENTS], lm_view merges, const lm_tokenizer_options *o, lm_error *e)
+static lm_status make(lm_tokenizer *t, json_t *const doc[DOCUMENTS], lm_view merges,
+                      const lm_tokenizer_options *o, lm_error *e)
 {
     if (doc[TOKENIZER])
         LM_TRY(from_json(t, doc[TOKENIZER], e));
@@ -410,7 +428,8 @@ static lm_status make(lm_tokenizer *t, json_t *const doc[DOCUMENTS], lm_view mer
     return pad_to_model(t, doc[MODEL], e);
 }
 
-lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenizer_options *o,
+                                  lm_tokenizer **out, lm_error *e)
 {
     const lm_view views[DOCUMENTS] = { f->tokenizer, f->config, f->special_map, f->generation, f->model,
                                        f->tokenizer.data ? (lm_view){ 0 } : f->vocab, f->added };

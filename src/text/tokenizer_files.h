@@ -1,8 +1,8 @@
 /* tokenizer_files.h - make a tokenizer from the files of a Hugging Face folder.
  *
- * tokenizer.json is authoritative if it exists; the other files only name tokens and define what the model's class adds
- * around a text. Without it, vocab.json and merges.txt (GPT-2's own folder: encoder.json and vocab.bpe) make a byte-level
- * BPE. */
+ * tokenizer.json is authoritative if it exists; the other files only name tokens and define what the model's
+ * class adds around a text. Without it, vocab.json and merges.txt (GPT-2's own folder: encoder.json and
+ * vocab.bpe) make a byte-level BPE. */
 #ifndef LM_TEXT_TOKENIZER_FILES_H
 #define LM_TEXT_TOKENIZER_FILES_H
 
@@ -22,8 +22,9 @@ typedef struct lm_tokenizer_files {
     lm_view     added;          /* added_tokens.json */
 } lm_tokenizer_files;
 
-/* LM_UNSUPPORTED names an unsupported kind of model, normalizer, pre-tokenizer, post-processor or decoder; LM_BAD_MODEL
- * names what is broken. *out is NULL if no file contains a vocabulary. */
-lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
+/* LM_UNSUPPORTED names an unsupported kind of model, normalizer, pre-tokenizer, post-processor or decoder;
+ * LM_BAD_MODEL names what is broken. *out is NULL if no file contains a vocabulary. */
+lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenizer_options *o,
+                                  lm_tokenizer **out, lm_error *e);
 
 #endif

@@ -13,14 +13,15 @@ static lm_status unsupported(const char *where, const json_t *o, lm_error *e)
 {
     if (!json_is_object(o))
         return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "is not an object");
-    return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "the kind '%s' is not supported", lm_member_type(o));
+    return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "the kind '%s' is not supported",
+                   lm_member_type(o));
 }
 
 /* Read a part of type Sequence: call `one` for each member of `list`. */
 typedef lm_status (*part_fn)(lm_tokenizer *t, const json_t *part, unsigned depth, lm_error *e);
 
-static lm_status sequence(lm_tokenizer *t, const json_t *part, const char *where, const char *list, part_fn one, unsigned depth,
-                          lm_error *e)
+static lm_status sequence(lm_tokenizer *t, const json_t *part, const char *where, const char *list,
+                          part_fn one, unsigned depth, lm_error *e)
 {
     const json_t *all, *item;
     size_t        i;
@@ -66,8 +67,8 @@ static lm_status keep(lm_tokenizer *t, lm_view *text, lm_error *e)
 }
 
 /* Read a string of one character. */
-static lm_status character(lm_tokenizer *t, const json_t *o, const char *where, const char *key, const char *absent, lm_view *out,
-                           lm_error *e)
+static lm_status character(lm_tokenizer *t, const json_t *o, const char *where, const char *key,
+                           const char *absent, lm_view *out, lm_error *e)
 {
     size_t size = 0;
 
@@ -124,7 +125,8 @@ lm_status lm_read_normalizer(lm_tokenizer *t, const json_t *part, lm_error *e)
 /* ---- pre_tokenizer ---- */
 static lm_status behavior(const json_t *o, const char *where, lm_behavior *out, lm_error *e)
 {
-    static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous" };
+    static const char *const names[] = { "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+                                         "Contiguous" };
     lm_view                  name;
 
     LM_TRY(lm_member_text(o, where, "behavior", &name, e));
@@ -136,7 +138,8 @@ static lm_status behavior(const json_t *o, const char *where, lm_behavior *out, 
             *out = (lm_behavior)i;
             return LM_OK;
         }
-    return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "the behavior '%.*s' is not known", (int)name.size, name.data);
+    return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "the behavior '%.*s' is not known", (int)name.size,
+                   name.data);
 }
 
 static lm_status split(lm_tokenizer *t, const json_t *o, const char *where, lm_error *e)
@@ -173,7 +176,9 @@ static lm_status prepend_scheme(const json_t *o, const char *where, lm_prepend *
     *out = space ? LM_PREPEND_ALWAYS : LM_PREPEND_NEVER;
     if (!name.data)
         return LM_OK;
-    *out = lm_view_is(name, "first") ? LM_PREPEND_FIRST : lm_view_is(name, "never") ? LM_PREPEND_NEVER : LM_PREPEND_ALWAYS;
+    *out = lm_view_is(name, "first")   ? LM_PREPEND_FIRST
+           : lm_view_is(name, "never") ? LM_PREPEND_NEVER
+                                       : LM_PREPEND_ALWAYS;
     if (*out == LM_PREPEND_ALWAYS && !lm_view_is(name, "always"))
         return lm_member_wrong(where, "prepend_scheme", "first, never or always", e);
     return LM_OK;
@@ -181,7 +186,8 @@ static lm_status prepend_scheme(const json_t *o, const char *where, lm_prepend *
 
 static lm_status metaspace(lm_tokenizer *t, const json_t *o, const char *where, lm_error *e)
 {
-    lm_pre_stage s = { .kind = LM_STAGE_METASPACE }, cut = { .kind = LM_STAGE_SPLIT, .behavior = LM_MERGED_WITH_NEXT };
+    lm_pre_stage s = { .kind = LM_STAGE_METASPACE },
+                 cut = { .kind = LM_STAGE_SPLIT, .behavior = LM_MERGED_WITH_NEXT };
     lm_view  mark;
     bool     cuts;
 
@@ -196,7 +202,8 @@ static lm_status metaspace(lm_tokenizer *t, const json_t *o, const char *where, 
     return lm_pretokenizer_add(&t->pre, &cut, where, e);
 }
 
-/* Runs of word characters and runs of other characters that are not spaces, as Rust's regex crate classifies them. */
+/* Runs of word characters and runs of other characters that are not spaces, as Rust's regex crate classifies
+ * them. */
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
 
 static lm_status whitespace(lm_tokenizer *t, const char *where, lm_error *e)
@@ -223,7 +230,8 @@ static lm_status pre_tokenizer(lm_tokenizer *t, const json_t *o, unsigned depth,
         return metaspace(t, o, where, e);
     if (strcmp(type, "Digits") == 0) {
         LM_TRY(lm_member_bool(o, where, "individual_digits", false, &one_by_one, e));
-        return lm_pretokenizer_add_class(&t->pre, lm_is_numeric, one_by_one ? LM_ISOLATED : LM_CONTIGUOUS, where, e);
+        return lm_pretokenizer_add_class(&t->pre, lm_is_numeric, one_by_one ? LM_ISOLATED : LM_CONTIGUOUS,
+                                         where, e);
     }
     if (strcmp(type, "Punctuation") == 0) {
         LM_TRY(behavior(o, where, &how, e));
@@ -249,7 +257,8 @@ typedef struct decoding { lm_tokenizer *t; const char *where; int phase; lm_erro
 
 static lm_status out_of_order(const decoding *d, const json_t *o)
 {
-    return lm_fail(d->e, LM_UNSUPPORTED, d->where, LM_NO_OFFSET, "'%s' at this place is not supported", lm_member_type(o));
+    return lm_fail(d->e, LM_UNSUPPORTED, d->where, LM_NO_OFFSET, "'%s' at this place is not supported",
+                   lm_member_type(o));
 }
 
 static lm_status add_step(decoding *d, const json_t *o, const lm_decode_step *step)
@@ -359,7 +368,8 @@ static lm_status surround_with(lm_tokenizer *t, bool after, const json_t *id, co
 }
 
 /* Add the ids of a special token of a template, from its entry in "special_tokens". */
-static lm_status template_token(lm_tokenizer *t, bool after, const json_t *tokens, const json_t *item, const char *where, lm_error *e)
+static lm_status template_token(lm_tokenizer *t, bool after, const json_t *tokens, const json_t *item,
+                                const char *where, lm_error *e)
 {
     const json_t *ids, *id;
     lm_view       name;
@@ -368,7 +378,8 @@ static lm_status template_token(lm_tokenizer *t, bool after, const json_t *token
     LM_TRY(lm_member_text(item, where, "id", &name, e));
     const json_t *token = name.data ? json_object_get(tokens, name.data) : NULL;
     if (!token)
-        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "the special token '%.*s' is not in special_tokens", (int)name.size,
+        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET,
+                       "the special token '%.*s' is not in special_tokens", (int)name.size,
                        name.data ? name.data : "");
     LM_TRY(lm_member_array(token, where, "ids", &ids, e));
     json_array_foreach(ids, i, id) LM_TRY(surround_with(t, after, id, where, e));
@@ -396,7 +407,8 @@ static lm_status template_processing(lm_tokenizer *t, const json_t *o, const cha
         }
         LM_TRY(lm_member_object(item, where, "Sequence", &part, e));
         if (!part || after)
-            return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "a template with anything but one text and special tokens");
+            return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET,
+                           "a template with anything but one text and special tokens");
         after = true;
     }
     if (!after)

@@ -1,5 +1,5 @@
-/* tokenizer_parts.h - the parts of tokenizer.json that surround its model. Each function takes the JSON of its part, which may be
- * null, and adds to the tokenizer. LM_UNSUPPORTED names an unknown kind. */
+/* tokenizer_parts.h - the parts of tokenizer.json that surround its model. Each function takes the JSON of
+ * its part, which may be null, and adds to the tokenizer. LM_UNSUPPORTED names an unknown kind. */
 #ifndef LM_TEXT_TOKENIZER_PARTS_H
 #define LM_TEXT_TOKENIZER_PARTS_H
 

@@ -21,8 +21,8 @@ bool lm_is_space(uint32_t cp)
 {
     if (cp < 0x80)
         return cp == ' ' || (cp >= 0x09 && cp <= 0x0D);
-    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202F || cp == 0x205F || cp == 0x3000;
+    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 ||
+           cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
 static const lm_stand_in *stand_in(uint32_t cp)
@@ -48,7 +48,8 @@ const char *lm_shadow(lm_view text, lm_text *shadow)
     lm_text_clear(shadow);
     for (size_t at = 0; at < text.size; at += size) {
         size = 1;
-        if ((unsigned char)text.data[at] < 0xE0)     /* below U+0800: nothing to replace, and continuation bytes */
+        if ((unsigned char)text.data[at] < 0xE0)     /* below U+0800: nothing to replace, and continuation
+                                                        bytes */
             continue;
         uint32_t cp = lm_utf8_decode(text.data + at, &size);
         const lm_stand_in *row = cp < first ? NULL : stand_in(cp);

@@ -1,8 +1,8 @@
 /* unicode_class.h - classes of characters as the reference tokenizers see them.
  *
- * Their regular expressions use Unicode 16, PCRE2 another version. Text is therefore matched on a shadow copy in which
- * each character that the two classify differently is replaced by an older one of the correct class and the same size, so
- * that positions agree. The tables are generated: unicode_tables.c. */
+ * Their regular expressions use Unicode 16, PCRE2 another version. Text is therefore matched on a shadow copy
+ * in which each character that the two classify differently is replaced by an older one of the correct class
+ * and the same size, so that positions agree. The tables are generated: unicode_tables.c. */
 #ifndef LM_TEXT_UNICODE_CLASS_H
 #define LM_TEXT_UNICODE_CLASS_H
 
@@ -38,8 +38,8 @@ static inline bool lm_is_punctuation(uint32_t cp)
 /* Return whether a character has the property White_Space. */
 bool lm_is_space(uint32_t cp);
 
-/* Return valid UTF-8 as patterns should see it: `text` itself, or a copy of the same size in `shadow` (cleared first; check
- * shadow->failed). */
+/* Return valid UTF-8 as patterns should see it: `text` itself, or a copy of the same size in `shadow`
+ * (cleared first; check shadow->failed). */
 const char *lm_shadow(lm_view text, lm_text *shadow);
 
 #endif

@@ -25,7 +25,8 @@ void lm_vocab_free(lm_vocab *v)
 lm_status lm_vocab_grow(lm_vocab *v, uint32_t n, lm_error *e)
 {
     if (n > LM_MAX_VOCAB)
-        return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a vocabulary of %u tokens, at most %d are read", n, LM_MAX_VOCAB);
+        return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a vocabulary of %u tokens, at most %d are read",
+                       n, LM_MAX_VOCAB);
     if (n > v->capacity) {
         uint32_t capacity = v->capacity ? v->capacity : 1024;
 
@@ -42,20 +43,22 @@ lm_status lm_vocab_grow(lm_vocab *v, uint32_t n, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_vocab_add(lm_vocab *v, uint32_t id, lm_view text, lm_piece_type type, const char *where, lm_error *e)
+lm_status lm_vocab_add(lm_vocab *v, uint32_t id, lm_view text, lm_piece_type type, const char *where,
+                       lm_error *e)
 {
     if (text.size == 0)
         return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token %u is empty", id);
     if (text.size > LM_MAX_PIECE)
-        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token %u has %zu bytes, at most %d are read", id, text.size,
-                       LM_MAX_PIECE);
+        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token %u has %zu bytes, at most %d are read",
+                       id, text.size, LM_MAX_PIECE);
     if (id >= LM_MAX_VOCAB)
-        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token id %u; supported: below %d", id, LM_MAX_VOCAB);
+        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token id %u; supported: below %d", id,
+                       LM_MAX_VOCAB);
     if (id >= v->n)
         LM_TRY(lm_vocab_grow(v, id + 1, e));
     if (v->pieces[id].text)
-        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "id %u is given to '%s' and to '%.*s'", id, v->pieces[id].text,
-                       (int)text.size, text.data);
+        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "id %u is given to '%s' and to '%.*s'", id,
+                       v->pieces[id].text, (int)text.size, text.data);
 
     lm_vocab_piece p = { .size = (uint32_t)text.size, .type = (uint8_t)type };
     p.text     = lm_arena_strndup(&v->arena, text.data, text.size);
@@ -64,8 +67,8 @@ lm_status lm_vocab_add(lm_vocab *v, uint32_t id, lm_view text, lm_piece_type typ
     if (!lm_map_add(v->ids, (lm_view){ p.text, p.size }, id)) {
         if (lm_map_failed(v->ids))
             return lm_fail_memory(e, "the vocabulary", v->n);
-        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "tokens %d and %u are both '%.*s'", lm_vocab_find(v, text), id,
-                       (int)text.size, text.data);
+        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "tokens %d and %u are both '%.*s'",
+                       lm_vocab_find(v, text), id, (int)text.size, text.data);
     }
     v->pieces[id] = p;
     if (p.size > v->longest)

@@ -41,9 +41,10 @@ void      lm_vocab_free(lm_vocab *v);
 /* Make space for ids below n; new ones have no token. */
 lm_status lm_vocab_grow(lm_vocab *v, uint32_t n, lm_error *e);
 
-/* Give an id its spelling (copied). LM_BAD_MODEL, naming `where`: the id or the spelling is taken, the spelling is empty
- * or too long, the id too large. */
-lm_status lm_vocab_add(lm_vocab *v, uint32_t id, lm_view text, lm_piece_type type, const char *where, lm_error *e);
+/* Give an id its spelling (copied). LM_BAD_MODEL, naming `where`: the id or the spelling is taken, the
+ * spelling is empty or too long, the id too large. */
+lm_status lm_vocab_add(lm_vocab *v, uint32_t id, lm_view text, lm_piece_type type, const char *where,
+                       lm_error *e);
 
 /* Return the id of a piece; -1: no such piece. */
 lm_token lm_vocab_find(const lm_vocab *v, lm_view text);

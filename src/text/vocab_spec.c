@@ -43,20 +43,24 @@ static lm_status read_pieces(maker *m)
         int32_t type = s->types ? s->types[i] : LM_PIECE_NORMAL;
 
         if (type < LM_PIECE_NORMAL || type > LM_PIECE_BYTE)
-            return lm_fail(m->e, LM_BAD_MODEL, key(m, "token_type"), LM_NO_OFFSET, "token %u has type %d, expected 1 to 6", i, type);
+            return lm_fail(m->e, LM_BAD_MODEL, key(m, "token_type"), LM_NO_OFFSET,
+                           "token %u has type %d, expected 1 to 6", i, type);
         if (!lm_utf8_is_valid(s->tokens[i]))
-            return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is not valid UTF-8", i);
+            return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is not valid UTF-8",
+                           i);
         LM_TRY(lm_vocab_add(&m->t->vocab, i, s->tokens[i], (lm_piece_type)type, key(m, "tokens"), m->e));
         m->t->vocab.pieces[i].special = type == LM_PIECE_CONTROL || type == LM_PIECE_UNKNOWN;
         m->t->vocab.pieces[i].outside = m->t->vocab.pieces[i].special || type == LM_PIECE_USER;
         if (type == LM_PIECE_BYTE && !spells_byte(s->tokens[i]))
-            return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is a byte and spelled '%.*s', not '<0x41>'",
-                           i, (int)s->tokens[i].size, s->tokens[i].data);
+            return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET,
+                           "token %u is a byte and spelled '%.*s', not '<0x41>'", i, (int)s->tokens[i].size,
+                           s->tokens[i].data);
     }
     return LM_OK;
 }
 
-/* Control and unknown tokens are found only where special tokens are parsed, user-defined tokens in any text. */
+/* Control and unknown tokens are found only where special tokens are parsed, user-defined tokens in any
+ * text. */
 static lm_status read_added(maker *m)
 {
     const lm_vocab *v    = &m->t->vocab;
@@ -81,7 +85,8 @@ static lm_status id_of(maker *m, const char *name, int64_t given, int64_t otherw
     if (given < 0)
         given = otherwise >= 0 && otherwise < m->s->n ? otherwise : -1;
     if (given >= m->s->n)
-        return lm_fail(m->e, LM_BAD_MODEL, key(m, name), LM_NO_OFFSET, "id %lld in a vocabulary of %u", (long long)given, m->s->n);
+        return lm_fail(m->e, LM_BAD_MODEL, key(m, name), LM_NO_OFFSET, "id %lld in a vocabulary of %u",
+                       (long long)given, m->s->n);
     *out = (lm_token)given;
     return LM_OK;
 }
@@ -105,7 +110,8 @@ static lm_status check_needed(maker *m)
         const lm_vocab_piece *p = &v->pieces[i];
         if (p->text && p->type == LM_PIECE_NORMAL && has_several_characters(p))
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET,
-                           "there are none, but token %u, '%.*s', comes about by merging", i, (int)(p->size < 64 ? p->size : 64), p->text);
+                           "there are none, but token %u, '%.*s', comes about by merging", i,
+                           (int)(p->size < 64 ? p->size : 64), p->text);
     }
     return LM_OK;
 }
@@ -124,16 +130,20 @@ static lm_status read_merges(maker *m)
 
         if (!space || space + 1 == merge.data + merge.size) {
             lm_text_free(&both);
-            return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET, "merge %u, '%.*s', is not two pieces", i,
-                           (int)(merge.size < 64 ? merge.size : 64), merge.data);
+            return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET,
+                           "merge %u, '%.*s', is not two pieces", i, (int)(merge.size < 64 ? merge.size : 64),
+                           merge.data);
         }
-        lm_view left = { merge.data, (size_t)(space - merge.data) }, right = { space + 1, merge.size - left.size - 1 };
+        lm_view left = { merge.data, (size_t)(space - merge.data) },
+                right = { space + 1, merge.size - left.size - 1 };
         lm_text_clear(&both);
         lm_text_add_view(&both, left);
         lm_text_add_view(&both, right);
-        lm_token a = lm_vocab_find(v, left), b = lm_vocab_find(v, right), c = both.failed ? -1 : lm_vocab_find(v, lm_text_view(&both));
+        lm_token a = lm_vocab_find(v, left), b = lm_vocab_find(v, right),
+                 c = both.failed ? -1 : lm_vocab_find(v, lm_text_view(&both));
 
-        /* Converters spell added tokens as plain text, so the result of a merge may be missing; such a merge never applies. */
+        /* Converters spell added tokens as plain text, so the result of a merge may be missing; such a merge
+         * never applies. */
         if (a < 0 || b < 0 || c < 0)
             missing++;
         else
@@ -144,13 +154,14 @@ static lm_status read_merges(maker *m)
     if (failed)
         return lm_fail_memory(m->e, "the merges", LM_MAX_PIECE);
     if (missing > n / 2)
-        return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET, "%u of %u merges name pieces that are not in the vocabulary",
-                       missing, i);
+        return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET,
+                       "%u of %u merges name pieces that are not in the vocabulary", missing, i);
     if (m->t->bpe.n_merges + missing < n)
         lm_tokenizer_warn(m->t, "%s: %u of %u are there twice: the later place counts", key(m, "merges"),
                           n - missing - m->t->bpe.n_merges, n);
     if (missing)
-        lm_tokenizer_warn(m->t, "%s: %u of %u merges name pieces that are not in the vocabulary", key(m, "merges"), missing, n);
+        lm_tokenizer_warn(m->t, "%s: %u of %u merges name pieces that are not in the vocabulary",
+                          key(m, "merges"), missing, n);
     return LM_OK;
 }
 
@@ -160,9 +171,11 @@ static lm_status surround(maker *m, int add_bos, int add_eos)
     lm_tokenizer *t = m->t;
 
     if (add_bos && t->bos < 0)
-        return lm_fail(m->e, LM_BAD_MODEL, key(m, "add_bos_token"), LM_NO_OFFSET, "true, but there is no bos_token_id");
+        return lm_fail(m->e, LM_BAD_MODEL, key(m, "add_bos_token"), LM_NO_OFFSET,
+                       "true, but there is no bos_token_id");
     if (add_eos && t->eos < 0)
-        return lm_fail(m->e, LM_BAD_MODEL, key(m, "add_eos_token"), LM_NO_OFFSET, "true, but there is no eos_token_id");
+        return lm_fail(m->e, LM_BAD_MODEL, key(m, "add_eos_token"), LM_NO_OFFSET,
+                       "true, but there is no eos_token_id");
     if (add_bos)
         LM_TRY(lm_tokenizer_surround(t, false, t->bos, m->e));
     if (add_eos)
@@ -182,7 +195,8 @@ static lm_status split_as_requested(maker *m, const char *name, lm_pre_traits *t
     return LM_USAGE;
 }
 
-/* Use the pre-tokenizer that the file names; the requested one if the file names none or an unknown one; otherwise a general one. */
+/* Use the pre-tokenizer that the file names; the requested one if the file names none or an unknown one;
+ * otherwise a general one. */
 static lm_status split_text(maker *m, const char *requested, const char **name, lm_pre_traits *traits)
 {
     const char *own = m->s->pre && *m->s->pre ? m->s->pre : NULL;
@@ -191,7 +205,9 @@ static lm_status split_text(maker *m, const char *requested, const char **name, 
     if (!own && requested)
         return split_as_requested(m, requested, traits);
     if (!own)
-        lm_tokenizer_warn(m->t, "%s is missing: text is split in a general way, which may not be this model's", key(m, "pre"));
+        lm_tokenizer_warn(m->t,
+                          "%s is missing: text is split in a general way, which may not be this model's",
+                          key(m, "pre"));
     lm_status status = lm_pre_by_name(*name, &m->t->pre, traits, key(m, "pre"), m->e);
     if (status != LM_UNSUPPORTED || !requested)
         return status;
@@ -209,10 +225,12 @@ static lm_status make_gpt2(maker *m, const lm_tokenizer_options *o)
 
     LM_TRY(split_text(m, o ? o->pre : NULL, &name, &traits));
     if (traits.nfc)
-        LM_TRY(lm_normalizers_add(&t->normalizers, &(lm_normalizer){ .kind = LM_NORMALIZE_NFC }, "pre", m->e));
+        LM_TRY(
+            lm_normalizers_add(&t->normalizers, &(lm_normalizer){ .kind = LM_NORMALIZE_NFC }, "pre", m->e));
     LM_TRY(id_of(m, "bos_token_id", m->s->bos, -1, &t->bos));
     LM_TRY(id_of(m, "eos_token_id", m->s->eos, -1, &t->eos));
-    LM_TRY(surround(m, m->s->add_bos >= 0 ? m->s->add_bos : traits.add_bos && t->bos >= 0, m->s->add_eos > 0));
+    LM_TRY(
+        surround(m, m->s->add_bos >= 0 ? m->s->add_bos : traits.add_bos && t->bos >= 0, m->s->add_eos > 0));
     lm_bpe_init(&t->bpe, &t->vocab);
     t->bpe.ignore_merges   = traits.ignore_merges;
     t->decoder.bytelevel   = true;
@@ -240,9 +258,12 @@ static lm_status make_llama(maker *m)
     if (m->s->scores)
         for (uint32_t i = 0; i < m->s->n; i++)
             if (!isfinite(m->s->scores[i]))
-                return lm_fail(m->e, LM_BAD_MODEL, key(m, "scores"), LM_NO_OFFSET, "the score of token %u is not finite", i);
+                return lm_fail(m->e, LM_BAD_MODEL, key(m, "scores"), LM_NO_OFFSET,
+                               "the score of token %u is not finite", i);
     if (prefix)
-        LM_TRY(lm_normalizers_add(&t->normalizers, &(lm_normalizer){ .kind = LM_NORMALIZE_PREPEND, .text = mark }, "pre", m->e));
+        LM_TRY(lm_normalizers_add(&t->normalizers,
+                                  &(lm_normalizer){ .kind = LM_NORMALIZE_PREPEND, .text = mark }, "pre",
+                                  m->e));
     LM_TRY(replaces(t, space, mark, m->e));
     LM_TRY(id_of(m, "bos_token_id", m->s->bos, 1, &t->bos));
     LM_TRY(id_of(m, "eos_token_id", m->s->eos, 2, &t->eos));
@@ -265,25 +286,27 @@ static lm_status make_llama(maker *m)
     return LM_OK;
 }
 
-lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_options *o, lm_tokenizer **out,
+                                 lm_error *e)
 {
     maker     m      = { .s = spec, .e = e };
     lm_status status = LM_OK;
     bool      gpt2   = spec->model && strcmp(spec->model, "gpt2") == 0;
 
     if (!gpt2 && !(spec->model && strcmp(spec->model, "llama") == 0))
-        return lm_fail(e, LM_UNSUPPORTED, key(&m, "model"), LM_NO_OFFSET, "tokenizers of the kind '%s' are not supported",
-                       spec->model ? spec->model : "");
+        return lm_fail(e, LM_UNSUPPORTED, key(&m, "model"), LM_NO_OFFSET,
+                       "tokenizers of the kind '%s' are not supported", spec->model ? spec->model : "");
     if (spec->n == 0 || spec->n > LM_MAX_VOCAB)
-        return lm_fail(e, LM_BAD_MODEL, key(&m, "tokens"), LM_NO_OFFSET, "%u tokens, expected 1 to %d", spec->n, LM_MAX_VOCAB);
+        return lm_fail(e, LM_BAD_MODEL, key(&m, "tokens"), LM_NO_OFFSET, "%u tokens, expected 1 to %d",
+                       spec->n, LM_MAX_VOCAB);
     LM_TRY(lm_tokenizer_new(spec->n, &m.t, e));
     LM_TRY_GOTO(status, read_pieces(&m), done);
     LM_TRY_GOTO(status, gpt2 ? make_gpt2(&m, o) : make_llama(&m), done);
     LM_TRY_GOTO(status, read_added(&m), done);
     for (uint32_t i = 0; i < spec->n_ends; i++) {
         if (spec->ends[i] >= spec->n)
-            status = lm_fail(e, LM_BAD_MODEL, key(&m, "eot_token_id"), LM_NO_OFFSET, "id %lld in a vocabulary of %u",
-                             (long long)spec->ends[i], spec->n);
+            status = lm_fail(e, LM_BAD_MODEL, key(&m, "eot_token_id"), LM_NO_OFFSET,
+                             "id %lld in a vocabulary of %u", (long long)spec->ends[i], spec->n);
         if (status != LM_OK)
             goto done;
         lm_tokenizer_mark_end(m.t, spec->ends[i]);

@@ -1,8 +1,10 @@
-/* attribution.c - what each part of the model adds to a token's logit (direct logit attribution, arXiv 2104.08696 and later work).
+/* attribution.c - what each part of the model adds to a token's logit (direct logit attribution, arXiv
+ * 2104.08696 and later work).
  *
- * The residual stream is a sum, the final norm is linear once its scale is known, and the head is linear. So the logit is a sum over the
- * terms of the stream, plus biases. A logit cap is an additional term. What remains is rounding: small in float32, larger if activations
- * are rounded for the head. With it, the terms add up to the logit that the engine computed. */
+ * The residual stream is a sum, the final norm is linear once its scale is known, and the head is linear. So
+ * the logit is a sum over the terms of the stream, plus biases. A logit cap is an additional term. What
+ * remains is rounding: small in float32, larger if activations are rounded for the head. With it, the terms
+ * add up to the logit that the engine computed. */
 #include <math.h>
 #include <string.h>
 
@@ -133,15 +135,21 @@ lm_status lm_trace_attribute(lm_tracer *t, lm_trace_record *r, lm_error *e)
     }
     size_t n = t->map.n_terms;
     if (d.bias != 0) {
-        out[n++] = (lm_trace_contribution){ .path = "bias", .layer = -1, .part = LM_TRACE_BIAS, .value = d.bias * d.scale };
+        out[n++] = (lm_trace_contribution){
+            .path = "bias", .layer = -1, .part = LM_TRACE_BIAS, .value = d.bias * d.scale
+        };
         sum += d.bias * d.scale;
     }
     if (d.cap > 0) {
         double capped = d.outside * d.cap * tanh(sum / d.outside / d.cap);
-        out[n++] = (lm_trace_contribution){ .path = "cap", .layer = -1, .part = LM_TRACE_CAP, .value = capped - sum };
+        out[n++] = (lm_trace_contribution){
+            .path = "cap", .layer = -1, .part = LM_TRACE_CAP, .value = capped - sum
+        };
         sum = capped;
     }
-    out[n++] = (lm_trace_contribution){ .path = "rest", .layer = -1, .part = LM_TRACE_REST, .value = r->row.logit - sum };
+    out[n++] = (lm_trace_contribution){
+        .path = "rest", .layer = -1, .part = LM_TRACE_REST, .value = r->row.logit - sum
+    };
     r->row.attribution   = out;
     r->row.n_attribution = n;
     return LM_OK;

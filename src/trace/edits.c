@@ -60,8 +60,13 @@ static lm_status scale_values(reading *r, float factor, lm_error *e)
         if (!path)
             continue;
         some = true;
-        LM_TRY(add(r, &(lm_edit){ .value = v, .kind = LM_EDIT_SCALE, .to = r->p->values[v].width, .factor = factor,
-                                  .last = UINT32_MAX }, e));
+        LM_TRY(add(r,
+                   &(lm_edit){ .value = v,
+                               .kind = LM_EDIT_SCALE,
+                               .to = r->p->values[v].width,
+                               .factor = factor,
+                               .last = UINT32_MAX },
+                   e));
     }
     return some ? LM_OK : bad(r, e, "no value has this path");
 }
@@ -78,8 +83,14 @@ static lm_status scale_heads(reading *r, uint32_t head, float factor, lm_error *
         if (head >= heads)
             return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "head %u of %u, counted from 0", head, heads);
         some = true;
-        LM_TRY(add(r, &(lm_edit){ .value = n->out, .kind = LM_EDIT_SCALE, .from = head * each, .to = (head + 1) * each, .factor = factor,
-                                  .last = UINT32_MAX }, e));
+        LM_TRY(add(r,
+                   &(lm_edit){ .value = n->out,
+                               .kind = LM_EDIT_SCALE,
+                               .from = head * each,
+                               .to = (head + 1) * each,
+                               .factor = factor,
+                               .last = UINT32_MAX },
+                   e));
     }
     return some ? LM_OK : bad(r, e, "no attention has this path");
 }
@@ -94,10 +105,17 @@ static lm_status scale_neurons(reading *r, uint32_t neuron, float factor, lm_err
             continue;
         uint32_t width = r->p->values[n->out].width;
         if (neuron >= width)
-            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "neuron %u of %u, counted from 0", neuron, width);
+            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "neuron %u of %u, counted from 0", neuron,
+                           width);
         some = true;
-        LM_TRY(add(r, &(lm_edit){ .value = n->out, .kind = LM_EDIT_SCALE, .from = neuron, .to = neuron + 1, .factor = factor,
-                                  .last = UINT32_MAX }, e));
+        LM_TRY(add(r,
+                   &(lm_edit){ .value = n->out,
+                               .kind = LM_EDIT_SCALE,
+                               .from = neuron,
+                               .to = neuron + 1,
+                               .factor = factor,
+                               .last = UINT32_MAX },
+                   e));
     }
     return some ? LM_OK : bad(r, e, "no MLP whose neurons can be changed has this path");
 }
@@ -111,9 +129,16 @@ static lm_status scale_experts(reading *r, uint32_t expert, float factor, lm_err
         if (n->code != LM_OP_ROUTE || !is_around(r->p, r->path, n))
             continue;
         if (expert >= n->route.spec.n_experts)
-            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "expert %u of %u, counted from 0", expert, n->route.spec.n_experts);
+            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "expert %u of %u, counted from 0", expert,
+                           n->route.spec.n_experts);
         some = true;
-        LM_TRY(add(r, &(lm_edit){ .value = n->out, .kind = LM_EDIT_EXPERT, .from = expert, .factor = factor, .last = UINT32_MAX }, e));
+        LM_TRY(add(r,
+                   &(lm_edit){ .value = n->out,
+                               .kind = LM_EDIT_EXPERT,
+                               .from = expert,
+                               .factor = factor,
+                               .last = UINT32_MAX },
+                   e));
     }
     return some ? LM_OK : bad(r, e, "no mixture of experts has this path");
 }
@@ -166,19 +191,21 @@ static lm_status read_scale(reading *r, const char *equals, lm_error *e)
 /* ---- vectors from files ---- */
 
 /* Load a row of a float tensor into memory owned by the edits. */
-static lm_status load_row(reading *r, const lm_container *c, const lm_tensor_info *t, uint64_t row, uint32_t width, const float **out,
-                          lm_error *e)
+static lm_status load_row(reading *r, const lm_container *c, const lm_tensor_info *t, uint64_t row,
+                          uint32_t width, const float **out, lm_error *e)
 {
     uint64_t rows = t->n_dims > 1 ? t->elements / width : 1;
     uint64_t cols = t->dims[t->n_dims ? t->n_dims - 1 : 0];
     float   *x    = lm_arena_new(&r->out->arena, width, float);
 
     if (t->elements % width || !rows || cols != width) {
-        lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "has %llu numbers in a row; the value has %u", (unsigned long long)cols, width);
+        lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "has %llu numbers in a row; the value has %u",
+                (unsigned long long)cols, width);
         return lm_fail_in(e, r->file);
     }
     if (row >= rows) {
-        lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "row %llu of %llu", (unsigned long long)row, (unsigned long long)rows);
+        lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "row %llu of %llu", (unsigned long long)row,
+                (unsigned long long)rows);
         return lm_fail_in(e, r->file);
     }
     if (lm_dtype_of(t->type)->block != 1 || !lm_dtype_of(t->type)->unpack) {
@@ -197,9 +224,12 @@ static lm_status load_row(reading *r, const lm_container *c, const lm_tensor_inf
     return LM_OK;
 }
 
-static lm_status add_vector(reading *r, const lm_container *c, const lm_tensor_info *t, lm_value v, float factor, lm_error *e)
+static lm_status add_vector(reading *r, const lm_container *c, const lm_tensor_info *t, lm_value v,
+                            float factor, lm_error *e)
 {
-    lm_edit x = { .value = v, .kind = LM_EDIT_ADD, .to = r->p->values[v].width, .factor = factor, .last = UINT32_MAX };
+    lm_edit x = {
+        .value = v, .kind = LM_EDIT_ADD, .to = r->p->values[v].width, .factor = factor, .last = UINT32_MAX
+    };
 
     LM_TRY(load_row(r, c, t, 0, x.to, &x.vector, e));
     return add(r, &x, e);
@@ -229,7 +259,8 @@ static lm_status add_directions(reading *r, const lm_container *c, float factor,
     }
     if (some)
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, r->text, LM_NO_OFFSET, "has no direction for a layer of this model (direction.1 …)");
+    lm_fail(e, LM_BAD_MODEL, r->text, LM_NO_OFFSET,
+            "has no direction for a layer of this model (direction.1 …)");
     return lm_fail_in(e, r->file);
 }
 
@@ -261,7 +292,8 @@ static lm_status read_add(reading *r, const char *plus, lm_error *e)
     float         factor = 1;
 
     bool scaled = colon && factor_of(colon + 1, &factor);
-    snprintf(r->file, sizeof r->file, "%.*s", scaled ? (int)(colon - plus - 1) : (int)strlen(plus + 1), plus + 1);
+    snprintf(r->file, sizeof r->file, "%.*s", scaled ? (int)(colon - plus - 1) : (int)strlen(plus + 1),
+             plus + 1);
     if (!r->file[0])
         return bad(r, e, "a file is expected after '+'");
     LM_TRY(lm_container_open(r->file, NULL, &c, e));
@@ -313,7 +345,8 @@ static lm_status read_patch(reading *r, const char *at, lm_error *e)
     } else {
         mark = NULL;
     }
-    snprintf(r->file, sizeof r->file, "%.*s", mark ? (int)(mark - equals - 1) : (int)strlen(equals + 1), equals + 1);
+    snprintf(r->file, sizeof r->file, "%.*s", mark ? (int)(mark - equals - 1) : (int)strlen(equals + 1),
+             equals + 1);
     LM_TRY(lm_container_open(r->file, NULL, &c, e));
     lm_status status = patch_values(r, c, position, row, e);
     lm_container_close(c);
@@ -333,7 +366,9 @@ static lm_status read_one(reading *r, lm_error *e)
     r->path[n] = '\0';
     if (!n && *mark != '+')
         return bad(r, e, "a path is expected");
-    return *mark == '=' ? read_scale(r, mark, e) : *mark == '+' ? read_add(r, mark, e) : read_patch(r, mark, e);
+    return *mark == '='   ? read_scale(r, mark, e)
+           : *mark == '+' ? read_add(r, mark, e)
+                          : read_patch(r, mark, e);
 }
 
 lm_status lm_trace_read_edits(const lm_program *p, const char *const *texts, lm_trace_edits *out, lm_error *e)

@@ -1,4 +1,5 @@
-/* heads.c - attention weights of heads: the softmax of a row's scores, computed from its queries and the keys as rounded in the cache. */
+/* heads.c - attention weights of heads: the softmax of a row's scores, computed from its queries and the keys
+ * as rounded in the cache. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@ static const lm_attention_spec *spec_of(const lm_tracer *t, const lm_trace_keys 
     return &t->p->nodes[k->node].attention.spec;
 }
 
-/* Round keys as the cache does. Block types, which rotate keys first, are not simulated: the scores hardly change. */
+/* Round keys as the cache does. Block types, which rotate keys first, are not simulated: the scores hardly
+ * change. */
 static void round_keys(lm_dtype type, float *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n && type == LM_F16; i++)
@@ -33,7 +35,8 @@ void lm_trace_keep_keys(lm_tracer *t, size_t i, uint32_t position)
     }
 }
 
-static double score(const lm_attention_spec *s, const float *q, const float *key, float slope, uint32_t j, uint32_t distance)
+static double score(const lm_attention_spec *s, const float *q, const float *key, float slope, uint32_t j,
+                    uint32_t distance)
 {
     double sum = 0;
 
@@ -50,19 +53,21 @@ static double score(const lm_attention_spec *s, const float *q, const float *key
 }
 
 /* out [position + 1]; 0 outside the window. */
-void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position, const float *q, float *out)
+void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position,
+                           const float *q, float *out)
 {
     const lm_node           *n     = &t->p->nodes[k->node];
     const lm_attention_spec *s     = spec_of(t, k);
     const float             *sinks = n->weights[0] == LM_NONE ? NULL : t->g->weight[n->weights[0]];
     const float             *slopes = t->g->slopes[n->attention.cache];
-    uint32_t                 first = lm_first_seen(s->window, position), group = head / (s->n_heads / s->n_kv_heads);
+    uint32_t first = lm_first_seen(s->window, position), group = head / (s->n_heads / s->n_kv_heads);
     double                   max   = sinks ? (double)sinks[head] : -INFINITY, sum = 0;
 
     memset(out, 0, first * sizeof *out);
     for (uint32_t j = first; j <= position; j++) {
         const float *key = k->keys + (size_t)j * k->width + (size_t)group * s->k_dim;
-        out[j] = (float)score(s, q + (size_t)head * s->k_dim, key, slopes ? slopes[head] : 0, j, position - j);
+        out[j] = (float)score(s, q + (size_t)head * s->k_dim, key, slopes ? slopes[head] : 0, j,
+                              position - j);
         max    = fmax(max, (double)out[j]);
     }
     if (sinks)
@@ -126,7 +131,9 @@ lm_status lm_trace_heads(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e
         uint32_t                 first = lm_first_seen(s->window, r->position);
         for (uint32_t h = 0; k->looked && q && h < s->n_heads; h++) {
             lm_trace_head *x = &out[at++];
-            *x = (lm_trace_head){ .path = lm_trace_block(t->p, node->module), .layer = (uint32_t)node->layer, .head = h };
+            *x = (lm_trace_head){ .path = lm_trace_block(t->p, node->module),
+                                  .layer = (uint32_t)node->layer,
+                                  .head = h };
             lm_trace_head_weights(t, k, h, r->position, q, t->lanes);
             describe(x, t->lanes, first, r->position);
             if (!is_whole(t, x->layer, h))

@@ -1,5 +1,6 @@
-/* lens.c - the logit lens: apply the end of the model to the residual stream after each layer. The end is a separate program, planned and
- * run like any other, with the points of a row as its rows. At the last point it gives the model's logits bit for bit. */
+/* lens.c - the logit lens: apply the end of the model to the residual stream after each layer. The end is a
+ * separate program, planned and run like any other, with the points of a row as its rows. At the last point
+ * it gives the model's logits bit for bit. */
 #include <math.h>
 
 #include "trace/tracer.h"
@@ -10,7 +11,8 @@ static bool is_shown(const lm_tracer *t, const lm_trace_point *x)
 }
 
 /* Return KL(p || softmax(logits)), p with its logits and their log-sum-exp. */
-static double divergence(const float *p, const float *of_p, double lse_p, const float *logits, double lse, uint32_t n)
+static double divergence(const float *p, const float *of_p, double lse_p, const float *logits, double lse,
+                         uint32_t n)
 {
     double sum = 0, mass = 0;
 
@@ -22,7 +24,8 @@ static double divergence(const float *p, const float *of_p, double lse_p, const 
     return fmax(0, sum + mass * (lse - lse_p));
 }
 
-static void fill(lm_tracer *t, const lm_trace_record *r, const float *last, const float *logits, lm_trace_lens *out, lm_trace_choice *top)
+static void fill(lm_tracer *t, const lm_trace_record *r, const float *last, const float *logits,
+                 lm_trace_lens *out, lm_trace_choice *top)
 {
     uint32_t n = t->p->n_vocab, best;
     double   entropy, lse = lm_predicted(&t->g->kernels, logits, n, t->scratch + n, &entropy, &best);
@@ -36,7 +39,8 @@ static void fill(lm_tracer *t, const lm_trace_record *r, const float *last, cons
 }
 
 /* Run the `n` points listed in `which`. */
-static lm_status run(lm_tracer *t, const lm_trace_record *r, const uint32_t *which, size_t n, float *given, lm_row *rows, lm_error *e)
+static lm_status run(lm_tracer *t, const lm_trace_record *r, const uint32_t *which, size_t n, float *given,
+                     lm_row *rows, lm_error *e)
 {
     uint32_t width = lm_trace_width(t);
 

@@ -4,7 +4,8 @@
 
 #include "trace/tracer.h"
 
-double lm_predicted(const lm_kernels *k, const float *logits, uint32_t n, float *p, double *entropy, uint32_t *best)
+double lm_predicted(const lm_kernels *k, const float *logits, uint32_t n, float *p, double *entropy,
+                    uint32_t *best)
 {
     double mean = 0;
 

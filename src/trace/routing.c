@@ -23,8 +23,11 @@ lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error 
             how[x]   = route[x];
         }
         if (route)
-            out[at++] = (lm_trace_experts){ .path = lm_trace_block(t->p, node->module), .layer = node->layer, .n = top, .expert = which,
-                                           .weight = how };
+            out[at++] = (lm_trace_experts){ .path = lm_trace_block(t->p, node->module),
+                                            .layer = node->layer,
+                                            .n = top,
+                                            .expert = which,
+                                            .weight = how };
     }
     r->row.experts   = out;
     r->row.n_experts = at;
@@ -61,9 +64,12 @@ lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e)
     for (size_t i = 0; i < t->map.n_terms; i++) {
         const lm_trace_term *x = &t->map.terms[i];
         const float         *v = terms + 2 * i * (size_t)width;
+        const float         *minus = x->minus == LM_NONE ? NULL : v + width;
         if (x->layer >= 0)
-            out[at++] = (lm_trace_contribution){ .path = x->path, .layer = x->layer, .part = x->part,
-                                          .value = length_of(v, x->minus == LM_NONE ? NULL : v + width, (double)x->factor, width) };
+            out[at++] = (lm_trace_contribution){ .path = x->path,
+                                                 .layer = x->layer,
+                                                 .part = x->part,
+                                                 .value = length_of(v, minus, (double)x->factor, width) };
     }
     r->row.norms   = out;
     r->row.n_norms = at;

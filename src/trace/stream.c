@@ -28,7 +28,8 @@ const char *lm_trace_block(const lm_program *p, uint32_t module)
 {
     uint32_t layer = layer_module(p, p->modules[module].layer);
 
-    while (layer != LM_NONE && module != layer && p->modules[module].parent != layer && p->modules[module].parent != LM_NONE)
+    while (layer != LM_NONE && module != layer && p->modules[module].parent != layer &&
+           p->modules[module].parent != LM_NONE)
         module = p->modules[module].parent;
     return p->modules[module].path;
 }
@@ -79,7 +80,8 @@ const char *lm_trace_meant(const lm_program *p, const char *pattern, lm_value v)
 typedef struct walk {
     const lm_program *p;
     lm_trace_map     *m;
-    lm_value          top;               /* the stream at the current point: after the last sum, its edits and scalings */
+    lm_value          top;               /* the stream at the current point: after the last sum, its edits and
+                                            scalings */
     int32_t           later;             /* layer of the next sum; -2: none */
     float             factor;            /* scale applied to earlier terms up to the end */
     bool              linear;            /* from here to the end, the stream is a sum */
@@ -125,7 +127,9 @@ static void add_term(walk *w, lm_value v, float factor, uint32_t floor)
         add_term(w, n->in[0], factor, floor);
         return;
     }
-    lm_trace_part part = n->layer < 0 ? LM_TRACE_EMBEDDING : through_attention(p, v, floor) ? LM_TRACE_ATTENTION : LM_TRACE_MLP;
+    lm_trace_part part = n->layer < 0                     ? LM_TRACE_EMBEDDING
+                         : through_attention(p, v, floor) ? LM_TRACE_ATTENTION
+                                                          : LM_TRACE_MLP;
     const char   *path = n->layer < 0 ? p->modules[n->module].path : lm_trace_block(p, n->module);
     w->m->terms[w->m->n_terms++] = (lm_trace_term){ path, n->layer, part, v, LM_NONE, factor };
 }
@@ -151,7 +155,8 @@ static void point_of_sum(walk *w, const lm_node *sum, lm_value branch, uint32_t 
     else if (last && layer)
         add_point(w, layer, sum->layer, LM_TRACE_LAYER);
     else
-        add_point(w, lm_trace_block(p, n->module), sum->layer, through_attention(p, branch, floor) ? LM_TRACE_ATTENTION : LM_TRACE_MLP);
+        add_point(w, lm_trace_block(p, n->module), sum->layer,
+                  through_attention(p, branch, floor) ? LM_TRACE_ATTENTION : LM_TRACE_MLP);
 }
 
 /* Go one operation back in the stream from `v`. Return the stream before it; LM_NONE at the beginning. */
@@ -178,13 +183,18 @@ static lm_value step_down(walk *w, lm_value v)
         return n->in[0];
     }
     if (n->code == LM_OP_EDIT && w->linear) {
-        w->m->terms[w->m->n_terms++] = (lm_trace_term){ n->path, n->layer, LM_TRACE_OTHER, v, n->in[0], w->factor };
+        w->m->terms[w->m->n_terms++] = (lm_trace_term){ n->path, n->layer, LM_TRACE_OTHER,
+                                                        v, n->in[0], w->factor };
         return n->in[0];
     }
     if (w->linear) {                     /* what precedes is a single term */
         bool outside = n->layer < 0;
-        w->m->terms[w->m->n_terms++] = (lm_trace_term){ outside ? p->modules[n->module].path : n->path, n->layer,
-                                                        outside ? LM_TRACE_EMBEDDING : LM_TRACE_OTHER, v, LM_NONE, w->factor };
+        w->m->terms[w->m->n_terms++] = (lm_trace_term){ outside ? p->modules[n->module].path : n->path,
+                                                        n->layer,
+                                                        outside ? LM_TRACE_EMBEDDING : LM_TRACE_OTHER,
+                                                        v,
+                                                        LM_NONE,
+                                                        w->factor };
         w->linear = false;
     }
     if (n->n_in == 0 && w->later != -1)

@@ -16,7 +16,8 @@ static void put_text(const lm_tracer *t, lm_token id, lm_text *out)
     const lm_tokenizer *k = lm_model_tokenizer(t->m);
     lm_text             piece = { 0 };
 
-    if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k) && lm_detokenize(k, &id, 1, 0, &piece, NULL) == LM_OK)
+    if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k) &&
+        lm_detokenize(k, &id, 1, 0, &piece, NULL) == LM_OK)
         lm_text_add_json(out, piece.data ? piece.data : "", piece.size);
     else
         lm_text_add_str(out, "\"\"");
@@ -29,8 +30,8 @@ static void put_bytes(const lm_tracer *t, lm_token id, lm_text *out)
     const lm_tokenizer *k     = lm_model_tokenizer(t->m);
     lm_text             bytes = { 0 };
 
-    if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k) && lm_token_bytes(k, id, &bytes, NULL) == LM_OK && bytes.size &&
-        lm_utf8_valid_prefix(bytes.data, bytes.size) < bytes.size) {
+    if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k) && lm_token_bytes(k, id, &bytes, NULL) == LM_OK &&
+        bytes.size && lm_utf8_valid_prefix(bytes.data, bytes.size) < bytes.size) {
         for (size_t i = 0; i < bytes.size; i++)
             lm_text_printf(out, i ? ", %u" : ", \"bytes\": [%u", (unsigned char)bytes.data[i]);
         lm_text_add_char(out, ']');
@@ -97,7 +98,8 @@ static void put_lens(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_
     }
 }
 
-static void put_shares(const lm_trace_row *r, const lm_trace_contribution *list, size_t n, const char *what, bool *first, lm_text *out)
+static void put_shares(const lm_trace_row *r, const lm_trace_contribution *list, size_t n, const char *what,
+                       bool *first, lm_text *out)
 {
     for (size_t i = 0; i < n; i++, *first = false) {
         lm_text_add_str(out, *first ? "" : ", ");
@@ -141,7 +143,8 @@ static void put_heads(const lm_tracer *t, const lm_trace_row *r, bool *first, lm
 {
     for (size_t i = 0; i < r->n_attention; i++, *first = false) {
         const lm_trace_head *h = &r->attention[i];
-        lm_text_printf(out, "%s{\"layer\": %u, \"head\": %u, \"position\": %u", *first ? "" : ", ", h->layer, h->head, r->position);
+        lm_text_printf(out, "%s{\"layer\": %u, \"head\": %u, \"position\": %u", *first ? "" : ", ", h->layer,
+                       h->head, r->position);
         put_number(out, "entropy", h->entropy);
         put_number(out, "first", h->first);
         put_number(out, "distance", h->distance);
@@ -163,10 +166,12 @@ static void put_weights(const lm_tracer *t, const lm_trace_row *r, bool *first, 
         const lm_trace_head *h = &r->attention[i];
         if (!h->weights)
             continue;
-        lm_text_printf(out, "%s{\"layer\": %u, \"head\": %u, \"position\": %u, \"first_position\": %u, \"weights\": [", *first ? "" : ", ",
-                       h->layer, h->head, r->position, h->first_position);
+        lm_text_printf(
+            out, "%s{\"layer\": %u, \"head\": %u, \"position\": %u, \"first_position\": %u, \"weights\": [",
+            *first ? "" : ", ", h->layer, h->head, r->position, h->first_position);
         for (uint32_t k = 0; k < h->n_weights; k++)
-            lm_text_printf(out, isfinite((double)h->weights[k]) ? "%s%.6g" : "%snull", k ? ", " : "", (double)h->weights[k]);
+            lm_text_printf(out, isfinite((double)h->weights[k]) ? "%s%.6g" : "%snull", k ? ", " : "",
+                           (double)h->weights[k]);
         lm_text_add_str(out, "]}");
         *first = false;
     }
@@ -191,7 +196,8 @@ static bool is_requested(const lm_tracer *t, const char *name)
     case 'n': return o->norms;
     case 'e': return o->experts;
     case 'w': return o->n_heads;
-    default:  return name[2] == 't' && name[3] == 'r' ? o->attribution : o->attention || o->n_layers || o->n_heads;
+    default:
+        return name[2] == 't' && name[3] == 'r' ? o->attribution : o->attention || o->n_layers || o->n_heads;
     }
 }
 
@@ -325,8 +331,9 @@ lm_status lm_tracer_event(lm_tracer *t, uint32_t position, lm_token id, lm_text 
     lm_trace_record *r    = NULL;
 
     pthread_mutex_lock(&t->lock);
-    lm_status status = (uint32_t)id < t->p->n_vocab ? lm_trace_take(t, position - 1, id, &r, e)
-                                                    : lm_fail(e, LM_USAGE, "token", LM_NO_OFFSET, "%d is outside the vocabulary", id);
+    lm_status status = (uint32_t)id < t->p->n_vocab
+                           ? lm_trace_take(t, position - 1, id, &r, e)
+                           : lm_fail(e, LM_USAGE, "token", LM_NO_OFFSET, "%d is outside the vocabulary", id);
     if (status == LM_OK) {
         lm_text_add_str(&text, "{\"token\": ");
         put_token(t, &t->tokens[position], &text);
@@ -350,8 +357,8 @@ static void put_path(const lm_program *p, uint32_t i, const char *path, bool *fi
         return;
     lm_text_add_str(out, *first ? "{\"path\": " : ", {\"path\": ");
     lm_text_add_json(out, path, strlen(path));
-    lm_text_printf(out, ", \"width\": %u, \"layer\": %d, \"operation\": \"%s\"}", p->values[p->nodes[i].out].width, p->nodes[i].layer,
-                   lm_op_of(p->nodes[i].code)->name);
+    lm_text_printf(out, ", \"width\": %u, \"layer\": %d, \"operation\": \"%s\"}",
+                   p->values[p->nodes[i].out].width, p->nodes[i].layer, lm_op_of(p->nodes[i].code)->name);
     *first = false;
 }
 
@@ -374,8 +381,9 @@ static void put_layer(const lm_program *p, int32_t layer, lm_text *out)
         path = lm_trace_block(p, attention->module);
         lm_text_add_str(out, ", \"attention\": ");
         lm_text_add_json(out, path, strlen(path));
-        lm_text_printf(out, ", \"n_heads\": %u, \"n_kv_heads\": %u, \"window\": %u", attention->attention.spec.n_heads,
-                       attention->attention.spec.n_kv_heads, attention->attention.spec.window);
+        lm_text_printf(out, ", \"n_heads\": %u, \"n_kv_heads\": %u, \"window\": %u",
+                       attention->attention.spec.n_heads, attention->attention.spec.n_kv_heads,
+                       attention->attention.spec.window);
     }
     if (mlp) {
         path = lm_trace_block(p, mlp->module);

@@ -9,7 +9,8 @@
 
 const char *lm_trace_part_word(lm_trace_part p)
 {
-    static const char *const words[] = { "layer", "attention", "mlp", "embedding", "bias", "cap", "rest", "other" };
+    static const char *const words[] = { "layer", "attention", "mlp",  "embedding",
+                                         "bias",  "cap",       "rest", "other" };
 
     return (unsigned)p < sizeof words / sizeof *words ? words[p] : "other";
 }
@@ -75,7 +76,11 @@ static lm_status close_record(lm_tracer *t, lm_trace_record *r, lm_token id, lm_
 {
     lm_trace_token *x = &t->tokens[r->position + 1];
 
-    *x = (lm_trace_token){ .id = id, .position = r->position + 1, .predicted = true, .entropy = r->entropy, .top = r->top,
+    *x = (lm_trace_token){ .id = id,
+                           .position = r->position + 1,
+                           .predicted = true,
+                           .entropy = r->entropy,
+                           .top = r->top,
                            .n_top = t->o.top < t->p->n_vocab ? t->o.top : t->p->n_vocab };
     if (id >= 0) {
         x->p        = exp((double)r->logits[id] - r->lse);
@@ -127,7 +132,9 @@ static lm_status copy_states(lm_tracer *t, lm_trace_record *r, size_t i, lm_erro
         whole = copy_state(t, terms ? t->map.terms[k].minus : LM_NONE, i, &at) && whole;
     }
     whole = copy_state(t, t->map.stream, i, &at) && whole;
-    return whole ? LM_OK : lm_fail(e, LM_FAILED, "a trace", LM_NO_OFFSET, "a value of the residual stream was not recorded");
+    return whole ? LM_OK
+                 : lm_fail(e, LM_FAILED, "a trace", LM_NO_OFFSET,
+                           "a value of the residual stream was not recorded");
 }
 
 static lm_status look_inside(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e)
@@ -172,7 +179,11 @@ static lm_status add_record(lm_tracer *t, size_t i, uint32_t position, const flo
     r->lse       = lm_predicted(&t->g->kernels, logits, n, t->scratch, &r->entropy, &best);
     r->row.token = (lm_token)best;
     lm_predicted_top(logits, n, r->lse, r->top, k);
-    t->tokens[position + 1] = (lm_trace_token){ .id = -1, .position = position + 1, .predicted = true, .entropy = r->entropy, .top = r->top,
+    t->tokens[position + 1] = (lm_trace_token){ .id = -1,
+                                                .position = position + 1,
+                                                .predicted = true,
+                                                .entropy = r->entropy,
+                                                .top = r->top,
                                                 .n_top = k };
     return r->inside ? look_inside(t, r, i, e) : LM_OK;
 }
@@ -187,7 +198,8 @@ void lm_trace_free_record(lm_trace_record *r)
     lm_free(r);
 }
 
-/* Make room for a position and discard the records at it and after it, because the sequence continues differently. */
+/* Make room for a position and discard the records at it and after it, because the sequence continues
+ * differently. */
 static lm_status take_position(lm_tracer *t, uint32_t position, lm_error *e)
 {
     while (t->n_records && t->records[t->n_records - 1]->position >= position)
@@ -207,7 +219,8 @@ static lm_status take_position(lm_tracer *t, uint32_t position, lm_error *e)
         t->capacity = n;
     }
     if (t->n_keys && position >= t->key_capacity) {
-        uint32_t n = 2 * position + 64 < lm_engine_context(t->g) ? 2 * position + 64 : lm_engine_context(t->g);
+        uint32_t n = 2 * position + 64 < lm_engine_context(t->g) ? 2 * position + 64
+                                                                 : lm_engine_context(t->g);
         for (size_t l = 0; l < t->n_keys; l++) {
             float *more = lm_realloc(t->keys[l].keys, (size_t)n * t->keys[l].width * sizeof *more);
             if (!more)
@@ -285,7 +298,8 @@ static lm_status read_some(lm_tracer *t, const lm_token *ids, size_t n, lm_row *
 lm_status lm_tracer_read(lm_tracer *t, const lm_token *ids, size_t n, lm_error *e)
 {
     LM_REQUIRE(e, t && (ids || !n));
-    size_t    most   = lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g) : lm_engine_max_logits(t->g);
+    size_t most = lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g)
+                                                                        : lm_engine_max_logits(t->g);
     lm_row   *rows   = lm_alloc_zero(most, sizeof *rows);
     lm_status status = rows ? LM_OK : lm_fail_memory(e, "a trace", most);
 
@@ -346,7 +360,9 @@ lm_status lm_tracer_row(lm_tracer *t, uint32_t position, lm_trace_row *out, lm_e
     LM_REQUIRE(e, t && out);
     pthread_mutex_lock(&t->lock);
     lm_trace_record *r      = record_at(t, position);
-    lm_status        status = r && r->inside ? LM_OK : lm_fail(e, LM_USAGE, "position", LM_NO_OFFSET, "%u was not looked into", position);
+    lm_status status = r && r->inside ? LM_OK
+                                      : lm_fail(e, LM_USAGE, "position", LM_NO_OFFSET,
+                                                "%u was not looked into", position);
 
     if (status == LM_OK && r->open && !r->supposed)
         status = close_record(t, r, -1, e);
@@ -388,7 +404,9 @@ bool lm_tracer_load(const lm_tracer *t, size_t i, lm_trace_load *out)
     if (!t || !out || !t->o.experts || i >= t->map.n_routes)
         return false;
     const lm_node *n = &t->p->nodes[t->map.routes[i]];
-    *out = (lm_trace_load){ .path = lm_trace_block(t->p, n->module), .layer = n->layer, .n_experts = n->route.spec.n_experts,
+    *out = (lm_trace_load){ .path = lm_trace_block(t->p, n->module),
+                            .layer = n->layer,
+                            .n_experts = n->route.spec.n_experts,
                             .visits = t->load[i] };
     return true;
 }
@@ -410,8 +428,10 @@ bool lm_tracer_time(lm_tracer *t, size_t i, lm_trace_time *out)
             ns += t->times[end];
         if (node == LM_NONE || at++ != i)
             continue;
-        *out = (lm_trace_time){ .path = t->p->nodes[node].path, .operation = lm_op_of(t->p->nodes[node].code)->name,
-                                .layer = t->p->nodes[node].layer, .seconds = 1e-9 * (double)ns };
+        *out = (lm_trace_time){ .path = t->p->nodes[node].path,
+                                .operation = lm_op_of(t->p->nodes[node].code)->name,
+                                .layer = t->p->nodes[node].layer,
+                                .seconds = 1e-9 * (double)ns };
         return true;
     }
     return false;

@@ -32,7 +32,8 @@ typedef struct lm_trace_record {
     bool     open;               /* the next token is not known yet: logits and states are stored */
     bool     supposed;           /* … and the most likely token is assumed */
     float   *logits;             /* [n_vocab] */
-    float   *states;             /* points, then terms and what is subtracted from them, then the stream: [..][width] */
+    float   *states;             /* points, then terms and what is subtracted from them, then the stream:
+                                    [..][width] */
     double   lse, entropy;       /* log-sum-exp of the logits; bits */
     lm_trace_choice *top;        /* [options.top] */
     lm_trace_row row;
@@ -97,12 +98,15 @@ void lm_trace_free_record(lm_trace_record *r);
 
 /* ---- interventions (edits.c) ---- */
 
-lm_status lm_trace_read_edits(const lm_program *p, const char *const *texts, lm_trace_edits *out, lm_error *e);
+lm_status lm_trace_read_edits(const lm_program *p, const char *const *texts, lm_trace_edits *out,
+                              lm_error *e);
 
 /* ---- predictions (prediction.c) ---- */
 
-/* Return the log-sum-exp of n logits, and compute the entropy in bits and the most likely token; `p` [n]: the probabilities. */
-double lm_predicted(const lm_kernels *k, const float *logits, uint32_t n, float *p, double *entropy, uint32_t *best);
+/* Return the log-sum-exp of n logits, and compute the entropy in bits and the most likely token; `p` [n]: the
+ * probabilities. */
+double lm_predicted(const lm_kernels *k, const float *logits, uint32_t n, float *p, double *entropy,
+                    uint32_t *best);
 void   lm_predicted_top(const float *logits, uint32_t n, double lse, lm_trace_choice *top, uint32_t k);
 uint32_t lm_predicted_rank(const float *logits, uint32_t n, lm_token id);
 
@@ -114,7 +118,8 @@ lm_status lm_trace_attribute(lm_tracer *t, lm_trace_record *r, lm_error *e);
 
 /* Record row i of the last step: attention weights (heads.c), experts and norms (routing.c). */
 lm_status lm_trace_heads(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
-void      lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position, const float *q, float *out);
+void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position,
+                           const float *q, float *out);
 void      lm_trace_keep_keys(lm_tracer *t, size_t i, uint32_t position);
 lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
 lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e);

@@ -1,4 +1,5 @@
-/* tracer_new.c - a tracer is created: edits, the values and the attention to record, engines, memory; and freed. */
+/* tracer_new.c - a tracer is created: edits, the values and the attention to record, engines, memory; and
+ * freed. */
 #include "trace/tracer.h"
 
 #include <string.h>
@@ -72,18 +73,21 @@ static lm_status check_layers(const lm_tracer *t, lm_error *e)
 {
     for (size_t i = 0; i < t->o.n_layers; i++)
         if (t->o.layers[i] >= t->p->n_layers)
-            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "layer %u of %u, counted from 0", t->o.layers[i], t->p->n_layers);
+            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "layer %u of %u, counted from 0",
+                           t->o.layers[i], t->p->n_layers);
     for (size_t i = 0; i < t->o.n_heads; i++) {
         uint32_t layer = t->o.heads[2 * i], head = t->o.heads[2 * i + 1];
         bool     some  = false;
         if (layer >= t->p->n_layers)
-            return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "layer %u of %u, counted from 0", layer, t->p->n_layers);
+            return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "layer %u of %u, counted from 0", layer,
+                           t->p->n_layers);
         for (size_t k = 0; k < t->map.n_attention; k++) {
             const lm_node *n = &t->p->nodes[t->map.attention[k]];
             some             = some || (n->layer == (int32_t)layer && head < n->attention.spec.n_heads);
         }
         if (!some)
-            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "layer %u has no head %u; heads are counted from 0", layer, head);
+            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET,
+                           "layer %u has no head %u; heads are counted from 0", layer, head);
     }
     return LM_OK;
 }
@@ -98,7 +102,9 @@ static lm_status choose_layers(lm_tracer *t, lm_error *e)
         const lm_node *n      = &t->p->nodes[t->map.attention[i]];
         bool           looked = n->layer >= 0 && in_layers(t, (uint32_t)n->layer);
         if (looked || weights_wanted(t, n))
-            t->keys[t->n_keys++] = (lm_trace_keys){ .node = t->map.attention[i], .looked = looked, .width = t->p->values[n->in[1]].width };
+            t->keys[t->n_keys++] = (lm_trace_keys){ .node = t->map.attention[i],
+                                                    .looked = looked,
+                                                    .width = t->p->values[n->in[1]].width };
     }
     return LM_OK;
 }
@@ -107,7 +113,8 @@ static lm_status choose_layers(lm_tracer *t, lm_error *e)
 
 static lm_status copy_options(lm_tracer *t, const lm_trace_options *o, lm_error *e)
 {
-    uint32_t   *layers = lm_arena_new(&t->arena, o->n_layers + 1, uint32_t), *heads = lm_arena_new(&t->arena, 2 * o->n_heads + 1, uint32_t);
+    uint32_t *layers = lm_arena_new(&t->arena, o->n_layers + 1, uint32_t),
+             *heads = lm_arena_new(&t->arena, 2 * o->n_heads + 1, uint32_t);
     size_t      n      = 0;
     const char **values;
 
@@ -148,7 +155,8 @@ static lm_status make_lens(lm_tracer *t, lm_error *e)
     o.hidden = false;
     o.log = (lm_log){ 0 };
     o.progress = NULL;
-    return lm_engine_new_variant(t->m, &o, &(lm_engine_variant){ .program = t->tail, .weights = t->g }, &t->lens, e);
+    return lm_engine_new_variant(t->m, &o, &(lm_engine_variant){ .program = t->tail, .weights = t->g },
+                                 &t->lens, e);
 }
 
 static lm_status make_room(lm_tracer *t, lm_error *e)
@@ -165,7 +173,8 @@ static lm_status make_room(lm_tracer *t, lm_error *e)
     if (!t->scratch || !t->lanes || !t->load)
         return lm_fail_memory(e, "a trace", lanes);
     for (size_t i = 0; i < t->map.n_routes; i++)
-        if (!(t->load[i] = lm_arena_new(&t->arena, t->p->nodes[t->map.routes[i]].route.spec.n_experts, uint64_t)))
+        if (!(t->load[i] = lm_arena_new(&t->arena, t->p->nodes[t->map.routes[i]].route.spec.n_experts,
+                                        uint64_t)))
             return lm_fail_memory(e, "a trace", i);
     return LM_OK;
 }
@@ -189,7 +198,8 @@ static lm_status make(lm_tracer *t, const lm_trace_options *o, lm_error *e)
     v = (lm_engine_variant){ .program = t->p, .kept = t->kept, .n_kept = t->n_kept, .weights = t->o.weights };
     LM_TRY(lm_engine_new_variant(t->m, &t->o.engine, &v, &t->g, e));
     if (t->o.sequence >= lm_engine_sequences(t->g))
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", t->o.sequence, lm_engine_sequences(t->g));
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", t->o.sequence,
+                       lm_engine_sequences(t->g));
     LM_TRY(make_room(t, e));
     if (t->o.lens)
         LM_TRY(make_lens(t, e));

@@ -106,7 +106,8 @@ static lm_status begin_array(lm_tracer *t, const char *path, uint32_t length, lm
     int                   n;
 
     if (t->n_saved != 1) {
-        lm_fail(e, LM_USAGE, "values", LM_NO_OFFSET, "%zu of them; a .npy file holds one, a .safetensors file any number", t->n_saved);
+        lm_fail(e, LM_USAGE, "values", LM_NO_OFFSET,
+                "%zu of them; a .npy file holds one, a .safetensors file any number", t->n_saved);
         return lm_fail_in(e, path);
     }
     if (s->value == LM_NONE)
@@ -159,13 +160,15 @@ lm_status lm_tracer_save(lm_tracer *t, const char *path, uint32_t length, lm_err
     if (!t->file)
         return lm_fail_memory(e, "values", sizeof *t->file);
     t->file->length  = length;
-    lm_status status = n > 4 && strcmp(path + n - 4, ".npy") == 0 ? begin_array(t, path, length, e) : begin_tensors(t, path, length, e);
+    lm_status status = n > 4 && strcmp(path + n - 4, ".npy") == 0 ? begin_array(t, path, length, e)
+                                                                  : begin_tensors(t, path, length, e);
     if (status != LM_OK)
         lm_trace_drop_file(t);
     return status;
 }
 
-static lm_status put(lm_trace_file *f, const lm_trace_saved *s, uint64_t offset, const float *x, uint64_t n, lm_error *e)
+static lm_status put(lm_trace_file *f, const lm_trace_saved *s, uint64_t offset, const float *x, uint64_t n,
+                     lm_error *e)
 {
     if (f->array)
         return lm_outfile_write_at(f->array, f->header + offset * 4, x, n * 4, e);
@@ -204,7 +207,8 @@ lm_status lm_trace_save_row(lm_tracer *t, size_t i, uint32_t position, lm_error 
             return lm_fail(e, LM_FAILED, s->path, LM_NO_OFFSET, "is not computed for every row");
     }
     if (f->tensors)
-        LM_TRY(lm_safetensors_write_at(f->tensors, f->ids + (uint64_t)position * 8, &(int64_t){ t->g->tokens[i] }, 8, e));
+        LM_TRY(lm_safetensors_write_at(f->tensors, f->ids + (uint64_t)position * 8,
+                                       &(int64_t){ t->g->tokens[i] }, 8, e));
     f->rows++;
     return LM_OK;
 }

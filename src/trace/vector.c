@@ -1,4 +1,5 @@
-/* vector.c - control vectors: the difference of hidden states between contrasting prompts (arXiv 2310.01405), in llama.cpp's format. */
+/* vector.c - control vectors: the difference of hidden states between contrasting prompts (arXiv 2310.01405),
+ * in llama.cpp's format. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static lm_status find_values(builder *x, lm_error *e)
         const char *path = lm_trace_layer_path(p, (int32_t)l);
         x->values[l]     = path ? lm_program_value(p, path) : LM_NONE;
         if (x->values[l] == LM_NONE || (l && p->values[x->values[l]].width != x->width))
-            return lm_fail(e, LM_UNSUPPORTED, p->family, LM_NO_OFFSET, "layer %u does not hand on one state", l);
+            return lm_fail(e, LM_UNSUPPORTED, p->family, LM_NO_OFFSET, "layer %u does not hand on one state",
+                           l);
         x->width = p->values[x->values[l]].width;
     }
     x->sums = lm_alloc_zero((size_t)x->n_layers * x->width + 1, sizeof *x->sums);
@@ -63,7 +65,7 @@ static lm_status write_file(const builder *x, size_t n_pairs, const char *path, 
 {
     lm_gguf_writer *w      = NULL;
     float          *row    = lm_alloc_zero(x->width, sizeof *row);
-    lm_status       status = row ? lm_gguf_create(path, &w, e) : lm_fail_memory(e, "a control vector", x->width);
+    lm_status status = row ? lm_gguf_create(path, &w, e) : lm_fail_memory(e, "a control vector", x->width);
     char            name[32];
 
     if (status == LM_OK) {
@@ -88,7 +90,8 @@ static lm_status write_file(const builder *x, size_t n_pairs, const char *path, 
     return status;
 }
 
-static lm_status make(builder *x, const lm_engine_options *o, const lm_tokens *texts, size_t n_pairs, const char *path, lm_error *e)
+static lm_status make(builder *x, const lm_engine_options *o, const lm_tokens *texts, size_t n_pairs,
+                      const char *path, lm_error *e)
 {
     lm_engine_options options = o ? *o : lm_engine_defaults();
     size_t            longest = 1;
@@ -109,8 +112,8 @@ static lm_status make(builder *x, const lm_engine_options *o, const lm_tokens *t
     return write_file(x, n_pairs, path, e);
 }
 
-lm_status lm_trace_vector(const lm_model *m, const lm_engine_options *o, const lm_tokens *texts, size_t n_pairs, const char *path,
-                          lm_error *e)
+lm_status lm_trace_vector(const lm_model *m, const lm_engine_options *o, const lm_tokens *texts,
+                          size_t n_pairs, const char *path, lm_error *e)
 {
     LM_REQUIRE(e, m && path && (texts || !n_pairs));
     LM_CHECK_RESERVED(e, o);

@@ -1,4 +1,5 @@
-/* versus.c - run one sequence through two tracers chunk by chunk: where two models, or a model with and without interventions, diverge. */
+/* versus.c - run one sequence through two tracers chunk by chunk: where two models, or a model with and
+ * without interventions, diverge. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ struct lm_trace_comparison {
 
 static bool same_layers(const lm_tracer *a, const lm_tracer *b)
 {
-    return a->o.norms && b->o.norms && a->map.n_points == b->map.n_points && lm_trace_width(a) == lm_trace_width(b);
+    return a->o.norms && b->o.norms && a->map.n_points == b->map.n_points &&
+           lm_trace_width(a) == lm_trace_width(b);
 }
 
 static lm_status make_room(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, size_t n, lm_error *e)
@@ -40,8 +42,8 @@ static lm_status make_room(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, s
     return LM_OK;
 }
 
-static void compare_row(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, const float *x, const float *y, lm_token next,
-                        lm_trace_difference *d)
+static void compare_row(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, const float *x, const float *y,
+                        lm_token next, lm_trace_difference *d)
 {
     uint32_t n = a->p->n_vocab, best[2];
     double   entropy, lse[2], kl = 0;
@@ -62,7 +64,8 @@ static void compare_row(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, cons
     d->surprise_b = (lse[1] - (double)y[next]) / M_LN2;
 }
 
-/* Compare the streams of a row layer by layer; `added`: how much the difference grew since the previous layer. */
+/* Compare the streams of a row layer by layer; `added`: how much the difference grew since the previous
+ * layer. */
 static void compare_layers(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, size_t i)
 {
     uint32_t width = lm_trace_width(a);
@@ -71,7 +74,8 @@ static void compare_layers(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, s
 
     for (size_t k = 0; k < a->map.n_points && at < c->n_layers; k++) {
         const lm_trace_point *point = &a->map.points[k];
-        const float          *x     = lm_engine_value(a->g, point->value, i), *y = lm_engine_value(b->g, b->map.points[k].value, i);
+        const float *x = lm_engine_value(a->g, point->value, i),
+                    *y = lm_engine_value(b->g, b->map.points[k].value, i);
         double                difference = 0, length = 0, moved = 0;
         if (point->part != LM_TRACE_LAYER && point->part != LM_TRACE_EMBEDDING)
             continue;
@@ -91,14 +95,16 @@ static void compare_layers(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, s
     }
 }
 
-static lm_status compare_chunk(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, const lm_token *ids, size_t at, size_t n, lm_error *e)
+static lm_status compare_chunk(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, const lm_token *ids,
+                               size_t at, size_t n, lm_error *e)
 {
     LM_TRY(lm_tracer_read(a, ids + at, n, e));
     LM_TRY(lm_tracer_read(b, ids + at, n, e));
     for (size_t i = 0; i < n; i++) {
         lm_trace_difference *d = &c->rows[at + i];
         d->position            = (uint32_t)(at + i);
-        compare_row(c, a, b, lm_engine_logits(a->g, i), lm_engine_logits(b->g, i), at + i + 1 < c->n ? ids[at + i + 1] : -1, d);
+        compare_row(c, a, b, lm_engine_logits(a->g, i), lm_engine_logits(b->g, i),
+                    at + i + 1 < c->n ? ids[at + i + 1] : -1, d);
         if (c->n_layers)
             compare_layers(c, a, b, i);
     }
@@ -107,10 +113,12 @@ static lm_status compare_chunk(lm_trace_comparison *c, lm_tracer *a, lm_tracer *
 
 static size_t rows_at_once(const lm_tracer *t)
 {
-    return lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g) : lm_engine_max_logits(t->g);
+    return lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g)
+                                                                 : lm_engine_max_logits(t->g);
 }
 
-lm_status lm_trace_compare(lm_tracer *a, lm_tracer *b, const lm_token *ids, size_t n, lm_trace_comparison **out, lm_error *e)
+lm_status lm_trace_compare(lm_tracer *a, lm_tracer *b, const lm_token *ids, size_t n,
+                           lm_trace_comparison **out, lm_error *e)
 {
     LM_REQUIRE(e, a && b && out && (ids || !n));
     lm_trace_comparison *c    = lm_alloc_zero(1, sizeof *c);
@@ -120,10 +128,12 @@ lm_status lm_trace_compare(lm_tracer *a, lm_tracer *b, const lm_token *ids, size
     if (!c)
         return lm_fail_memory(e, "a comparison", sizeof *c);
     if (a->p->n_vocab != b->p->n_vocab)
-        status = lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET, "one model has %u tokens, the other %u", a->p->n_vocab, b->p->n_vocab);
+        status = lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET, "one model has %u tokens, the other %u",
+                         a->p->n_vocab, b->p->n_vocab);
     for (size_t i = 0; status == LM_OK && i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= a->p->n_vocab)
-            status = lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", ids[i], a->p->n_vocab);
+            status = lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                             ids[i], a->p->n_vocab);
     if (status == LM_OK)
         status = make_room(c, a, b, n, e);
     if (status == LM_OK)

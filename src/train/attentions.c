@@ -48,15 +48,28 @@ static lm_text_attention arguments(const pieces *p, const lm_train_text *t, uint
     uint32_t                 kv = head / (s->n_heads / s->n_kv_heads);
     const float             *sinks = lm_vector_of(f->l, f->node->weights[0]);
     lm_operand               v     = s->v_in_k ? f->in[1] : f->in[2];
-    lm_text_attention        a     = {
-        .q = f->in[0].at + t->first * f->in[0].row + head * s->k_dim, .q_row = f->in[0].row,
-        .k = f->in[1].at + t->first * f->in[1].row + kv * s->k_dim, .k_row = f->in[1].row,
-        .v = v.at + t->first * v.row + kv * (s->v_in_k ? s->k_dim : s->v_dim), .v_row = v.row,
-        .out = f->out.at + t->first * f->out.row + head * s->v_dim, .out_row = f->out.row,
-        .lse = f->kept.at + t->first * f->kept.row + head, .lse_row = f->kept.row,
-        .rows = t->rows, .k_dim = s->k_dim, .v_dim = s->v_dim, .window = s->window, .scale = s->scale, .softcap = s->softcap,
-        .slope = p->slopes ? p->slopes[head] : 0, .slope_half = s->alibi_half,
-        .sink = sinks != NULL, .sink_score = sinks ? sinks[head] : 0, .scratch = lm_worker_scratch(f->l, worker),
+    lm_text_attention a = {
+        .q = f->in[0].at + t->first * f->in[0].row + head * s->k_dim,
+        .q_row = f->in[0].row,
+        .k = f->in[1].at + t->first * f->in[1].row + kv * s->k_dim,
+        .k_row = f->in[1].row,
+        .v = v.at + t->first * v.row + kv * (s->v_in_k ? s->k_dim : s->v_dim),
+        .v_row = v.row,
+        .out = f->out.at + t->first * f->out.row + head * s->v_dim,
+        .out_row = f->out.row,
+        .lse = f->kept.at + t->first * f->kept.row + head,
+        .lse_row = f->kept.row,
+        .rows = t->rows,
+        .k_dim = s->k_dim,
+        .v_dim = s->v_dim,
+        .window = s->window,
+        .scale = s->scale,
+        .softcap = s->softcap,
+        .slope = p->slopes ? p->slopes[head] : 0,
+        .slope_half = s->alibi_half,
+        .sink = sinks != NULL,
+        .sink_score = sinks ? sinks[head] : 0,
+        .scratch = lm_worker_scratch(f->l, worker),
     };
     lm_operand dv = s->v_in_k ? f->din[1] : f->din[2];
     if (f->dout.at)
@@ -102,7 +115,8 @@ static void back_to_queries(void *arg, uint64_t from, uint64_t to, unsigned work
     }
 }
 
-/* Compute the gradients of pieces of keys and values. Each adds the contributions of the heads of its group in order. */
+/* Compute the gradients of pieces of keys and values. Each adds the contributions of the heads of its group
+ * in order. */
 static void back_to_keys(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const pieces *p     = arg;
@@ -129,7 +143,8 @@ static void back_to_sinks(lm_frame *f)
         for (uint32_t i = 0; i < f->rows; i++) {
             float delta = 0;
             for (uint32_t k = 0; k < s->v_dim; k++)
-                delta += f->dout.at[i * f->dout.row + h * s->v_dim + k] * f->out.at[i * f->out.row + h * s->v_dim + k];
+                delta += f->dout.at[i * f->dout.row + h * s->v_dim + k] *
+                         f->out.at[i * f->out.row + h * s->v_dim + k];
             to[h] -= expf(sinks[h] - f->kept.at[i * f->kept.row + h]) * delta;
         }
 }
@@ -142,7 +157,8 @@ static void clear(void *arg, uint64_t from, uint64_t to, unsigned worker)
     for (uint64_t i = from; i < to; i++)
         for (uint32_t k = 0; k < f->node->n_in; k++)
             if (f->din[k].at && f->reverse->first[k])
-                memset(f->din[k].at + i * f->din[k].row, 0, f->l->program->values[f->node->in[k]].width * sizeof(float));
+                memset(f->din[k].at + i * f->din[k].row, 0,
+                       f->l->program->values[f->node->in[k]].width * sizeof(float));
 }
 
 void lm_train_attention_back(lm_frame *f)

@@ -1,4 +1,5 @@
-/* forwards.c - the forward pass of every operation on the rows of a training step, with the kernels of the engine. */
+/* forwards.c - the forward pass of every operation on the rows of a training step, with the kernels of the
+ * engine. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ static void embed(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = from; i < to; i++)
-        lm_matrix_rows(f->l, f->node->weights[0], 0, (uint64_t)f->l->tokens[i], (uint64_t)f->l->tokens[i] + 1, row(f->out, i));
+        lm_matrix_rows(f->l, f->node->weights[0], 0, (uint64_t)f->l->tokens[i], (uint64_t)f->l->tokens[i] + 1,
+                       row(f->out, i));
 }
 
 static void position(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -45,8 +47,8 @@ static void sinusoid(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = from; i < to; i++)
-        lm_sinusoid_row(f->node->position.layout, f->l->positions[i] + f->node->position.offset, (uint32_t)width(f, f->node->out),
-                        row(f->out, i));
+        lm_sinusoid_row(f->node->position.layout, f->l->positions[i] + f->node->position.offset,
+                        (uint32_t)width(f, f->node->out), row(f->out, i));
 }
 
 /* ---- products ---- */
@@ -90,7 +92,9 @@ static void pack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const lm_activation *a    = p->matmul->x;
     uint64_t             each = p->stride / p->groups, n = p->groups * p->width;
     float               *copy = lm_worker_scratch(p->f->l, worker);
-    void (*pack)(void *, const float *, uint64_t) = p->f->l->options.compute == LM_COMPUTE_FINE && a->pack_fine ? a->pack_fine : a->pack;
+    void (*pack)(void *, const float *,
+                 uint64_t) = p->f->l->options.compute == LM_COMPUTE_FINE && a->pack_fine ? a->pack_fine
+                                                                                         : a->pack;
 
     for (uint64_t i = from; i < to; i++) {
         const float *x = row(p->f->in[0], i);
@@ -136,11 +140,12 @@ static void head_linear(lm_frame *f)
     lm_matrix      m = lm_matrix_of(f->l, f->node->weights[0], 0);
     uint64_t       stride;
     const uint8_t *x    = packed(f, m.matmul, shared ? 1 : heads, &stride);
-    uint64_t       each = shared ? 0 : m.matmul->x->pack ? m.matmul->x->bytes(m.cols) : m.cols * sizeof(float);
+    uint64_t each = shared ? 0 : m.matmul->x->pack ? m.matmul->x->bytes(m.cols) : m.cols * sizeof(float);
 
     for (uint32_t h = 0; h < heads; h++) {
         m = lm_matrix_of(f->l, f->node->weights[0], h);
-        lm_matrix_multiply(f->l, &m, x + h * each, stride, f->rows, (lm_operand){ f->out.at + h * m.rows, f->out.row }, NULL);
+        lm_matrix_multiply(f->l, &m, x + h * each, stride, f->rows,
+                           (lm_operand){ f->out.at + h * m.rows, f->out.row }, NULL);
     }
 }
 
@@ -152,7 +157,7 @@ static void norm(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const lm_node        *n      = f->node;
     const lm_row_kernels *k      = &f->l->engine->kernels.row;
     uint64_t              groups = n->norm.groups, w = width(f, n->out) / groups, next = n->norm.own ? w : 0;
-    const float          *scale  = lm_vector_of(f->l, n->weights[0]), *shift = lm_vector_of(f->l, n->weights[1]);
+    const float *scale = lm_vector_of(f->l, n->weights[0]), *shift = lm_vector_of(f->l, n->weights[1]);
 
     (void)worker;
     for (uint64_t i = from; i < to; i++)
@@ -160,7 +165,8 @@ static void norm(void *arg, uint64_t from, uint64_t to, unsigned worker)
             if (n->code == LM_OP_RMS_NORM)
                 k->rms(row(f->out, i) + g * w, row(f->in[0], i) + g * w, scale, w, n->norm.eps);
             else
-                k->layer_norm(row(f->out, i) + g * w, row(f->in[0], i) + g * w, scale ? scale + g * next : NULL, shift, w, n->norm.eps);
+                k->layer_norm(row(f->out, i) + g * w, row(f->in[0], i) + g * w,
+                              scale ? scale + g * next : NULL, shift, w, n->norm.eps);
 }
 
 static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -173,8 +179,8 @@ static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
     for (uint64_t i = from; i < to; i++) {
         const float *cosine = (const float *)(const void *)(f->l->slab + t->offset + i * t->stride);
         memcpy(row(f->out, i), row(f->in[0], i), width(f, f->node->out) * sizeof(float));
-        f->l->engine->kernels.row.rope(row(f->out, i), f->node->rope.n_heads, f->node->rope.head_dim, s->dim, cosine, cosine + s->dim / 2,
-                                       s->pairing == LM_ROPE_PAIR);
+        f->l->engine->kernels.row.rope(row(f->out, i), f->node->rope.n_heads, f->node->rope.head_dim, s->dim,
+                                       cosine, cosine + s->dim / 2, s->pairing == LM_ROPE_PAIR);
     }
 }
 
@@ -197,7 +203,8 @@ static void columns(const lm_frame *f, uint64_t i)
     uint64_t from = width(f, f->node->in[0]) / groups, w = width(f, f->node->out) / groups;
 
     for (uint32_t g = 0; g < groups; g++)
-        memcpy(row(f->out, i) + g * w, row(f->in[0], i) + g * from + f->node->columns.offset, w * sizeof(float));
+        memcpy(row(f->out, i) + g * w, row(f->in[0], i) + g * from + f->node->columns.offset,
+               w * sizeof(float));
 }
 
 static void join(const lm_frame *f, uint64_t i)
@@ -208,7 +215,8 @@ static void join(const lm_frame *f, uint64_t i)
     for (uint32_t g = 0; g < groups; g++) {
         float *to = row(f->out, i) + g * (first + second);
         memcpy(to, row(f->in[0], i) + g * first, first * sizeof(float));
-        memcpy(to + first, row(f->in[1], i) + (f->node->join.shared ? 0 : g * second), second * sizeof(float));
+        memcpy(to + first, row(f->in[1], i) + (f->node->join.shared ? 0 : g * second),
+               second * sizeof(float));
     }
 }
 
@@ -216,8 +224,8 @@ static void route(const lm_frame *f, uint64_t i)
 {
     float scores[LM_MAX_EXPERTS];
 
-    lm_route_row(&f->node->route.spec, row(f->in[0], i), lm_vector_of(f->l, f->node->weights[0]), scores, row(f->out, i),
-                 &f->l->engine->kernels.row);
+    lm_route_row(&f->node->route.spec, row(f->in[0], i), lm_vector_of(f->l, f->node->weights[0]), scores,
+                 row(f->out, i), &f->l->engine->kernels.row);
 }
 
 static void rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -265,8 +273,8 @@ static void rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
 void lm_train_forward(lm_frame *f)
 {
     static const lm_items by_row[LM_OP_COUNT] = {
-        [LM_OP_EMBED] = embed, [LM_OP_POSITION] = position, [LM_OP_SINUSOID] = sinusoid, [LM_OP_RMS_NORM] = norm,
-        [LM_OP_LAYER_NORM] = norm, [LM_OP_ROPE] = rope,
+        [LM_OP_EMBED] = embed,   [LM_OP_POSITION] = position, [LM_OP_SINUSOID] = sinusoid,
+        [LM_OP_RMS_NORM] = norm, [LM_OP_LAYER_NORM] = norm,   [LM_OP_ROPE] = rope,
     };
 
     switch (f->node->code) {

@@ -1,4 +1,5 @@
-/* keep.c - what a run stores on disk: adapters, models, its state, its log. Each file is either complete or unchanged. */
+/* keep.c - what a run stores on disk: adapters, models, its state, its log. Each file is either complete or
+ * unchanged. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -49,7 +50,8 @@ static uint32_t target_of(const lm_train_run *r, const lm_weight *w)
     return LM_NONE;
 }
 
-/* Copy the values of a weight as in a checkpoint's adapter: for a GGUF file the rows of B are put in checkpoint order. */
+/* Copy the values of a weight as in a checkpoint's adapter: for a GGUF file the rows of B are put in
+ * checkpoint order. */
 static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float *from, float *to)
 {
     uint32_t target = strstr(w->path, ".lora_B.") ? target_of(r, w) : LM_NONE;
@@ -67,10 +69,11 @@ static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float
 /* ---- tensors of a run ---- */
 
 /* Convert the values, or gradients, of a trained weight to those of the file: `out` [elements]. */
-static void as_stored(const lm_train_run *r, const lm_trained *t, const float *values, bool gradient, float *out)
+static void as_stored(const lm_train_run *r, const lm_trained *t, const float *values, bool gradient,
+                      float *out)
 {
     const lm_weight *w = &r->program->weights[t->weight];
-    bool             turned = r->model->transposed && t->weight < r->model->program->n_weights && w->transposed;
+    bool turned = r->model->transposed && t->weight < r->model->program->n_weights && w->transposed;
 
     if (r->adapted) {
         to_checkpoint(r, w, values, out);
@@ -91,7 +94,8 @@ static void shape_of(const lm_train_run *r, const lm_weight *w, uint64_t dims[3]
 }
 
 /* Write trained weights, or their gradients, under their public names; `meta` in pairs. */
-static lm_status write_tensors(const lm_train_run *r, const char *path, bool gradients, const char *const *meta, lm_error *e)
+static lm_status write_tensors(const lm_train_run *r, const char *path, bool gradients,
+                               const char *const *meta, lm_error *e)
 {
     lm_safetensors_writer *w = NULL;
     lm_status              status;
@@ -197,11 +201,12 @@ static lm_status write_config(const lm_train_run *r, const char *folder, lm_erro
 {
     char    path[PATH];
     lm_text text = { 0 };
-    json_t *c = json_pack("{s:s, s:s, s:i, s:f, s:f, s:o, s:s, s:b, s:b, s:n, s:b, s:b, s:s, s:b}", "peft_type", "LORA", "task_type",
-                          "CAUSAL_LM",
-                          "r", (int)r->o->rank, "lora_alpha", r->o->alpha, "lora_dropout", r->o->dropout, "target_modules", target_words(r),
-                          "bias", "none", "use_rslora", r->o->rslora, "use_dora", 0, "modules_to_save", "fan_in_fan_out", 0,
-                          "inference_mode", 1, "base_model_name_or_path", r->model->source ? r->model->source : "", "init_lora_weights", 1);
+    json_t *c = json_pack("{s:s, s:s, s:i, s:f, s:f, s:o, s:s, s:b, s:b, s:n, s:b, s:b, s:s, s:b}",
+                          "peft_type", "LORA", "task_type", "CAUSAL_LM", "r", (int)r->o->rank, "lora_alpha",
+                          r->o->alpha, "lora_dropout", r->o->dropout, "target_modules", target_words(r),
+                          "bias", "none", "use_rslora", r->o->rslora, "use_dora", 0, "modules_to_save",
+                          "fan_in_fan_out", 0, "inference_mode", 1, "base_model_name_or_path",
+                          r->model->source ? r->model->source : "", "init_lora_weights", 1);
 
     for (uint32_t i = 0; c && i < r->n_targets; i++)     /* Conv1D: GPT-2's layers */
         if (r->model->program->weights[r->model->program->nodes[r->targets[i].node].weights[0]].transposed)
@@ -214,7 +219,8 @@ static lm_status write_config(const lm_train_run *r, const char *folder, lm_erro
     }
     lm_text_add_char(&text, '\n');
     snprintf(path, sizeof path, "%.3900s/adapter_config.json", folder);
-    lm_status status = text.failed ? lm_fail_memory(e, "adapter_config.json", 0) : lm_file_write(path, text.data, text.size, e);
+    lm_status status = text.failed ? lm_fail_memory(e, "adapter_config.json", 0)
+                                   : lm_file_write(path, text.data, text.size, e);
     lm_text_free(&text);
     return status;
 }
@@ -240,7 +246,8 @@ static lm_status write_gguf(const lm_train_run *r, const char *folder, lm_error 
         const lm_weight *x      = &r->program->weights[r->learner->trained[i].weight];
         uint32_t         target = target_of(r, x);
         lm_adapt_shape   shape  = { 0 };
-        if (target == LM_NONE || !lm_adapt_possible(r->model->program, r->targets[target].node, &shape) || !shape.gguf) {
+        if (target == LM_NONE || !lm_adapt_possible(r->model->program, r->targets[target].node, &shape) ||
+            !shape.gguf) {
             lm_gguf_abort(w);
             return LM_OK;                        /* the format cannot represent it */
         }
@@ -249,7 +256,8 @@ static lm_status write_gguf(const lm_train_run *r, const char *folder, lm_error 
     }
     status = lm_gguf_begin(w, e);
     for (uint32_t i = 0; status == LM_OK && i < r->learner->n_trained; i++)
-        status = lm_gguf_write(w, r->learner->trained[i].value, r->learner->trained[i].elements * sizeof(float), e);
+        status = lm_gguf_write(w, r->learner->trained[i].value,
+                               r->learner->trained[i].elements * sizeof(float), e);
     if (status == LM_OK)
         return lm_gguf_commit(w, e);
     lm_gguf_abort(w);
@@ -278,7 +286,8 @@ lm_status lm_train_save(const lm_train_run *r, const char *folder, lm_error *e)
     char path[PATH];
 
     LM_TRY(lm_train_make_folder(folder, e));
-    snprintf(path, sizeof path, "%.3900s/%s", folder, r->adapted ? "adapter_model.safetensors" : "model.safetensors");
+    snprintf(path, sizeof path, "%.3900s/%s", folder,
+             r->adapted ? "adapter_model.safetensors" : "model.safetensors");
     if (!r->adapted)
         LM_TRY(copy_files(r, folder, e));
     LM_TRY(write_tensors(r, path, false, meta, e));
@@ -297,22 +306,23 @@ lm_status lm_train_signature(const lm_train_run *r, lm_text *out, lm_error *e)
 
     LM_TRY(lm_model_fingerprint(r->model, print, e));
     lm_text_printf(out, "model %s\ndata %s\nvalidation %s\n", print, r->data.hash, r->rest.hash);
-    lm_text_printf(out, "arithmetic %d %s\nfull %d\n", (int)o->compute, lm_engine_cpu(r->learner->engine), o->full);
+    lm_text_printf(out, "arithmetic %d %s\nfull %d\n", (int)o->compute, lm_engine_cpu(r->learner->engine),
+                   o->full);
     if (!o->full)
-        lm_text_printf(out, "rank %u\nalpha %.17g\ndropout %.17g\nrslora %d\n", o->rank, o->alpha, o->dropout, o->rslora);
+        lm_text_printf(out, "rank %u\nalpha %.17g\ndropout %.17g\nrslora %d\n", o->rank, o->alpha, o->dropout,
+                       o->rslora);
     for (uint32_t i = 0; i < r->n_targets; i++)
         lm_text_printf(out, "target %s\n", r->modules[i]);
     for (size_t i = 0; o->init_from && i < sizeof r->start_hash; i++)
         lm_text_printf(out, i ? "%02x" : "begun from %02x", r->start_hash[i]);
     if (o->init_from)
         lm_text_add_char(out, '\n');
-    lm_text_printf(out, "rate %.17g %.17g\nschedule %d\nwarmup %.17g\nsteps %u\n", o->rate, o->rate_end, (int)o->schedule, o->warmup,
-                   r->steps);
-    lm_text_printf(out, "decay %.17g\nclip %.17g\nbeta %.17g %.17g\nepsilon %.17g\n", o->weight_decay, o->clip, o->beta1, o->beta2,
-                   o->epsilon);
-    lm_text_printf(out, "batch %u of %u\naccumulate %u\npacking %d\ncut %d\nanswers %d\nseed %" PRIu64 "\n", r->batch, r->context,
-                   o->accumulate,
-                   !o->no_packing, o->cut, (int)o->train_on, o->seed);
+    lm_text_printf(out, "rate %.17g %.17g\nschedule %d\nwarmup %.17g\nsteps %u\n", o->rate, o->rate_end,
+                   (int)o->schedule, o->warmup, r->steps);
+    lm_text_printf(out, "decay %.17g\nclip %.17g\nbeta %.17g %.17g\nepsilon %.17g\n", o->weight_decay,
+                   o->clip, o->beta1, o->beta2, o->epsilon);
+    lm_text_printf(out, "batch %u of %u\naccumulate %u\npacking %d\ncut %d\nanswers %d\nseed %" PRIu64 "\n",
+                   r->batch, r->context, o->accumulate, !o->no_packing, o->cut, (int)o->train_on, o->seed);
     return out->failed ? lm_fail_memory(e, "training state", 0) : LM_OK;
 }
 
@@ -334,7 +344,7 @@ lm_status lm_train_save_state(const lm_train_run *r, lm_error *e)
 {
     static const char *const kinds[] = { "value", "mean", "square" };
     lm_safetensors_writer   *w = NULL;
-    double                   progress[] = { r->done, r->best_step, r->best, r->smoothed, r->result->loss_first };
+    double progress[] = { r->done, r->best_step, r->best, r->smoothed, r->result->loss_first };
     uint64_t                 five       = 5;
     char                     path[PATH], name[540];
     lm_text                  signature = { 0 };
@@ -385,8 +395,8 @@ static lm_status compare(const char *there, size_t n, const char *here, const ch
     if (at == n && !here[at])
         return LM_OK;
     int a = (int)strcspn(there + line, "\n"), b = (int)strcspn(here + line, "\n");
-    lm_fail(e, LM_USAGE, "resume", LM_NO_OFFSET, "the existing run has \"%.*s\", this one \"%.*s\"", a > 90 ? 90 : a, there + line,
-            b > 90 ? 90 : b, here + line);
+    lm_fail(e, LM_USAGE, "resume", LM_NO_OFFSET, "the existing run has \"%.*s\", this one \"%.*s\"",
+            a > 90 ? 90 : a, there + line, b > 90 ? 90 : b, here + line);
     return lm_fail_in(e, path);
 }
 
@@ -479,8 +489,10 @@ lm_status lm_train_log(const char *folder, const lm_train_step *s, lm_error *e)
     lm_text line = { 0 };
 
     snprintf(path, sizeof path, "%.3900s/log.jsonl", folder);
-    lm_text_printf(&line, "{\"step\": %u, \"epoch\": %u, \"loss\": %.9g, \"lr\": %.9g, \"grad_norm\": %.9g, \"tokens\": %" PRIu64
-                   ", \"trained\": %" PRIu64 ", \"seconds\": %.4f", s->step, s->epoch, isfinite(s->loss) ? s->loss : -1, s->rate,
+    lm_text_printf(&line,
+                   "{\"step\": %u, \"epoch\": %u, \"loss\": %.9g, \"lr\": %.9g, \"grad_norm\": %.9g, "
+                   "\"tokens\": %" PRIu64 ", \"trained\": %" PRIu64 ", \"seconds\": %.4f",
+                   s->step, s->epoch, isfinite(s->loss) ? s->loss : -1, s->rate,
                    isfinite(s->grad_norm) ? s->grad_norm : -1, s->tokens, s->trained, s->seconds);
     if (isfinite(s->valid))
         lm_text_printf(&line, ", \"valid\": %.9g", s->valid);

@@ -26,7 +26,8 @@ static uint64_t line(uint64_t bytes)
 }
 
 /* Compute the scratch memory of one operation. */
-static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, const lm_node *n, uint64_t *shared, uint64_t *worker)
+static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, const lm_node *n,
+                       uint64_t *shared, uint64_t *worker)
 {
     const lm_program *p    = l->program;
     uint64_t          tile = (uint64_t)LM_TILE_FLOATS * sizeof(float), rows = l->options.rows;
@@ -36,21 +37,26 @@ static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernel
         if (!w || w->n_dims < 2 || w->kind == LM_VECTOR)
             continue;
         const lm_matmul *m    = lm_matrix_kernel(l, plan, k, n->weights[i]);
-        uint64_t         cols = w->dims[w->n_dims - 1], groups = n->code == LM_OP_HEAD_LINEAR && !n->heads.shared ? n->heads.n_heads : 1;
+        uint64_t cols = w->dims[w->n_dims - 1],
+                 groups = n->code == LM_OP_HEAD_LINEAR && !n->heads.shared ? n->heads.n_heads : 1;
         *shared = larger(*shared, larger(tile, 64 * cols * sizeof(float)));
-        *shared = larger(*shared, rows * groups * (m->x->pack ? m->x->bytes(cols) : line(cols * sizeof(float))));
+        *shared = larger(*shared,
+                         rows * groups * (m->x->pack ? m->x->bytes(cols) : line(cols * sizeof(float))));
         *worker = larger(*worker, lm_stored_scratch(m, cols));
         *worker = larger(*worker, line(cols * sizeof(float)));
     }
     if (n->code == LM_OP_ATTENTION)
-        *worker = larger(*worker, lm_text_attention_scratch(l->options.longest, n->attention.spec.k_dim, n->attention.spec.v_dim));
+        *worker = larger(*worker, lm_text_attention_scratch(l->options.longest, n->attention.spec.k_dim,
+                                                            n->attention.spec.v_dim));
     if (n->code == LM_OP_ROPE)
-        *worker = larger(*worker, (p->values[n->out].width + p->ropes[n->rope.table].spec.dim) * sizeof(float));
+        *worker = larger(*worker,
+                         (p->values[n->out].width + p->ropes[n->rope.table].spec.dim) * sizeof(float));
     if (n->code == LM_OP_EXPERTS)
         *shared = larger(*shared, tile + lm_mixture_scratch(l, plan, k, n, rows));
 }
 
-void lm_train_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint64_t *shared, uint64_t *worker)
+void lm_train_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint64_t *shared,
+                      uint64_t *worker)
 {
     *shared = *worker = 64;
     for (uint32_t i = 0; i < l->program->n_nodes; i++)
@@ -107,7 +113,8 @@ static uint64_t state_bytes(const lm_learner *l)
 
 static uint64_t rows_bytes(const lm_learner *l)
 {
-    return line((uint64_t)l->options.rows * (5 * sizeof(uint32_t) + sizeof(lm_train_text) + sizeof(double)) + 64);
+    return line((uint64_t)l->options.rows * (5 * sizeof(uint32_t) + sizeof(lm_train_text) + sizeof(double)) +
+                64);
 }
 
 static lm_status describe(lm_learner *l, const bool *wanted, lm_error *e)
@@ -131,17 +138,21 @@ static lm_status describe(lm_learner *l, const bool *wanted, lm_error *e)
 }
 
 /* Plan within what remains of the memory limit. */
-static lm_status plan(lm_learner *l, const lm_plan *base, const lm_kernels *k, uint64_t base_bytes, lm_error *e)
+static lm_status plan(lm_learner *l, const lm_plan *base, const lm_kernels *k, uint64_t base_bytes,
+                      lm_error *e)
 {
-    lm_train_plan_options t = { .rows = l->options.rows, .piece = piece_of(l), .checkpoint = l->options.checkpoint,
-                          .workers = base->options.workers };
+    lm_train_plan_options t = { .rows = l->options.rows,
+                                .piece = piece_of(l),
+                                .checkpoint = l->options.checkpoint,
+                                .workers = base->options.workers };
     uint64_t fixed = base_bytes + l->state_bytes + rows_bytes(l);
 
     lm_train_scratch(l, base, k, &t.shared, &t.worker);
     if (l->options.limit) {
         if (fixed >= l->options.limit)
             return lm_fail(e, LM_NO_FIT, "training", LM_NO_OFFSET,
-                           "weights and what is trained need %" PRIu64 " bytes, %" PRIu64 " are allowed", fixed, l->options.limit);
+                           "weights and what is trained need %" PRIu64 " bytes, %" PRIu64 " are allowed",
+                           fixed, l->options.limit);
         t.limit = l->options.limit - fixed;
     }
     return lm_turn_new(l->backward, &t, &l->turn, e);
@@ -152,8 +163,8 @@ static void begin(lm_learner *l, const lm_model *m, const lm_program *program, c
     *l = (lm_learner){ .model = m, .program = program, .options = *o };
 }
 
-lm_status lm_learner_predict(const lm_model *m, const lm_program *program, const bool *wanted, const lm_learner_options *o,
-                             lm_learner_memory *out, lm_error *e)
+lm_status lm_learner_predict(const lm_model *m, const lm_program *program, const bool *wanted,
+                             const lm_learner_options *o, lm_learner_memory *out, lm_error *e)
 {
     lm_learner        l;
     lm_arena          arena = { 0 };
@@ -186,7 +197,8 @@ done:
 static lm_status take(uint8_t **out, uint64_t bytes, uint64_t *counted, lm_error *e)
 {
     *out = lm_alloc_counted(bytes ? bytes : 64, 64, counted);
-    return *out ? LM_OK : lm_fail(e, LM_NO_FIT, "training", LM_NO_OFFSET, "cannot allocate %" PRIu64 " bytes", bytes);
+    return *out ? LM_OK
+                : lm_fail(e, LM_NO_FIT, "training", LM_NO_OFFSET, "cannot allocate %" PRIu64 " bytes", bytes);
 }
 
 static void lay_out(lm_learner *l, uint8_t *rows)
@@ -197,7 +209,8 @@ static void lay_out(lm_learner *l, uint8_t *rows)
     for (uint32_t i = 0; i < l->n_trained; i++) {
         lm_trained *t       = &l->trained[i];
         bool        tied    = is_tied(l->program, t->weight);
-        float     **parts[] = { &t->value, &t->gradient, tied ? &t->looked_up : &t->m, tied ? &t->m : &t->v, &t->v };
+        float **parts[] = { &t->value, &t->gradient, tied ? &t->looked_up : &t->m, tied ? &t->m : &t->v,
+                            &t->v };
         for (uint32_t k = 0; k < arrays_of(l, t); k++) {
             *parts[k] = (float *)(void *)at;
             at += line(l->trained[i].elements * sizeof(float));
@@ -239,7 +252,8 @@ static lm_status make(lm_learner *l, const bool *wanted, lm_error *e)
     LM_TRY(lm_engine_new(l->model, &eo, &l->engine, e));
     LM_TRY(plan(l, l->engine->plan, &l->engine->kernels, l->engine->allocated.total, e));
     if (l->turn->bytes + l->state_bytes > lm_memory_available())
-        return lm_fail(e, LM_NO_FIT, "training", LM_NO_OFFSET, "%" PRIu64 " bytes are needed besides the model, %" PRIu64 " are available",
+        return lm_fail(e, LM_NO_FIT, "training", LM_NO_OFFSET,
+                       "%" PRIu64 " bytes are needed besides the model, %" PRIu64 " are available",
                        l->turn->bytes + l->state_bytes, lm_memory_available());
     lm_gradient_kernels_init(&l->kernels, l->engine->kernels.cpu);
     l->pool = l->engine->pool;
@@ -253,8 +267,8 @@ static lm_status make(lm_learner *l, const bool *wanted, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_learner_new(const lm_model *m, const lm_program *program, const bool *wanted, const lm_learner_options *o, lm_learner **out,
-                         lm_error *e)
+lm_status lm_learner_new(const lm_model *m, const lm_program *program, const bool *wanted,
+                         const lm_learner_options *o, lm_learner **out, lm_error *e)
 {
     lm_learner *l = lm_alloc_zero(1, sizeof *l);
 
@@ -287,7 +301,9 @@ void lm_learner_free(lm_learner *l)
 lm_learner_memory lm_learner_allocated(const lm_learner *l)
 {
     lm_memory         b;
-    lm_learner_memory m = { .state = l->state_bytes, .activations = l->turn->activations, .checkpointed = l->turn->checkpointed };
+    lm_learner_memory m = { .state = l->state_bytes,
+                            .activations = l->turn->activations,
+                            .checkpointed = l->turn->checkpointed };
 
     lm_engine_allocated(l->engine, &b);
     m.base    = b.total;
@@ -317,7 +333,8 @@ void lm_learner_end(lm_learner *l)
             l->trained[i].gradient[k] += l->trained[i].looked_up[k];
 }
 
-static void set_rows(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts, uint32_t n_texts)
+static void set_rows(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts,
+                     uint32_t n_texts)
 {
     l->n_rows = l->n_labelled = 0;
     l->n_texts = n_texts;
@@ -334,13 +351,16 @@ static void set_rows(lm_learner *l, const int32_t *tokens, const int32_t *labels
     }
 }
 
-static const float *frequencies(const lm_learner *l, uint32_t table, uint32_t length, float *scratch, float *factor)
+static const float *frequencies(const lm_learner *l, uint32_t table, uint32_t length, float *scratch,
+                                float *factor)
 {
     const lm_engine    *g = l->engine;
     const lm_rope_spec *s = &l->program->ropes[table].spec;
 
     if (s->type == LM_ROPE_DYNAMIC) {
-        const void *divisors = l->program->ropes[table].divisors == LM_NONE ? NULL : g->weight[l->program->ropes[table].divisors];
+        const void *divisors = l->program->ropes[table].divisors == LM_NONE
+                                   ? NULL
+                                   : g->weight[l->program->ropes[table].divisors];
         *factor              = lm_rope_frequencies(s, length, divisors, NULL, scratch);
         return scratch;
     }
@@ -360,7 +380,8 @@ static void fill_tables(lm_learner *l)
         for (uint32_t i = 0; i < l->n_rows; i++) {
             if (!inv || l->lengths[i] != length)
                 inv = frequencies(l, t, length = l->lengths[i], lm_worker_scratch(l, 0), &factor);
-            float *cosine = (float *)(void *)(l->slab + b->offset + i * b->stride), position = (float)l->positions[i];
+            float *cosine = (float *)(void *)(l->slab + b->offset + i * b->stride),
+                  position = (float)l->positions[i];
             for (uint32_t k = 0; k < half; k++) {
                 cosine[k]        = cosf(position * inv[k]) * factor;
                 cosine[half + k] = sinf(position * inv[k]) * factor;
@@ -375,7 +396,8 @@ static lm_operand operand(const lm_learner *l, uint32_t buffer)
 {
     const lm_buffer *b = buffer == LM_NONE ? NULL : &l->turn->buffers[buffer];
 
-    return b ? (lm_operand){ (float *)(void *)(l->slab + b->offset), b->stride / sizeof(float) } : (lm_operand){ 0 };
+    return b ? (lm_operand){ (float *)(void *)(l->slab + b->offset), b->stride / sizeof(float) }
+             : (lm_operand){ 0 };
 }
 
 /* Run one operation forward. In the tail, hidden states come from the current piece. */
@@ -383,15 +405,20 @@ static void forward(lm_learner *l, lm_turn_kind kind, uint32_t index, uint32_t r
 {
     const lm_node *n = &l->program->nodes[index];
     bool           tail = index >= l->backward->tail;
-    lm_frame       f = { .l = l, .node = n, .rows = rows, .tail = tail, .out = operand(l, lm_turn_value(l->turn, kind, n, n->out)),
-                         .kept = operand(l, lm_turn_kept(l->turn, kind, index)) };
+    lm_frame f = { .l = l,
+                   .node = n,
+                   .rows = rows,
+                   .tail = tail,
+                   .out = operand(l, lm_turn_value(l->turn, kind, n, n->out)),
+                   .kept = operand(l, lm_turn_kept(l->turn, kind, index)) };
 
     if (kind == LM_TURN_AGAIN) {
         f.out  = operand(l, l->turn->values[1][n->out]);
         f.kept = operand(l, l->turn->kept[1][index]);
     }
     for (uint32_t k = 0; k < n->n_in; k++)
-        f.in[k] = operand(l, tail && index == l->backward->tail ? l->turn->hidden : lm_turn_value(l->turn, kind, n, n->in[k]));
+        f.in[k] = operand(l, tail && index == l->backward->tail ? l->turn->hidden
+                                                                : lm_turn_value(l->turn, kind, n, n->in[k]));
     lm_train_forward(&f);
 }
 
@@ -425,7 +452,8 @@ static void gather(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = from; i < to; i++)
-        memcpy(p->to.at + i * p->to.row, p->from.at + p->l->labelled[p->first + i] * p->from.row, p->width * sizeof(float));
+        memcpy(p->to.at + i * p->to.row, p->from.at + p->l->labelled[p->first + i] * p->from.row,
+               p->width * sizeof(float));
 }
 
 static void scatter(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -434,7 +462,8 @@ static void scatter(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = from; i < to; i++)
-        memcpy(p->to.at + p->l->labelled[p->first + i] * p->to.row, p->from.at + i * p->from.row, p->width * sizeof(float));
+        memcpy(p->to.at + p->l->labelled[p->first + i] * p->to.row, p->from.at + i * p->from.row,
+               p->width * sizeof(float));
 }
 
 static void cross_entropy(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -447,7 +476,8 @@ static void cross_entropy(void *arg, uint64_t from, uint64_t to, unsigned worker
         uint32_t r = p->first + (uint32_t)i;
         float   *z = p->gradient.at + i * p->gradient.row;
         memcpy(z, p->logits.at + i * p->logits.row, n * sizeof *z);
-        p->l->losses[r] = p->l->kernels.loss(z, n, (uint32_t)p->l->labels[p->l->labelled[r]], p->l->label_weight);
+        p->l->losses[r] = p->l->kernels.loss(z, n, (uint32_t)p->l->labels[p->l->labelled[r]],
+                                             p->l->label_weight);
     }
 }
 
@@ -457,14 +487,19 @@ static void run_loss(lm_learner *l, bool back)
     const lm_backward *b      = l->backward;
     lm_value           hidden = l->program->nodes[b->tail].in[0], logits = l->program->logits;
     uint64_t           width  = l->program->values[hidden].width;
-    lm_operand         states = operand(l, l->turn->values[0][hidden]), into = operand(l, l->turn->gradients[hidden]);
+    lm_operand states = operand(l, l->turn->values[0][hidden]), into = operand(l, l->turn->gradients[hidden]);
 
     if (back && into.at)
         lm_train_clear(l, into, l->n_rows, width);
     for (uint32_t at = 0, n; at < l->n_labelled; at += n) {
         n       = l->n_labelled - at < l->turn->options.piece ? l->n_labelled - at : l->turn->options.piece;
-        piece p = { l, at, operand(l, l->turn->values[0][logits]), operand(l, l->turn->gradients[logits]), states,
-                    operand(l, l->turn->hidden), width };
+        piece p = { l,
+                    at,
+                    operand(l, l->turn->values[0][logits]),
+                    operand(l, l->turn->gradients[logits]),
+                    states,
+                    operand(l, l->turn->hidden),
+                    width };
         lm_train_parallel(l, gather, &p, n, 16);
         for (uint32_t i = b->tail; i < l->program->n_nodes; i++)
             forward(l, LM_TURN_FORWARD, i, n);
@@ -501,14 +536,16 @@ static void run_turn(lm_learner *l, bool back)
     }
 }
 
-void lm_learner_rows(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts, uint32_t n_texts)
+void lm_learner_rows(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts,
+                     uint32_t n_texts)
 {
     set_rows(l, tokens, labels, texts, n_texts);
     run_turn(l, true);
     l->loss = sum_losses(l, l->loss);
 }
 
-double lm_learner_loss(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts, uint32_t n_texts)
+double lm_learner_loss(lm_learner *l, const int32_t *tokens, const int32_t *labels,
+                       const lm_train_text *texts, uint32_t n_texts)
 {
     float dropout = l->options.dropout;
 

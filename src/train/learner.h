@@ -1,7 +1,7 @@
 /* learner.h - a model in training: its backward program, the plan of a step, and the memory of that plan.
  *
- * Frozen weights belong to an engine, in the layouts of its kernels. Trained weights are float32, row by row, and never modify the model. A
- * learner is used by one thread, which runs its thread pool. */
+ * Frozen weights belong to an engine, in the layouts of its kernels. Trained weights are float32, row by row,
+ * and never modify the model. A learner is used by one thread, which runs its thread pool. */
 #ifndef LM_TRAIN_LEARNER_H
 #define LM_TRAIN_LEARNER_H
 
@@ -15,14 +15,17 @@ typedef struct lm_trained {
     uint32_t weight;                     /* of the program */
     uint64_t elements;
     float   *value, *gradient, *m, *v;   /* m and v: moments of AdamW; NULL without AdamW */
-    float   *looked_up;                  /* for an embedding tied to the head: the gradient from look-ups, separate so that the order of
-                                          * additions does not depend on how rows are divided into calls. Otherwise NULL */
+    float   *looked_up;                  /* for an embedding tied to the head: the gradient from look-ups,
+                                            separate so that the order of
+                                          * additions does not depend on how rows are divided into calls.
+                                          * Otherwise NULL */
 } lm_trained;
 
 /* A text: rows [first, first + rows) of a step; positions start at 0. */
 typedef struct lm_train_text {
     uint32_t first, rows;
-    uint64_t id;                         /* determines the draws of dropout, together with seed, step and position */
+    uint64_t id;                         /* determines the draws of dropout, together with seed, step and
+                                            position */
 } lm_train_text;
 
 typedef struct lm_learner_options {
@@ -79,21 +82,23 @@ typedef struct lm_learner_memory {
 } lm_learner_memory;
 
 /* `program` is the model's program, or begins with its weights; `wanted` [n_weights]. */
-lm_status lm_learner_predict(const lm_model *m, const lm_program *program, const bool *wanted, const lm_learner_options *o,
-                             lm_learner_memory *out, lm_error *e);
-lm_status lm_learner_new(const lm_model *m, const lm_program *program, const bool *wanted, const lm_learner_options *o, lm_learner **out,
-                         lm_error *e);
+lm_status lm_learner_predict(const lm_model *m, const lm_program *program, const bool *wanted,
+                             const lm_learner_options *o, lm_learner_memory *out, lm_error *e);
+lm_status lm_learner_new(const lm_model *m, const lm_program *program, const bool *wanted,
+                         const lm_learner_options *o, lm_learner **out, lm_error *e);
 void      lm_learner_free(lm_learner *l);
 lm_learner_memory lm_learner_allocated(const lm_learner *l);
 
 /* Begin an optimiser step: clear gradients and losses. `labels`: their total number in this step. */
 void lm_learner_begin(lm_learner *l, uint64_t labels);
 /* Process the rows of some texts, one after another; labels as above. Gradients accumulate. */
-void lm_learner_rows(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts, uint32_t n_texts);
+void lm_learner_rows(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts,
+                     uint32_t n_texts);
 /* Finish the gradients after the last rows. */
 void lm_learner_end(lm_learner *l);
 /* Return the sum of the losses of such rows, without gradients. */
-double lm_learner_loss(lm_learner *l, const int32_t *tokens, const int32_t *labels, const lm_train_text *texts, uint32_t n_texts);
+double lm_learner_loss(lm_learner *l, const int32_t *tokens, const int32_t *labels,
+                       const lm_train_text *texts, uint32_t n_texts);
 
 /* ---- internals ---- */
 
@@ -119,11 +124,13 @@ void lm_train_experts(lm_frame *f);
 void lm_train_experts_back(lm_frame *f);
 void lm_train_attention(lm_frame *f);
 void lm_train_attention_back(lm_frame *f);
-void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout, float *dlogits, bool first,
-                         const lm_row_kernels *k);
+void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout,
+                         float *dlogits, bool first, const lm_row_kernels *k);
 
-/* Compute the maximum scratch bytes of any operation of the program: shared by all workers, and per worker. */
-void lm_train_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint64_t *shared, uint64_t *worker);
+/* Compute the maximum scratch bytes of any operation of the program: shared by all workers, and per
+ * worker. */
+void lm_train_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint64_t *shared,
+                      uint64_t *worker);
 
 /* Process items [0, n) in chunks of `grain` with the pool: each item once, by any worker. */
 typedef void (*lm_items)(void *arg, uint64_t from, uint64_t to, unsigned worker);
@@ -155,12 +162,14 @@ typedef struct lm_matrix {
     bool             stored;             /* stored as rows, which the product packs */
 } lm_matrix;
 lm_matrix lm_matrix_of(const lm_learner *l, uint32_t weight, uint64_t which);
-const lm_matmul *lm_matrix_kernel(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint32_t weight);
+const lm_matmul *lm_matrix_kernel(const lm_learner *l, const lm_plan *plan, const lm_kernels *k,
+                                  uint32_t weight);
 /* Read rows [from, to) as float32, consecutively. */
-void lm_matrix_rows(const lm_learner *l, uint32_t weight, uint64_t which, uint64_t from, uint64_t to, float *out);
+void lm_matrix_rows(const lm_learner *l, uint32_t weight, uint64_t which, uint64_t from, uint64_t to,
+                    float *out);
 /* y [n] = x W^T (+ bias); x is packed for the kernel; workers divide the outputs. */
-void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uint64_t x_stride, uint64_t n, lm_operand y,
-                        const float *bias);
+void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uint64_t x_stride, uint64_t n,
+                        lm_operand y, const float *bias);
 
 enum { LM_TILE_FLOATS = 4 << 20 };       /* of a matrix unpacked at a time, or a group of rows */
 

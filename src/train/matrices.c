@@ -21,7 +21,8 @@ const float *lm_vector_of(const lm_learner *l, uint32_t weight)
     return own || weight == LM_NONE ? own : l->engine->weight[weight];
 }
 
-const lm_matmul *lm_matrix_kernel(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint32_t weight)
+const lm_matmul *lm_matrix_kernel(const lm_learner *l, const lm_plan *plan, const lm_kernels *k,
+                                  uint32_t weight)
 {
     return l->which[weight] != LM_NONE ? k->exact[LM_F32] : plan->weights[weight].matmul;
 }
@@ -40,13 +41,14 @@ lm_matrix lm_matrix_of(const lm_learner *l, uint32_t weight, uint64_t which)
     }
     const lm_placement *at = &l->engine->plan->weights[weight];
     m.matmul    = at->matmul;
-    m.w         = l->engine->matrices[weight] ? l->engine->matrices[weight][which] : l->engine->weight[weight];
+    m.w = l->engine->matrices[weight] ? l->engine->matrices[weight][which] : l->engine->weight[weight];
     m.row_bytes = at->row_bytes;
     m.stored    = at->kind == LM_MAPPED;
     return m;
 }
 
-void lm_matrix_rows(const lm_learner *l, uint32_t weight, uint64_t which, uint64_t from, uint64_t to, float *out)
+void lm_matrix_rows(const lm_learner *l, uint32_t weight, uint64_t which, uint64_t from, uint64_t to,
+                    float *out)
 {
     lm_matrix m = lm_matrix_of(l, weight, which);
 
@@ -110,13 +112,23 @@ static void multiply_outputs(void *arg, uint64_t from, uint64_t to, unsigned wor
         p->m->matmul->run(&a);
 }
 
-void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uint64_t x_stride, uint64_t n, lm_operand y,
-                        const float *bias)
+void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uint64_t x_stride, uint64_t n,
+                        lm_operand y, const float *bias)
 {
     uint64_t groups = (m->rows + m->matmul->row_group - 1) / m->matmul->row_group;
     uint64_t grain  = groups / (8 * (uint64_t)lm_pool_threads(l->pool));
-    product  p      = { l, m, { .w = m->w, .rows = m->rows, .cols = m->cols, .x = x, .x_stride = x_stride, .n = n, .y = y.at,
-                                .y_stride = y.row, .bias = bias, .scale = 1 } };
+    product p = { l,
+                  m,
+                  { .w = m->w,
+                    .rows = m->rows,
+                    .cols = m->cols,
+                    .x = x,
+                    .x_stride = x_stride,
+                    .n = n,
+                    .y = y.at,
+                    .y_stride = y.row,
+                    .bias = bias,
+                    .scale = 1 } };
 
     lm_train_parallel(l, multiply_outputs, &p, groups, grain ? grain : 1);
 }

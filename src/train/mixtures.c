@@ -1,7 +1,7 @@
 /* mixtures.c - mixtures of experts in a training step: routes and experts, forward and backward.
  *
- * Pairs (row, choice) are ordered by expert and then row. A row's experts, and the order in which their outputs are added, depend only on
- * the row. The backward pass recomputes gate and up. */
+ * Pairs (row, choice) are ordered by expert and then row. A row's experts, and the order in which their
+ * outputs are added, depend only on the row. The backward pass recomputes gate and up. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@
 /* ---- routes ---- */
 
 /* The selection of experts has no gradient; it flows through the scores of the selected ones only. */
-void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout, float *dlogits, bool first,
-                         const lm_row_kernels *k)
+void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout,
+                         float *dlogits, bool first, const lm_row_kernels *k)
 {
     float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, sum = 1e-20f, along = 0;
 
@@ -22,7 +22,8 @@ void lm_train_route_back(const lm_route_spec *r, const float *logits, const floa
     for (uint32_t i = 0; r->renormalise && i < r->top_k; i++)
         along += r->scale * dout[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
     for (uint32_t i = 0; i < r->top_k; i++)
-        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (r->scale * dout[i] - along) / sum : r->scale * dout[i];
+        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (r->scale * dout[i] - along) / sum
+                                                        : r->scale * dout[i];
     float mean = 0;
     for (uint32_t i = 0; !r->sigmoid && i < r->n_experts; i++)
         mean += d[i] * scores[i];
@@ -53,7 +54,8 @@ static uint64_t line(uint64_t bytes)
     return (bytes + 63) & ~UINT64_C(63);
 }
 
-static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t pairs)
+static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels,
+                             const lm_node *n, uint64_t pairs)
 {
     uint64_t most = 0;
 
@@ -66,11 +68,14 @@ static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_
     return most * pairs;
 }
 
-uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t rows)
+uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels,
+                            const lm_node *n, uint64_t rows)
 {
-    uint64_t pairs = rows * n->experts.top_k, wide = l->program->values[n->out].width, inner = n->experts.width;
+    uint64_t pairs = rows * n->experts.top_k, wide = l->program->values[n->out].width,
+             inner = n->experts.width;
 
-    return line((2 * pairs + n->experts.n_experts + 1) * sizeof(uint32_t)) + packed_bytes(l, plan, kernels, n, pairs) +
+    return line((2 * pairs + n->experts.n_experts + 1) * sizeof(uint32_t)) +
+           packed_bytes(l, plan, kernels, n, pairs) +
            line(pairs * (4 * inner + 3 * wide + 1) * sizeof(float)) + 64;
 }
 
@@ -78,7 +83,10 @@ static void lay_out(mixture *m, lm_frame *f)
 {
     uint8_t *at = lm_shared_scratch(f->l) + (uint64_t)LM_TILE_FLOATS * sizeof(float);
 
-    *m       = (mixture){ .f = f, .k = f->node->experts.top_k, .experts = f->node->experts.n_experts, .inner = f->node->experts.width };
+    *m = (mixture){ .f = f,
+                    .k = f->node->experts.top_k,
+                    .experts = f->node->experts.n_experts,
+                    .inner = f->node->experts.width };
     m->pairs = (uint64_t)f->rows * m->k;
     m->wide  = f->l->program->values[f->node->out].width;
     m->row   = (uint32_t *)(void *)at;
@@ -124,8 +132,10 @@ static void sort(mixture *m)
 static void pack_dispatched(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const mixture *m = arg;
-    void (*pack)(void *, const float *, uint64_t) =
-        m->f->l->options.compute == LM_COMPUTE_FINE && m->kernel->x->pack_fine ? m->kernel->x->pack_fine : m->kernel->x->pack;
+    void (*pack)(void *, const float *, uint64_t) = m->f->l->options.compute == LM_COMPUTE_FINE &&
+                                                            m->kernel->x->pack_fine
+                                                        ? m->kernel->x->pack_fine
+                                                        : m->kernel->x->pack;
 
     (void)worker;
     for (uint64_t i = from; i < to; i++) {
@@ -172,9 +182,11 @@ static void gates(void *arg, uint64_t from, uint64_t to, unsigned worker)
     (void)worker;
     for (uint64_t i = from; i < to; i++)
         if (n->experts.limit > 0)
-            k->glu_clamped(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act, n->experts.limit, m->inner);
+            k->glu_clamped(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner,
+                           n->experts.act, n->experts.limit, m->inner);
         else
-            k->glu(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act, m->inner);
+            k->glu(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act,
+                   m->inner);
 }
 
 /* Compute gate, up and the activation for each pair. */
@@ -245,7 +257,8 @@ static float weight_of(const mixture *m, uint64_t pair, uint32_t *expert)
     return 0;
 }
 
-/* back = W_d^T dy: compute the gradient of the routing weight, then replace gate and up by their gradients. */
+/* back = W_d^T dy: compute the gradient of the routing weight, then replace gate and up by their
+ * gradients. */
 static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const mixture *m     = arg;
@@ -282,17 +295,27 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
 }
 
 /* dW += dy^T x of each routed expert, in row order; and its bias. */
-static void sum_weights(mixture *m, uint32_t which, const float *dy, uint64_t out, const float *x, uint64_t in)
+static void sum_weights(mixture *m, uint32_t which, const float *dy, uint64_t out, const float *x,
+                        uint64_t in)
 {
     lm_learner *l  = m->f->l;
     float      *dw = m->f->reverse->trains[which] ? lm_trained_gradient(l, m->f->node->weights[which]) : NULL;
-    float      *db = m->f->reverse->trains[which + 3] ? lm_trained_gradient(l, m->f->node->weights[which + 3]) : NULL;
+    float *db = m->f->reverse->trains[which + 3] ? lm_trained_gradient(l, m->f->node->weights[which + 3])
+                                                 : NULL;
 
     for (uint32_t e = 0; e < m->experts; e++) {
         uint64_t at = m->start[e], n = m->start[e + 1] - at;
         if (dw && n)
-            lm_train_gemm(l, &(lm_gemm){ .c = dw + e * out * in, .c_row = in, .a = dy + at * out, .a_row = 1, .a_col = out,
-                                         .b = x + at * in, .b_row = in, .m = out, .n = in, .k = n });
+            lm_train_gemm(l, &(lm_gemm){ .c = dw + e * out * in,
+                                         .c_row = in,
+                                         .a = dy + at * out,
+                                         .a_row = 1,
+                                         .a_col = out,
+                                         .b = x + at * in,
+                                         .b_row = in,
+                                         .m = out,
+                                         .n = in,
+                                         .k = n });
         for (uint64_t i = at; db && i < at + n; i++)
             for (uint64_t k = 0; k < out; k++)
                 db[e * out + k] += dy[i * out + k];
@@ -305,8 +328,8 @@ static void through(mixture *m, uint32_t which, float *dy, uint64_t out, float *
     for (uint32_t e = 0; e < m->experts; e++) {
         uint64_t at = m->start[e], n = m->start[e + 1] - at;
         if (n)
-            lm_train_through(m->f->l, m->f->node->weights[which], e * out, (e + 1) * out, (lm_operand){ dy + at * out, out },
-                             (lm_operand){ dx + at * in, in }, n);
+            lm_train_through(m->f->l, m->f->node->weights[which], e * out, (e + 1) * out,
+                             (lm_operand){ dy + at * out, out }, (lm_operand){ dx + at * in, in }, n);
     }
 }
 
@@ -326,7 +349,8 @@ static void collect(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = from; i < to; i++) {
-        float *dx = f->din[0].at ? f->din[0].at + i * f->din[0].row : NULL, *dr = f->din[1].at ? f->din[1].at + i * f->din[1].row : NULL;
+        float *dx = f->din[0].at ? f->din[0].at + i * f->din[0].row : NULL,
+              *dr = f->din[1].at ? f->din[1].at + i * f->din[1].row : NULL;
         for (uint32_t k = 0; k < m->k; k++) {
             uint64_t pair = m->place[i * m->k + k];
             bool     fresh = k == 0 && f->reverse->first[0];

@@ -74,14 +74,21 @@ void lm_adamw_step(lm_learner *l, const lm_adamw *a, uint64_t number, double rat
 
     for (uint32_t i = 0; i < l->n_trained; i++) {
         update u = {
-            .t = &l->trained[i], .decay = (float)(1 - rate * a->weight_decay), .lerp = (float)(1 - a->beta1), .beta2 = (float)a->beta2,
-            .rest2 = (float)(1 - a->beta2), .root = (float)second, .epsilon = (float)a->epsilon, .step = (float)(-(rate / first)),
+            .t = &l->trained[i],
+            .decay = (float)(1 - rate * a->weight_decay),
+            .lerp = (float)(1 - a->beta1),
+            .beta2 = (float)a->beta2,
+            .rest2 = (float)(1 - a->beta2),
+            .root = (float)second,
+            .epsilon = (float)a->epsilon,
+            .step = (float)(-(rate / first)),
         };
         lm_train_parallel(l, step, &u, u.t->elements, BLOCK);
     }
 }
 
-double lm_rate_factor(lm_train_schedule schedule, uint32_t done, uint32_t steps, uint32_t warmup, double floor)
+double lm_rate_factor(lm_train_schedule schedule, uint32_t done, uint32_t steps, uint32_t warmup,
+                      double floor)
 {
     double left, share;
 

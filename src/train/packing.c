@@ -39,7 +39,8 @@ static lm_status make_room(lm_train_data *d, uint64_t more, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_train_add(lm_train_data *d, const lm_token *ids, const bool *mask, size_t n, const lm_read_options *o, lm_error *e)
+lm_status lm_train_add(lm_train_data *d, const lm_token *ids, const bool *mask, size_t n,
+                       const lm_read_options *o, lm_error *e)
 {
     uint64_t labels = 0, length = o && o->most && n > o->most ? o->most : n;
 
@@ -77,7 +78,8 @@ void lm_train_rows_free(lm_train_rows *r)
 static void shuffle_texts(uint64_t *order, uint64_t n, uint64_t seed, uint32_t epoch)
 {
     for (uint64_t i = n; i-- > 1;) {
-        uint64_t k = (uint64_t)(lm_rng_uniform(seed ^ 0x6f72646572, epoch, i) * (double)(i + 1)), kept = order[i];
+        uint64_t k = (uint64_t)(lm_rng_uniform(seed ^ 0x6f72646572, epoch, i) * (double)(i + 1)),
+                 kept = order[i];
         k          = k > i ? i : k;
         order[i]   = order[k];
         order[k]   = kept;
@@ -99,7 +101,8 @@ static int longer_first(const void *x, const void *y, void *arg)
 }
 
 /* Pack with best fit, longest first. Return the number of rows. */
-static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint32_t capacity, bin *bins, uint64_t *next)
+static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint32_t capacity, bin *bins,
+                     uint64_t *next)
 {
     uint64_t rows = 0;
 
@@ -125,7 +128,8 @@ static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint3
 /* Shuffle all rows, because the rows of one window come longest first. */
 static lm_status shuffle_rows(lm_train_rows *x, uint64_t n_texts, uint64_t seed, uint32_t epoch, lm_error *e)
 {
-    uint64_t *rows  = lm_alloc_zero(x->n + 1, sizeof *rows), *texts = lm_alloc_zero(n_texts + 1, sizeof *texts);
+    uint64_t *rows = lm_alloc_zero(x->n + 1, sizeof *rows),
+             *texts = lm_alloc_zero(n_texts + 1, sizeof *texts);
     uint64_t *first = lm_alloc_zero(n_texts + 2, sizeof *first), to = 0;
 
     if (!rows || !texts || !first) {
@@ -152,7 +156,8 @@ static lm_status shuffle_rows(lm_train_rows *x, uint64_t n_texts, uint64_t seed,
 }
 
 /* Take one window of texts after another and pack it into rows, or put one text in each row. */
-static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t capacity, bool pack, uint64_t *next, lm_train_rows *out)
+static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t capacity, bool pack, uint64_t *next,
+                      lm_train_rows *out)
 {
     bin      bins[WINDOW];
     uint64_t at = 0;
@@ -163,20 +168,25 @@ static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t capacity
             rows = fill(d, order + from, n, capacity, bins, next);
         for (uint64_t r = 0; r < rows; r++) {
             out->first[out->n++] = at;
-            for (uint64_t t = pack ? bins[r].first_text : order[from + r]; t != UINT64_MAX; t = pack ? next[t] : UINT64_MAX)
+            for (uint64_t t = pack ? bins[r].first_text : order[from + r]; t != UINT64_MAX;
+                 t = pack ? next[t] : UINT64_MAX)
                 out->texts[at++] = t;
         }
     }
     out->first[out->n] = at;
 }
 
-lm_status lm_train_rows_of(const lm_train_data *d, uint32_t capacity, bool pack, bool shuffle, uint64_t seed, uint32_t epoch,
-                           lm_train_rows *out, lm_error *e)
+lm_status lm_train_rows_of(const lm_train_data *d, uint32_t capacity, bool pack, bool shuffle, uint64_t seed,
+                           uint32_t epoch, lm_train_rows *out, lm_error *e)
 {
-    uint64_t *order = lm_alloc_zero(d->texts + 1, sizeof *order), *next = lm_alloc_zero(d->texts + 1, sizeof *next);
+    uint64_t *order = lm_alloc_zero(d->texts + 1, sizeof *order),
+             *next = lm_alloc_zero(d->texts + 1, sizeof *next);
 
-    *out = (lm_train_rows){ lm_alloc_zero(d->texts + 1, sizeof *out->texts), lm_alloc_zero(d->texts + 2, sizeof *out->first), 0 };
-    lm_status status = order && next && out->texts && out->first ? LM_OK : lm_fail_memory(e, "training rows", d->texts);
+    *out = (lm_train_rows){ lm_alloc_zero(d->texts + 1, sizeof *out->texts),
+                            lm_alloc_zero(d->texts + 2, sizeof *out->first), 0 };
+    lm_status status = order && next && out->texts && out->first
+                           ? LM_OK
+                           : lm_fail_memory(e, "training rows", d->texts);
     for (uint64_t i = 0; status == LM_OK && i < d->texts; i++)
         order[i] = i;
     if (status == LM_OK) {

@@ -7,13 +7,16 @@
 /* Multiply with all workers: each computes blocks of C. */
 void lm_train_gemm(lm_learner *l, const lm_gemm *g);
 
-/* dx += dy W: W is rows [from, to) of all matrices of a weight, counted consecutively; dy has as many lanes; n rows. */
-void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy, lm_operand dx, uint64_t n);
+/* dx += dy W: W is rows [from, to) of all matrices of a weight, counted consecutively; dy has as many lanes;
+ * n rows. */
+void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy,
+                      lm_operand dx, uint64_t n);
 
 void lm_train_clear(lm_learner *l, lm_operand x, uint64_t rows, uint64_t n);
 
 /* Return the scratch of a mixture for `rows` rows, in addition to the tile for unpacked weights. */
-uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t rows);
+uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels,
+                            const lm_node *n, uint64_t rows);
 
 /* Return whether dropout applies to an adapter's input; and apply it to row `row` of the step. */
 bool lm_train_drops(const lm_learner *l, uint32_t weight);

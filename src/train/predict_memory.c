@@ -1,4 +1,5 @@
-/* predict_memory.c - predict the memory of training without doing it: derive the backward program and the bytes of its plan. */
+/* predict_memory.c - predict the memory of training without doing it: derive the backward program and the
+ * bytes of its plan. */
 #include "train/predict_memory.h"
 
 #include "base/alloc.h"
@@ -17,13 +18,19 @@ static void release(lm_train_run *r)
     lm_arena_free(&r->arena);
 }
 
-lm_status lm_train_predict_memory(const lm_model *m, const lm_train_sizes *f, lm_learner_memory *out, uint64_t *numbers, lm_error *e)
+lm_status lm_train_predict_memory(const lm_model *m, const lm_train_sizes *f, lm_learner_memory *out,
+                                  uint64_t *numbers, lm_error *e)
 {
     lm_train_options   o      = lm_train_defaults();
     lm_train_result    result = { 0 };
     lm_train_run       r      = { .model = m, .o = &o, .result = &result };
-    lm_learner_options l      = { .rows = f->tokens, .longest = f->tokens, .threads = f->threads, .compute = f->compute, .cpu = f->cpu,
-                                  .optimise = true, .types = f->types };
+    lm_learner_options l = { .rows = f->tokens,
+                             .longest = f->tokens,
+                             .threads = f->threads,
+                             .compute = f->compute,
+                             .cpu = f->cpu,
+                             .optimise = true,
+                             .types = f->types };
 
     o.full  = !f->rank;
     o.rank  = f->rank;
@@ -48,7 +55,8 @@ lm_status lm_train_program_text(const lm_model *m, const lm_train_options *optio
     lm_text          text   = { 0 };
 
     o.gradients      = "";                   /* allows models that cannot be written */
-    lm_status status = o.full || o.rank ? prepare(&r, e) : lm_fail(e, LM_USAGE, "rank", LM_NO_OFFSET, "must be in 1 ... 1024");
+    lm_status status = o.full || o.rank ? prepare(&r, e)
+                                        : lm_fail(e, LM_USAGE, "rank", LM_NO_OFFSET, "must be in 1 ... 1024");
     if (status == LM_OK)
         status = lm_program_backward(r.program, r.wanted, &b, e);
     if (status == LM_OK)

@@ -8,7 +8,8 @@
 typedef struct unpacking {
     lm_learner *l;
     uint32_t    weight;
-    uint64_t    first, rows, cols;       /* row `first`, counted over all matrices, is the beginning of the tile */
+    uint64_t    first, rows, cols;       /* row `first`, counted over all matrices, is the beginning of the
+                                            tile */
     float      *tile;
 } unpacking;
 
@@ -18,7 +19,8 @@ static void unpack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = from; i < to;) {
-        uint64_t which = (u->first + i) / u->rows, at = (u->first + i) % u->rows, n = u->rows - at < to - i ? u->rows - at : to - i;
+        uint64_t which = (u->first + i) / u->rows, at = (u->first + i) % u->rows,
+                 n = u->rows - at < to - i ? u->rows - at : to - i;
         lm_matrix_rows(u->l, u->weight, which, at, at + n, u->tile + i * u->cols);
         i += n;
     }
@@ -52,16 +54,19 @@ static void multiply_block(void *arg, uint64_t from, uint64_t to, unsigned worke
 
 void lm_train_gemm(lm_learner *l, const lm_gemm *g)
 {
-    blocks p = { .l = l, .g = *g, .row_block = ROW_BLOCK, .columns = (g->n + COLUMN_BLOCK - 1) / COLUMN_BLOCK };
+    blocks p = {
+        .l = l, .g = *g, .row_block = ROW_BLOCK, .columns = (g->n + COLUMN_BLOCK - 1) / COLUMN_BLOCK
+    };
 
     p.rows = (g->m + p.row_block - 1) / p.row_block;
     lm_train_parallel(l, multiply_block, &p, p.rows * p.columns, 1);
 }
 
-void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy, lm_operand dx, uint64_t n)
+void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy,
+                      lm_operand dx, uint64_t n)
 {
     const lm_weight *w    = &l->program->weights[weight];
-    uint64_t         cols = w->dims[w->n_dims - 1], rows = w->dims[w->n_dims - 2], tile = LM_TILE_FLOATS / cols;
+    uint64_t cols = w->dims[w->n_dims - 1], rows = w->dims[w->n_dims - 2], tile = LM_TILE_FLOATS / cols;
     const float     *own  = lm_trained_value(l, weight);
 
     tile = tile < 64 ? 64 : tile;
@@ -70,8 +75,16 @@ void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to
         unpacking u = { l, weight, at, rows, cols, (float *)(void *)lm_shared_scratch(l) };
         if (!own)
             lm_train_parallel(l, unpack_rows, &u, k, 16);
-        lm_train_gemm(l, &(lm_gemm){ .c = dx.at, .c_row = dx.row, .a = dy.at + (at - from), .a_row = dy.row, .a_col = 1,
-                                     .b = own ? own + at * cols : u.tile, .b_row = cols, .m = n, .n = cols, .k = k });
+        lm_train_gemm(l, &(lm_gemm){ .c = dx.at,
+                                     .c_row = dx.row,
+                                     .a = dy.at + (at - from),
+                                     .a_row = dy.row,
+                                     .a_col = 1,
+                                     .b = own ? own + at * cols : u.tile,
+                                     .b_row = cols,
+                                     .m = n,
+                                     .n = cols,
+                                     .k = k });
     }
 }
 

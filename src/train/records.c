@@ -1,7 +1,8 @@
 /* records.c - convert data records to tokens, and mark which of them are trained.
  *
- * The answers of a conversation are what the template adds for each: from the end of the prompt rendered for the messages before it to the
- * end of the message. If that prompt is not a prefix of the whole conversation, the answers cannot be located, which is an error. */
+ * The answers of a conversation are what the template adds for each: from the end of the prompt rendered for
+ * the messages before it to the end of the message. If that prompt is not a prefix of the whole conversation,
+ * the answers cannot be located, which is an error. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +19,9 @@ enum { MAX_BYTES = 1 << 30 };
 
 typedef enum form { MESSAGES, PAIR, ALPACA, SHAREGPT, PLAIN, IDS, FORMS } form;
 
-static const char *const form_names[FORMS] = { "messages", "prompt and completion", "instruction and output", "conversations", "text",
-                                               "input_ids" };
+static const char *const form_names[FORMS] = {
+    "messages", "prompt and completion", "instruction and output", "conversations", "text", "input_ids"
+};
 
 typedef struct reader {
     const lm_read_options *o;
@@ -48,7 +50,8 @@ static void set_token(json_t *context, const char *key, const lm_tokenizer *t, l
 }
 
 /* Render the first `n` messages with the template, and tokenize the result. */
-static lm_status render(reader *r, json_t *messages, size_t n, json_t *tools, bool begin, lm_rendering *text, lm_tokens *ids)
+static lm_status render(reader *r, json_t *messages, size_t n, json_t *tools, bool begin, lm_rendering *text,
+                        lm_tokens *ids)
 {
     json_t   *some = json_array(), *context = json_object();
     lm_status status;
@@ -90,8 +93,8 @@ static bool begins(const lm_text *whole, const lm_text *with)
 }
 
 /* Mark the tokens of answer `i`. */
-static lm_status mark_answer(reader *r, json_t *messages, size_t i, json_t *tools, const lm_rendering *all, const lm_tokens *ids,
-                             bool *mask)
+static lm_status mark_answer(reader *r, json_t *messages, size_t i, json_t *tools, const lm_rendering *all,
+                             const lm_tokens *ids, bool *mask)
 {
     lm_rendering before = { 0 }, after = { 0 };
     lm_tokens    a = { 0 }, b = { 0 };
@@ -101,16 +104,15 @@ static lm_status mark_answer(reader *r, json_t *messages, size_t i, json_t *tool
     if (status == LM_OK)
         status = render(r, messages, i + 1, tools, false, &after, &b);
     if (status == LM_OK && !(begins(&after.text, &before.text) && begins(&all->text, &after.text)))
-        status = refuse(r,
-                        "the chat template renders a conversation differently when it continues, so its answers cannot be found; "
-                        "train on all of it");
+        status = refuse(r, "the chat template renders a conversation differently when it continues, so its "
+                           "answers cannot be found; train on all of it");
     for (size_t k = common(&a, ids), to = common(&b, ids); status == LM_OK && k < to; k++) {
         mask[k] = true;
         ends |= lm_model_is_end(r->o->model, ids->ids[k]);
     }
     if (status == LM_OK && !ends)
-        status = refuse(r, "the chat template ends an answer with no token that ends the model's text, so it would never learn to stop; "
-                        "train on all of it");
+        status = refuse(r, "the chat template ends an answer with no token that ends the model's text, so it "
+                           "would never learn to stop; train on all of it");
     lm_rendering_free(&before);
     lm_rendering_free(&after);
     lm_tokens_free(&a);
@@ -121,15 +123,15 @@ static lm_status mark_answer(reader *r, json_t *messages, size_t i, json_t *tool
 static lm_status conversation(reader *r, json_t *messages, size_t from, json_t *tools, lm_text_record *out)
 {
     lm_rendering all = { 0 };
-    size_t       n   = json_array_size(messages);
-    lm_status    status;
+    size_t n = json_array_size(messages);
+    lm_status status;
 
     if (!r->chat)
         return refuse(r, "the model has no chat template for conversations");
     for (size_t i = 0; i < n; i++)
         if (!json_is_string(json_object_get(json_array_get(messages, i), "role")))
             return refuse(r, "a message without a role");
-    status    = render(r, messages, n, tools, false, &all, &out->ids);
+    status = render(r, messages, n, tools, false, &all, &out->ids);
     out->mask = status == LM_OK ? lm_alloc_zero(out->ids.n + 1, sizeof *out->mask) : NULL;
     if (status == LM_OK && !out->mask)
         status = lm_fail_memory(r->e, "a conversation", out->ids.n);
@@ -169,20 +171,21 @@ static lm_status plain(reader *r, const char *text, size_t size, lm_text_record 
 /* A merge across the boundary moves it: the first token that differs belongs to the completion. */
 static lm_status pair(reader *r, const char *prompt, const char *completion, lm_text_record *out)
 {
-    lm_text   both   = { 0 };
+    lm_text both = { 0 };
     lm_tokens before = { 0 };
     lm_status status;
 
     lm_text_printf(&both, "%s%s", prompt, completion);
     if (both.failed)
         return lm_fail_memory(r->e, "a text", 0);
-    status = lm_tokenize(r->tokenizer, prompt, strlen(prompt), LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL, &before, r->e);
+    status = lm_tokenize(r->tokenizer, prompt, strlen(prompt), LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL, &before,
+                         r->e);
     if (status == LM_OK)
         status = plain(r, both.data, both.size, out);
     if (status == LM_OK && before.n && lm_model_is_end(r->o->model, before.ids[before.n - 1]))
         before.n--;                      /* the token that the tokenizer appends to every text */
     size_t from = common(&before, &out->ids);
-    out->mask   = status == LM_OK ? lm_alloc_zero(out->ids.n + 1, sizeof *out->mask) : NULL;
+    out->mask = status == LM_OK ? lm_alloc_zero(out->ids.n + 1, sizeof *out->mask) : NULL;
     if (status == LM_OK && !out->mask)
         status = lm_fail_memory(r->e, "a text", out->ids.n);
     for (size_t i = r->o->all ? 1 : from; status == LM_OK && i < out->ids.n; i++)
@@ -221,10 +224,10 @@ static lm_status pair_of(reader *r, json_t *record, lm_text_record *out)
 
 static lm_status alpaca_of(reader *r, json_t *record, lm_text_record *out)
 {
-    json_t     *output = json_object_get(record, "output");
+    json_t *output = json_object_get(record, "output");
     const char *instruction = json_string_value(json_object_get(record, "instruction")), *input;
-    lm_text     text = { 0 };
-    lm_status   status;
+    lm_text text = { 0 };
+    lm_status status;
 
     input = json_string_value(json_object_get(record, "input"));
     if (!instruction || !json_is_string(output))
@@ -232,7 +235,7 @@ static lm_status alpaca_of(reader *r, json_t *record, lm_text_record *out)
     if (r->chat) {
         lm_text_printf(&text, input && *input ? "%s\n\n%s" : "%s", instruction, input);
         json_t *content = lm_json_text(text.data ? text.data : "", text.size);
-        json_t *all     = json_pack("[o, o]", message("user", content), message("assistant", output));
+        json_t *all = json_pack("[o, o]", message("user", content), message("assistant", output));
         json_decref(content);
         status = all ? conversation(r, all, 0, NULL, out) : lm_fail_memory(r->e, "a conversation", 0);
         json_decref(all);
@@ -241,7 +244,8 @@ static lm_status alpaca_of(reader *r, json_t *record, lm_text_record *out)
                        input && *input ? "### Instruction:\n%s\n\n### Input:\n%s\n\n### Response:\n"
                                        : "### Instruction:\n%s\n\n### Response:\n",
                        instruction, input);
-        status = text.failed ? lm_fail_memory(r->e, "a text", 0) : pair(r, text.data, json_string_value(output), out);
+        status = text.failed ? lm_fail_memory(r->e, "a text", 0)
+                             : pair(r, text.data, json_string_value(output), out);
     }
     lm_text_free(&text);
     return status;
@@ -249,16 +253,19 @@ static lm_status alpaca_of(reader *r, json_t *record, lm_text_record *out)
 
 static lm_status sharegpt_of(reader *r, json_t *record, lm_text_record *out)
 {
-    static const char *const roles[][2] = { { "human", "user" },          { "user", "user" },         { "gpt", "assistant" },
-                                            { "assistant", "assistant" }, { "chatgpt", "assistant" }, { "system", "system" },
-                                            { "tool", "tool" },           { "function", "tool" } };
-    json_t   *turns = json_object_get(record, "conversations"), *all = json_array(), *turn;
-    size_t    i;
-    lm_status status = json_is_array(turns) && json_array_size(turns) ? LM_OK : refuse(r, "\"conversations\" is not a list of turns");
+    static const char *const roles[][2] = { { "human", "user" },        { "user", "user" },
+                                            { "gpt", "assistant" },     { "assistant", "assistant" },
+                                            { "chatgpt", "assistant" }, { "system", "system" },
+                                            { "tool", "tool" },         { "function", "tool" } };
+    json_t *turns = json_object_get(record, "conversations"), *all = json_array(), *turn;
+    size_t i;
+    lm_status status = json_is_array(turns) && json_array_size(turns)
+                           ? LM_OK
+                           : refuse(r, "\"conversations\" is not a list of turns");
 
     json_array_foreach(turns, i, turn) {
         const char *from = json_string_value(json_object_get(turn, "from")), *role = NULL;
-        json_t     *value = json_object_get(turn, "value");
+        json_t *value = json_object_get(turn, "value");
         for (size_t k = 0; from && k < sizeof roles / sizeof *roles; k++)
             role = strcmp(from, roles[k][0]) == 0 ? roles[k][1] : role;
         if (status == LM_OK && (!role || !json_is_string(value)))
@@ -284,7 +291,7 @@ static lm_status text_of(reader *r, json_t *record, lm_text_record *out)
 static lm_status ids_of(reader *r, json_t *record, lm_text_record *out)
 {
     json_t *ids = json_object_get(record, "input_ids"), *labels = json_object_get(record, "labels");
-    size_t  n = json_array_size(ids);
+    size_t n = json_array_size(ids);
 
     if (!n || (labels && json_array_size(labels) != n))
         return refuse(r, "\"input_ids\" must be a list of token ids, and \"labels\" as long");
@@ -292,9 +299,10 @@ static lm_status ids_of(reader *r, json_t *record, lm_text_record *out)
     if (!out->mask)
         return lm_fail_memory(r->e, "a text", n);
     for (size_t i = 0; i < n; i++) {
-        json_t    *id = json_array_get(ids, i), *label = labels ? json_array_get(labels, i) : id;
+        json_t *id = json_array_get(ids, i), *label = labels ? json_array_get(labels, i) : id;
         json_int_t x = json_integer_value(id), y = json_integer_value(label);
-        if (!json_is_integer(id) || !json_is_integer(label) || x < 0 || (uint64_t)x >= lm_tokenizer_size(r->tokenizer))
+        if (!json_is_integer(id) || !json_is_integer(label) || x < 0 ||
+            (uint64_t)x >= lm_tokenizer_size(r->tokenizer))
             return refuse(r, "\"input_ids\" contains an id that is not a token of the model");
         if (y != -100 && y != x)
             return refuse(r, "a label is neither -100 nor its token");
@@ -306,11 +314,14 @@ static lm_status ids_of(reader *r, json_t *record, lm_text_record *out)
 
 typedef lm_status (*form_reader)(reader *r, json_t *record, lm_text_record *out);
 
-static const form_reader form_readers[FORMS] = { messages_of, pair_of, alpaca_of, sharegpt_of, text_of, ids_of };
+static const form_reader form_readers[FORMS] = {
+    messages_of, pair_of, alpaca_of, sharegpt_of, text_of, ids_of
+};
 
 static lm_status form_of(reader *r, json_t *record, form *out)
 {
-    static const char *const keys[FORMS] = { "messages", "prompt", "instruction", "conversations", "text", "input_ids" };
+    static const char *const keys[FORMS] = { "messages",      "prompt", "instruction",
+                                             "conversations", "text",   "input_ids" };
 
     if (!json_is_object(record))
         return refuse(r, "not a JSON object");
@@ -327,20 +338,20 @@ static lm_status form_of(reader *r, json_t *record, form *out)
 static lm_status read_record(reader *r, const char *line, size_t n, lm_text_record *out)
 {
     json_error_t why;
-    json_t      *record = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
-    form         f = FORMS;
-    lm_status    status;
+    json_t *record = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
+    form f = FORMS;
+    lm_status status;
 
     if (!record)
         return lm_fail(r->e, LM_USAGE, NULL, LM_NO_OFFSET, "no JSON: %s", why.text);
     status = form_of(r, record, &f);
     if (status == LM_OK && r->known && f != r->form)
-        status = lm_fail(r->e, LM_USAGE, NULL, LM_NO_OFFSET, "is a record of %s; those before it are of %s", form_names[f],
-                         form_names[r->form]);
+        status = lm_fail(r->e, LM_USAGE, NULL, LM_NO_OFFSET, "is a record of %s; those before it are of %s",
+                         form_names[f], form_names[r->form]);
     if (status == LM_OK)
         status = form_readers[f](r, record, out);
     if (status == LM_OK && !r->known) {
-        r->form  = f;
+        r->form = f;
         r->known = true;
     }
     json_decref(record);
@@ -353,8 +364,8 @@ static lm_status read_record(reader *r, const char *line, size_t n, lm_text_reco
 static bool held_out(const lm_text_record *record, double share)
 {
     lm_blake2b h;
-    uint8_t    digest[LM_BLAKE2B_BYTES];
-    uint32_t   draw;
+    uint8_t digest[LM_BLAKE2B_BYTES];
+    uint32_t draw;
 
     lm_blake2b_begin(&h);
     lm_blake2b_add(&h, record->ids.ids, record->ids.n * sizeof *record->ids.ids);
@@ -370,15 +381,16 @@ static void free_record(lm_text_record *r)
 }
 
 /* Add one text, from a line of JSON or plain; `line` counts from 1. */
-static lm_status take(reader *r, const char *text, size_t n, uint64_t line, bool json, double share, lm_train_data *out,
-                      lm_train_data *rest)
+static lm_status take(reader *r, const char *text, size_t n, uint64_t line, bool json, double share,
+                      lm_train_data *out, lm_train_data *rest)
 {
     lm_text_record record = { 0 };
     lm_status status = json ? read_record(r, text, n, &record) : plain(r, text, n, &record);
-    char      where[32];
+    char where[32];
 
     if (status == LM_OK)
-        status = lm_train_add(rest && held_out(&record, share) ? rest : out, record.ids.ids, record.mask, record.ids.n, r->o, r->e);
+        status = lm_train_add(rest && held_out(&record, share) ? rest : out, record.ids.ids, record.mask,
+                              record.ids.n, r->o, r->e);
     free_record(&record);
     if (status == LM_OK || status == LM_NO_MEMORY)
         return status;
@@ -388,18 +400,19 @@ static lm_status take(reader *r, const char *text, size_t n, uint64_t line, bool
     }
     snprintf(where, sizeof where, "line %llu", (unsigned long long)line);
     lm_error why = *r->e;
-    lm_fail(r->e, status == LM_FAILED || status == LM_LIMIT ? LM_USAGE : status, where, LM_NO_OFFSET, "%s%s%s", why.where,
-            *why.where ? ": " : "", why.message);
+    lm_fail(r->e, status == LM_FAILED || status == LM_LIMIT ? LM_USAGE : status, where, LM_NO_OFFSET,
+            "%s%s%s", why.where, *why.where ? ": " : "", why.message);
     return lm_fail_in(r->e, r->path);
 }
 
-static lm_status read_lines(reader *r, const char *data, size_t size, double share, lm_train_data *out, lm_train_data *rest)
+static lm_status read_lines(reader *r, const char *data, size_t size, double share, lm_train_data *out,
+                            lm_train_data *rest)
 {
     uint64_t line = 0;
 
     for (size_t at = 0, n; at < size; at += n + 1) {
         const char *end = memchr(data + at, '\n', size - at);
-        n               = end ? (size_t)(end - data) - at : size - at;
+        n = end ? (size_t)(end - data) - at : size - at;
         line++;
         if (n && data[at + n - 1] == '\r' && n == 1)
             continue;
@@ -411,10 +424,11 @@ static lm_status read_lines(reader *r, const char *data, size_t size, double sha
 }
 
 /* Read texts separated by empty lines. */
-static lm_status read_texts(reader *r, const char *data, size_t size, double share, lm_train_data *out, lm_train_data *rest)
+static lm_status read_texts(reader *r, const char *data, size_t size, double share, lm_train_data *out,
+                            lm_train_data *rest)
 {
     uint64_t line = 1, first = 1;
-    size_t   from = 0;
+    size_t from = 0;
 
     for (size_t at = 0; at <= size; at++) {
         bool gap = at == size || (data[at] == '\n' && at + 1 < size && data[at + 1] == '\n');
@@ -427,7 +441,7 @@ static lm_status read_texts(reader *r, const char *data, size_t size, double sha
                 at++;
                 line++;
             }
-            from  = at + 1;
+            from = at + 1;
             first = line;
         }
     }
@@ -448,14 +462,15 @@ static lm_status open_chat(reader *r, lm_error *e)
     return source ? lm_template_new(source, strlen(source), "the model's chat template", &r->chat, e) : LM_OK;
 }
 
-lm_status lm_train_read(const char *path, const lm_read_options *o, double share, lm_train_data *out, lm_train_data *rest, lm_error *e)
+lm_status lm_train_read(const char *path, const lm_read_options *o, double share, lm_train_data *out,
+                        lm_train_data *rest, lm_error *e)
 {
-    lm_error   own = { 0 };
-    reader     r = { .o = o, .tokenizer = lm_model_tokenizer(o->model), .path = path, .e = e ? e : &own };
+    lm_error own = { 0 };
+    reader r = { .o = o, .tokenizer = lm_model_tokenizer(o->model), .path = path, .e = e ? e : &own };
     lm_blake2b h;
-    char      *data = NULL;
-    size_t     size = 0;
-    lm_status  status;
+    char *data = NULL;
+    size_t size = 0;
+    lm_status status;
 
     if (!r.tokenizer)
         return lm_fail(r.e, LM_USAGE, "training data", LM_NO_OFFSET, "the model has no tokenizer");
@@ -470,8 +485,7 @@ lm_status lm_train_read(const char *path, const lm_read_options *o, double share
     if (status == LM_OK && !out->texts && !(rest && rest->texts)) {
         status = lm_fail(r.e, LM_USAGE, "training data", LM_NO_OFFSET,
                          size == 0 ? "is empty" : "no text is left: %llu left out, %llu could not be read",
-                         (unsigned long long)out->left_out,
-                         (unsigned long long)out->bad);
+                         (unsigned long long)out->left_out, (unsigned long long)out->bad);
         lm_fail_in(r.e, path);
     }
     lm_template_free(r.chat);
@@ -492,11 +506,12 @@ static lm_status find_ids(const lm_container *c, const char *name, const lm_tens
 }
 
 /* A row ends with its last label; the rest is padding. */
-static lm_status read_row(const int64_t *ids, const int64_t *labels, uint64_t width, uint32_t n_vocab, lm_train_data *out, lm_error *e)
+static lm_status read_row(const int64_t *ids, const int64_t *labels, uint64_t width, uint32_t n_vocab,
+                          lm_train_data *out, lm_error *e)
 {
-    lm_tokens row  = { 0 };
-    bool     *mask = lm_alloc_zero(width + 1, sizeof *mask);
-    uint64_t  n = 0;
+    lm_tokens row = { 0 };
+    bool *mask = lm_alloc_zero(width + 1, sizeof *mask);
+    uint64_t n = 0;
     lm_status status = mask ? LM_OK : lm_fail_memory(e, "input_ids", width);
 
     for (uint64_t i = 0; i < width; i++)
@@ -505,7 +520,8 @@ static lm_status read_row(const int64_t *ids, const int64_t *labels, uint64_t wi
         mask[i] = i > 0 && labels[i] != -100;
         if (ids[i] < 0 || (uint64_t)ids[i] >= n_vocab || (labels[i] != -100 && labels[i] != ids[i]))
             status = lm_fail(e, LM_USAGE, "input_ids", LM_NO_OFFSET,
-                             "%lld is not a token of the model, or its label is neither -100 nor the token", (long long)ids[i]);
+                             "%lld is not a token of the model, or its label is neither -100 nor the token",
+                             (long long)ids[i]);
         else
             status = lm_tokens_add(&row, (lm_token)ids[i], e);
     }
@@ -518,10 +534,10 @@ static lm_status read_row(const int64_t *ids, const int64_t *labels, uint64_t wi
 
 lm_status lm_train_read_ids(const char *path, uint32_t n_vocab, lm_train_data *out, lm_error *e)
 {
-    lm_container         *c = NULL;
+    lm_container *c = NULL;
     const lm_tensor_info *ids, *labels;
-    lm_blake2b            h;
-    lm_status             status;
+    lm_blake2b h;
+    lm_status status;
 
     LM_TRY(lm_container_open(path, NULL, &c, e));
     LM_TRY_GOTO(status, find_ids(c, "input_ids", &ids, e), done);
@@ -543,7 +559,8 @@ lm_status lm_train_read_ids(const char *path, uint32_t n_vocab, lm_train_data *o
     memcpy(rows, lm_container_data(c, ids), ids->bytes);
     memcpy(rows + ids->elements, lm_container_data(c, labels), ids->bytes);
     for (uint64_t b = 0; status == LM_OK && b < ids->dims[0]; b++)
-        status = read_row(rows + b * ids->dims[1], rows + ids->elements + b * ids->dims[1], ids->dims[1], n_vocab, out, e);
+        status = read_row(rows + b * ids->dims[1], rows + ids->elements + b * ids->dims[1], ids->dims[1],
+                          n_vocab, out, e);
     lm_free(rows);
     if (status == LM_OK && !out->texts)
         status = lm_fail(e, LM_USAGE, "labels", LM_NO_OFFSET, "nothing is labelled");

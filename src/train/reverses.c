@@ -38,7 +38,8 @@ static void sum_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
 typedef struct dropping {
     lm_frame  *f;
     lm_operand x;
-    bool       add;                      /* add x, after dropout, to the input's gradient; otherwise copy the input, after dropout, to x */
+    bool       add;                      /* add x, after dropout, to the input's gradient; otherwise copy the
+                                            input, after dropout, to x */
 } dropping;
 
 static void drop_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -70,8 +71,16 @@ static void linear(lm_frame *f)
         dropping d = { f, x, false };
         if (drops)
             lm_train_parallel(f->l, drop_rows, &d, f->rows, 16);
-        lm_train_gemm(f->l, &(lm_gemm){ .c = lm_trained_gradient(f->l, n->weights[0]), .c_row = cols, .a = f->dout.at, .a_row = 1,
-                                        .a_col = f->dout.row, .b = x.at, .b_row = x.row, .m = w->dims[0], .n = cols, .k = f->rows });
+        lm_train_gemm(f->l, &(lm_gemm){ .c = lm_trained_gradient(f->l, n->weights[0]),
+                                        .c_row = cols,
+                                        .a = f->dout.at,
+                                        .a_row = 1,
+                                        .a_col = f->dout.row,
+                                        .b = x.at,
+                                        .b_row = x.row,
+                                        .m = w->dims[0],
+                                        .n = cols,
+                                        .k = f->rows });
     }
     if (f->reverse->trains[1])
         lm_train_parallel(f->l, sum_rows, f, w->dims[0], 64);
@@ -93,14 +102,23 @@ static void head_linear(lm_frame *f)
     float           *dw = lm_trained_gradient(f->l, n->weights[0]);
 
     for (uint32_t h = 0; dw && h < n->heads.n_heads; h++)
-        lm_train_gemm(f->l, &(lm_gemm){ .c = dw + h * out * in, .c_row = in, .a = f->dout.at + h * out, .a_row = 1, .a_col = f->dout.row,
-                                        .b = f->in[0].at + h * step, .b_row = f->in[0].row, .m = out, .n = in, .k = f->rows });
+        lm_train_gemm(f->l, &(lm_gemm){ .c = dw + h * out * in,
+                                        .c_row = in,
+                                        .a = f->dout.at + h * out,
+                                        .a_row = 1,
+                                        .a_col = f->dout.row,
+                                        .b = f->in[0].at + h * step,
+                                        .b_row = f->in[0].row,
+                                        .m = out,
+                                        .n = in,
+                                        .k = f->rows });
     if (!f->din[0].at)
         return;
     if (f->reverse->first[0])
         lm_train_clear(f->l, f->din[0], f->rows, width(f, n->in[0]));
     for (uint32_t h = 0; h < n->heads.n_heads; h++)
-        lm_train_through(f->l, n->weights[0], h * out, (h + 1) * out, (lm_operand){ f->dout.at + h * out, f->dout.row },
+        lm_train_through(f->l, n->weights[0], h * out, (h + 1) * out,
+                         (lm_operand){ f->dout.at + h * out, f->dout.row },
                          (lm_operand){ f->din[0].at + h * step, f->din[0].row }, f->rows);
 }
 
@@ -116,7 +134,8 @@ static void look_up(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = 0; i < f->rows; i++) {
-        uint64_t at = n->code == LM_OP_EMBED ? (uint64_t)f->l->tokens[i] : (uint64_t)f->l->positions[i] + n->position.offset;
+        uint64_t at = n->code == LM_OP_EMBED ? (uint64_t)f->l->tokens[i]
+                                             : (uint64_t)f->l->positions[i] + n->position.offset;
         for (uint64_t k = from; k < to; k++)
             d[at * w + k] += row(f->dout, i)[k];
     }
@@ -129,7 +148,7 @@ static void norm(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const lm_frame            *f      = arg;
     const lm_node             *n      = f->node;
     const lm_gradient_kernels *k      = &f->l->kernels;
-    uint64_t                   groups = n->norm.groups, w = width(f, n->out) / groups, next = n->norm.own ? w : 0;
+    uint64_t groups = n->norm.groups, w = width(f, n->out) / groups, next = n->norm.own ? w : 0;
     const float               *scale  = lm_vector_of(f->l, n->weights[0]);
 
     (void)worker;
@@ -140,7 +159,8 @@ static void norm(void *arg, uint64_t from, uint64_t to, unsigned worker)
             if (n->code == LM_OP_RMS_NORM)
                 k->rms(dx, x, dy, scale, w, n->norm.eps, f->reverse->first[0]);
             else
-                k->layer_norm(dx, x, dy, scale ? scale + g * next : NULL, w, n->norm.eps, f->reverse->first[0]);
+                k->layer_norm(dx, x, dy, scale ? scale + g * next : NULL, w, n->norm.eps,
+                              f->reverse->first[0]);
         }
 }
 
@@ -155,15 +175,17 @@ static void norm_weights(lm_frame *f)
     for (uint64_t i = 0; (dw || db) && i < f->rows; i++)
         for (uint64_t g = 0; g < groups; g++)
             if (n->code == LM_OP_RMS_NORM)
-                f->l->kernels.rms_weight(dw, row(f->in[0], i) + g * w, row(f->dout, i) + g * w, w, n->norm.eps);
+                f->l->kernels.rms_weight(dw, row(f->in[0], i) + g * w, row(f->dout, i) + g * w, w,
+                                         n->norm.eps);
             else
-                f->l->kernels.layer_norm_weight(dw ? dw + g * next : NULL, db, row(f->in[0], i) + g * w, row(f->dout, i) + g * w, w,
-                                                n->norm.eps);
+                f->l->kernels.layer_norm_weight(dw ? dw + g * next : NULL, db, row(f->in[0], i) + g * w,
+                                                row(f->dout, i) + g * w, w, n->norm.eps);
 }
 
 /* ---- rows ---- */
 
-/* Rotate with the sine negated. The magnitude is a factor in both directions: this is the transpose, not the inverse. */
+/* Rotate with the sine negated. The magnitude is a factor in both directions: this is the transpose, not the
+ * inverse. */
 static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const lm_frame     *f    = arg;
@@ -178,7 +200,8 @@ static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
         for (uint32_t k = 0; k < half; k++)
             sine[k] = -cosine[half + k];
         memcpy(x, row(f->dout, i), w * sizeof *x);
-        f->l->engine->kernels.row.rope(x, f->node->rope.n_heads, f->node->rope.head_dim, s->dim, cosine, sine, s->pairing == LM_ROPE_PAIR);
+        f->l->engine->kernels.row.rope(x, f->node->rope.n_heads, f->node->rope.head_dim, s->dim, cosine, sine,
+                                       s->pairing == LM_ROPE_PAIR);
         put(row(f->din[0], i), x, 1, w, f->reverse->first[0]);
     }
 }
@@ -197,7 +220,8 @@ static void gate(const lm_frame *f, uint64_t i)
         exact += (double)dy[j] * (double)x[j];
     sum = (float)exact;
     if (f->din[0].at)
-        f->l->kernels.act(row(f->din[0], i), row(f->in[0], i), &sum, f->node->glu.act, 1, f->reverse->first[0]);
+        f->l->kernels.act(row(f->din[0], i), row(f->in[0], i), &sum, f->node->glu.act, 1,
+                          f->reverse->first[0]);
     if (f->din[1].at)
         put(row(f->din[1], i), dy, a, w, f->reverse->first[1]);
 }
@@ -209,8 +233,9 @@ static void glu(const lm_frame *f, uint64_t i)
     if (width(f, f->node->in[0]) != w)
         gate(f, i);
     else
-        f->l->kernels.glu(f->din[0].at ? row(f->din[0], i) : NULL, f->din[1].at ? row(f->din[1], i) : NULL, row(f->in[0], i),
-                          row(f->in[1], i), row(f->dout, i), f->node->glu.act, w, f->reverse->first[0], f->reverse->first[1]);
+        f->l->kernels.glu(f->din[0].at ? row(f->din[0], i) : NULL, f->din[1].at ? row(f->din[1], i) : NULL,
+                          row(f->in[0], i), row(f->in[1], i), row(f->dout, i), f->node->glu.act, w,
+                          f->reverse->first[0], f->reverse->first[1]);
 }
 
 static void columns(const lm_frame *f, uint64_t i)
@@ -235,7 +260,8 @@ static void join(const lm_frame *f, uint64_t i)
         if (f->din[0].at)
             put(row(f->din[0], i) + g * first, dy, 1, first, f->reverse->first[0]);
         if (f->din[1].at)
-            put(row(f->din[1], i) + (shared ? 0 : g * second), dy + first, 1, second, f->reverse->first[1] && !(shared && g));
+            put(row(f->din[1], i) + (shared ? 0 : g * second), dy + first, 1, second,
+                f->reverse->first[1] && !(shared && g));
     }
 }
 
@@ -282,7 +308,8 @@ static void rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
             glu(f, i);
             break;
         case LM_OP_ACT:
-            f->l->kernels.act(row(f->din[0], i), row(f->in[0], i), row(f->dout, i), n->glu.act, w, f->reverse->first[0]);
+            f->l->kernels.act(row(f->din[0], i), row(f->in[0], i), row(f->dout, i), n->glu.act, w,
+                              f->reverse->first[0]);
             break;
         case LM_OP_COLUMNS:
             columns(f, i);
@@ -297,8 +324,8 @@ static void rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
             clamp(f, i);
             break;
         case LM_OP_ROUTE:
-            lm_train_route_back(&n->route.spec, row(f->in[0], i), row(f->out, i), row(f->dout, i), row(f->din[0], i),
-                                f->reverse->first[0], &f->l->engine->kernels.row);
+            lm_train_route_back(&n->route.spec, row(f->in[0], i), row(f->out, i), row(f->dout, i),
+                                row(f->din[0], i), f->reverse->first[0], &f->l->engine->kernels.row);
             break;
         default:
             break;

@@ -6,8 +6,8 @@
 #include "train/optimise.h"
 #include "train/texts.h"
 
-/* The maximum bytes of the path of a run: the names of its files follow in buffers of 4096 bytes, where "%.3900s"
- * therefore never cuts. */
+/* The maximum bytes of the path of a run: the names of its files follow in buffers of 4096 bytes, where
+ * "%.3900s" therefore never cuts. */
 enum { LM_TRAIN_FOLDER = 3800 };
 
 typedef struct lm_train_run {
@@ -43,13 +43,15 @@ lm_train_options lm_train_resolve(const lm_train_options *o);
 /* Check literal options. LM_USAGE: the error names the first impossible one. */
 lm_status lm_train_check(const lm_train_options *o, const char *data, const char *folder, lm_error *e);
 
-/* Choose the modules that get an adapter, according to the options. LM_USAGE: a target that matches nothing. */
+/* Choose the modules that get an adapter, according to the options. LM_USAGE: a target that matches
+ * nothing. */
 lm_status lm_train_choose(lm_train_run *r, lm_error *e);
 /* Create the program and select the weights that are trained. */
 lm_status lm_train_prepare(lm_train_run *r, lm_error *e);
 /* Return LM_UNSUPPORTED for full training of a model that cannot be written. */
 lm_status lm_train_check_full(const lm_train_run *r, lm_error *e);
-/* Initialise A like peft (uniform within 1/sqrt(in)) and B with zeros. Draws depend only on seed, weight and index. */
+/* Initialise A like peft (uniform within 1/sqrt(in)) and B with zeros. Draws depend only on seed, weight and
+ * index. */
 void      lm_train_first_values(lm_train_run *r);
 /* Load the values of the adapter in the options, if any; without a learner, only check it. */
 lm_status lm_train_begin_from(lm_train_run *r, lm_error *e);

@@ -19,7 +19,8 @@ static bool is_candidate(const lm_program *p, uint32_t node, lm_adapt_shape *sha
 {
     const lm_node *n = &p->nodes[node];
 
-    if ((n->code != LM_OP_LINEAR && n->code != LM_OP_HEAD_LINEAR) || node == lm_program_head(p) || !lm_adapt_possible(p, node, shape))
+    if ((n->code != LM_OP_LINEAR && n->code != LM_OP_HEAD_LINEAR) || node == lm_program_head(p) ||
+        !lm_adapt_possible(p, node, shape))
         return false;
     return true;
 }
@@ -51,7 +52,8 @@ typedef struct target {
     uint32_t      hits;
 } target;
 
-static lm_status matches(target *t, const lm_program *p, uint32_t node, const char *module, bool *out, lm_error *e)
+static lm_status matches(target *t, const lm_program *p, uint32_t node, const char *module, bool *out,
+                         lm_error *e)
 {
     lm_match match = { 0 };
 
@@ -81,7 +83,8 @@ static lm_status open_target(target *t, const char *text, lm_error *e)
         if (strcmp(text, words[i]) == 0)
             return LM_OK;
     lm_text_printf(&pattern, "(?:\\A|\\.)(?:%s)\\z", text);
-    lm_status status = pattern.failed ? lm_fail_memory(e, "target", 0) : lm_regex_new(lm_text_view(&pattern), text, &t->pattern, e);
+    lm_status status = pattern.failed ? lm_fail_memory(e, "target", 0)
+                                      : lm_regex_new(lm_text_view(&pattern), text, &t->pattern, e);
     lm_text_free(&pattern);
     return status == LM_UNSUPPORTED ? LM_USAGE : status;
 }
@@ -103,12 +106,15 @@ static lm_status choose_with(lm_train_run *r, target *targets, size_t n, lm_erro
         if (!any)
             continue;
         r->modules[r->n_targets]   = shape.module;
-        r->targets[r->n_targets++] = (lm_adapt_target){ .node = node, .rank = r->o->rank, .scale = (float)lm_train_scale(r->o) };
+        r->targets[r->n_targets++] = (lm_adapt_target){ .node = node,
+                                                        .rank = r->o->rank,
+                                                        .scale = (float)lm_train_scale(r->o) };
         r->result->modules++;
     }
     for (size_t i = 0; i < n; i++)
         if (!targets[i].hits)
-            return lm_fail(e, LM_USAGE, targets[i].text, LM_NO_OFFSET, "no linear layer of this model is meant by it");
+            return lm_fail(e, LM_USAGE, targets[i].text, LM_NO_OFFSET,
+                           "no linear layer of this model is meant by it");
     return LM_OK;
 }
 
@@ -135,7 +141,8 @@ lm_status lm_train_choose(lm_train_run *r, lm_error *e)
     return status;
 }
 
-/* Select every parameter that has a gradient, for full training. A router's correction only affects the selection, so it has none. */
+/* Select every parameter that has a gradient, for full training. A router's correction only affects the
+ * selection, so it has none. */
 static void want_all(const lm_program *p, bool *wanted)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++)
@@ -152,11 +159,13 @@ lm_status lm_train_check_full(const lm_train_run *r, lm_error *e)
     const lm_program *p = r->model->program;
 
     for (uint32_t w = 0; w < p->n_weights; w++)
-        if (r->wanted[w] && (p->weights[w].kind == LM_EXPERTS || p->weights[w].kind == LM_HEADS) && !r->o->gradients)
+        if (r->wanted[w] && (p->weights[w].kind == LM_EXPERTS || p->weights[w].kind == LM_HEADS) &&
+            !r->o->gradients)
             return lm_fail(e, LM_UNSUPPORTED, p->weights[w].path, LM_NO_OFFSET,
                            "models with experts or latents can be trained with adapters, but not as a whole");
     if (r->model->container && lm_container_kind_of(r->model->container) == LM_GGUF && !r->o->gradients)
-        return lm_fail(e, LM_UNSUPPORTED, "full training", LM_NO_OFFSET, "needs a folder of a model in safetensors, not a GGUF file");
+        return lm_fail(e, LM_UNSUPPORTED, "full training", LM_NO_OFFSET,
+                       "needs a folder of a model in safetensors, not a GGUF file");
     return LM_OK;
 }
 
@@ -216,19 +225,23 @@ static lm_status check_start(const lm_train_run *r, const lm_adapter *a, lm_erro
         const lm_adapt_target *t = &r->targets[i];
         const lm_adapter_part *p = part_of(a, t->node);
         if (!p)
-            return lm_fail(e, LM_USAGE, r->modules[i], LM_NO_OFFSET, "is trained, but not a module of the adapter");
+            return lm_fail(e, LM_USAGE, r->modules[i], LM_NO_OFFSET,
+                           "is trained, but not a module of the adapter");
         if (p->rank != t->rank || fabsf(p->scale - t->scale) > 1e-6f * t->scale)
-            return lm_fail(e, LM_USAGE, r->modules[i], LM_NO_OFFSET, "has rank %u and scale %g in the adapter, %u and %g in this run",
-                           p->rank, (double)p->scale, t->rank, (double)t->scale);
+            return lm_fail(e, LM_USAGE, r->modules[i], LM_NO_OFFSET,
+                           "has rank %u and scale %g in the adapter, %u and %g in this run", p->rank,
+                           (double)p->scale, t->rank, (double)t->scale);
         if (p->bias)
-            return lm_fail(e, LM_UNSUPPORTED, r->modules[i], LM_NO_OFFSET, "the adapter has a bias, which is not trained");
+            return lm_fail(e, LM_UNSUPPORTED, r->modules[i], LM_NO_OFFSET,
+                           "the adapter has a bias, which is not trained");
     }
     for (uint32_t k = 0; k < a->n_parts; k++) {
         bool any = false;
         for (uint32_t i = 0; i < r->n_targets; i++)
             any |= r->targets[i].node == a->parts[k].node;
         if (!any)
-            return lm_fail(e, LM_USAGE, a->parts[k].module, LM_NO_OFFSET, "is a module of the adapter, but not trained");
+            return lm_fail(e, LM_USAGE, a->parts[k].module, LM_NO_OFFSET,
+                           "is a module of the adapter, but not trained");
     }
     return LM_OK;
 }

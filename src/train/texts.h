@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "lamina/train.h"
 
-/* Tokens and labels of all texts are consecutive. A label is stored at the token that predicts it: label i of a text is token
- * i + 1, or -100. */
+/* Tokens and labels of all texts are consecutive. A label is stored at the token that predicts it: label i of
+ * a text is token i + 1, or -100. */
 typedef struct lm_train_data {
     int32_t  *tokens, *labels;
     uint64_t  n, capacity;
@@ -28,15 +28,19 @@ typedef struct lm_read_options {
 } lm_read_options;
 
 /* Read a data file; `rest` (NULL: none) gets a share of the texts, chosen by their content. */
-lm_status lm_train_read(const char *path, const lm_read_options *o, double share, lm_train_data *out, lm_train_data *rest, lm_error *e);
+lm_status lm_train_read(const char *path, const lm_read_options *o, double share, lm_train_data *out,
+                        lm_train_data *rest, lm_error *e);
 
 /* Read a safetensors file with input_ids and labels. */
 lm_status lm_train_read_ids(const char *path, uint32_t n_vocab, lm_train_data *out, lm_error *e);
 
-/* Add a text. Tokens with `mask` set get labels (NULL: all except the first). A text without labels is counted as left out. */
-lm_status lm_train_add(lm_train_data *d, const lm_token *ids, const bool *mask, size_t n, const lm_read_options *o, lm_error *e);
+/* Add a text. Tokens with `mask` set get labels (NULL: all except the first). A text without labels is
+ * counted as left out. */
+lm_status lm_train_add(lm_train_data *d, const lm_token *ids, const bool *mask, size_t n,
+                       const lm_read_options *o, lm_error *e);
 
-/* A record (a JSON object) as ids and mask; each form is defined in records.c. `mask` has one element per id and grows with them. */
+/* A record (a JSON object) as ids and mask; each form is defined in records.c. `mask` has one element per id
+ * and grows with them. */
 typedef struct lm_text_record {
     lm_tokens ids;
     bool     *mask;
@@ -50,11 +54,11 @@ typedef struct lm_train_rows {
     uint64_t  n;
 } lm_train_rows;
 
-/* Arrange the texts in an order that depends only on seed and epoch, and pack them into rows of at most `room` tokens: each text into the
- * fullest row with enough room, within windows of a thousand texts. `pack` false: one text per row, `shuffle` false: in the original
- * order. */
-lm_status lm_train_rows_of(const lm_train_data *d, uint32_t room, bool pack, bool shuffle, uint64_t seed, uint32_t epoch,
-                           lm_train_rows *out, lm_error *e);
+/* Arrange the texts in an order that depends only on seed and epoch, and pack them into rows of at most
+ * `room` tokens: each text into the fullest row with enough room, within windows of a thousand texts. `pack`
+ * false: one text per row, `shuffle` false: in the original order. */
+lm_status lm_train_rows_of(const lm_train_data *d, uint32_t room, bool pack, bool shuffle, uint64_t seed,
+                           uint32_t epoch, lm_train_rows *out, lm_error *e);
 void      lm_train_rows_free(lm_train_rows *r);
 
 #endif

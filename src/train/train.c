@@ -32,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static void note(const lm_train_run *r, co
 static lm_status read_data(lm_train_run *r, const char *data, lm_error *e)
 {
     const lm_train_options *o = r->o;
-    lm_read_options         how = { r->model, r->context, o->cut, o->skip_bad, o->train_on == LM_TRAIN_ON_ALL };
+    lm_read_options how = { r->model, r->context, o->cut, o->skip_bad, o->train_on == LM_TRAIN_ON_ALL };
 
     if (o->ids_file)
         return lm_train_read_ids(o->ids_file, r->model->program->n_vocab, &r->data, e);
@@ -40,7 +40,8 @@ static lm_status read_data(lm_train_run *r, const char *data, lm_error *e)
     if (o->valid)
         LM_TRY(lm_train_read(o->valid, &how, 0, &r->rest, NULL, e));
     if (!r->data.texts)
-        return lm_fail(e, LM_USAGE, "training data", LM_NO_OFFSET, "every text is held out for validation: give fewer, or a file of them");
+        return lm_fail(e, LM_USAGE, "training data", LM_NO_OFFSET,
+                       "every text is held out for validation: give fewer, or a file of them");
     return LM_OK;
 }
 
@@ -51,7 +52,8 @@ static lm_status open_epoch(lm_train_run *r, uint32_t epoch, lm_error *e)
     if (r->epoch == epoch)
         return LM_OK;
     lm_train_rows_free(&r->rows);
-    LM_TRY(lm_train_rows_of(&r->data, r->context, !ids && !r->o->no_packing, !ids, r->o->seed, epoch, &r->rows, e));
+    LM_TRY(lm_train_rows_of(&r->data, r->context, !ids && !r->o->no_packing, !ids, r->o->seed, epoch,
+                            &r->rows, e));
     r->epoch = epoch;
     r->at    = 0;
     return LM_OK;
@@ -141,7 +143,8 @@ static void show_example(const lm_train_run *r, uint64_t text)
         if (out.data[i] == '\n')
             out.data[i] = ' ';
     lm_escape(line, sizeof line, out.data ? out.data : "");
-    note(r, "text %" PRIu64 ": %" PRIu64 " tokens, %" PRIu64 " trained: %s", text + 1, to - from, trained, line);
+    note(r, "text %" PRIu64 ": %" PRIu64 " tokens, %" PRIu64 " trained: %s", text + 1, to - from, trained,
+         line);
     lm_text_free(&out);
 }
 
@@ -150,25 +153,26 @@ static void report_data(const lm_train_run *r)
     const lm_train_result *x = r->result;
     const lm_train_data   *d = &r->data;
 
-    note(r, "data: %s; %" PRIu64 " texts, %" PRIu64 " for validation, %" PRIu64 " tokens, %" PRIu64 " trained", d->form, x->texts,
-         x->valid_texts,
-         x->tokens, x->trained);
+    note(r,
+         "data: %s; %" PRIu64 " texts, %" PRIu64 " for validation, %" PRIu64 " tokens, %" PRIu64 " trained",
+         d->form, x->texts, x->valid_texts, x->tokens, x->trained);
     if (x->left_out || x->shortened || x->bad)
-        note(r, "left out: %" PRIu64 " texts too long or with nothing to train; cut to %u tokens: %" PRIu64 "; unreadable: %" PRIu64,
-             x->left_out,
-             r->context, x->shortened, x->bad);
-    note(r, "rows: %u of up to %u tokens; %u steps of %u x %u rows", x->rows, r->context, x->steps, r->o->accumulate, r->batch);
+        note(r,
+             "left out: %" PRIu64 " texts too long or with nothing to train; cut to %u tokens: %" PRIu64
+             "; unreadable: %" PRIu64,
+             x->left_out, r->context, x->shortened, x->bad);
+    note(r, "rows: %u of up to %u tokens; %u steps of %u x %u rows", x->rows, r->context, x->steps,
+         r->o->accumulate, r->batch);
     if (r->adapted)
-        note(r, "adapter: rank %u, alpha %g, scale %g, on %" PRIu64 " modules; %" PRIu64 " numbers", r->o->rank, r->o->alpha,
-             lm_train_scale(r->o),
-             x->modules, x->numbers);
+        note(r, "adapter: rank %u, alpha %g, scale %g, on %" PRIu64 " modules; %" PRIu64 " numbers",
+             r->o->rank, r->o->alpha, lm_train_scale(r->o), x->modules, x->numbers);
     else
         note(r, "every weight: %" PRIu64 " numbers", x->numbers);
-    note(r, "rate %g to %g, warm-up %g, decay %g, clip %g, seed %" PRIu64, r->o->rate, r->o->rate_end, r->o->warmup, r->o->weight_decay,
-         r->o->clip,
-         r->o->seed);
-    note(r, "memory: %.1f MB (weights %.1f, trained %.1f, values of a step %.1f), %u layers checkpointed", (double)x->memory_total / 1e6,
-         (double)x->memory_base / 1e6, (double)x->memory_state / 1e6, (double)x->memory_activations / 1e6, x->checkpointed);
+    note(r, "rate %g to %g, warm-up %g, decay %g, clip %g, seed %" PRIu64, r->o->rate, r->o->rate_end,
+         r->o->warmup, r->o->weight_decay, r->o->clip, r->o->seed);
+    note(r, "memory: %.1f MB (weights %.1f, trained %.1f, values of a step %.1f), %u layers checkpointed",
+         (double)x->memory_total / 1e6, (double)x->memory_base / 1e6, (double)x->memory_state / 1e6,
+         (double)x->memory_activations / 1e6, x->checkpointed);
     for (uint64_t i = 0; i < d->texts && i < EXAMPLES; i++)
         show_example(r, i);
 }
@@ -187,14 +191,22 @@ static uint64_t longest_text(const lm_train_data *d)
 static lm_status make_learner(lm_train_run *r, lm_error *e)
 {
     const lm_train_options *o = r->o;
-    uint64_t                longest = longest_text(&r->data), held = longest_text(&r->rest), rows = (uint64_t)r->batch * r->row_tokens;
+    uint64_t longest = longest_text(&r->data), held = longest_text(&r->rest),
+             rows = (uint64_t)r->batch * r->row_tokens;
     lm_learner_memory       m;
 
     if (rows > UINT32_MAX / 2)
         return lm_fail(e, LM_NO_FIT, "batch", LM_NO_OFFSET, "%" PRIu64 " tokens together are too many", rows);
-    lm_learner_options l = { .rows = (uint32_t)rows, .longest = (uint32_t)(longest > held ? longest : held), .checkpoint = LM_TURN_AUTO,
-                             .limit = o->memory ? o->memory : lm_memory_available(), .threads = o->threads, .compute = o->compute,
-                             .cpu = o->cpu, .optimise = !o->gradients, .dropout = (float)o->dropout, .seed = o->seed };
+    lm_learner_options l = { .rows = (uint32_t)rows,
+                             .longest = (uint32_t)(longest > held ? longest : held),
+                             .checkpoint = LM_TURN_AUTO,
+                             .limit = o->memory ? o->memory : lm_memory_available(),
+                             .threads = o->threads,
+                             .compute = o->compute,
+                             .cpu = o->cpu,
+                             .optimise = !o->gradients,
+                             .dropout = (float)o->dropout,
+                             .seed = o->seed };
     lm_status status = lm_learner_predict(r->model, r->program, r->wanted, &l, &m, e);
     if (status == LM_NO_FIT)
         lm_fail_hint(e, "use a smaller `batch`, a shorter `context`, or more memory");
@@ -219,7 +231,8 @@ static lm_status make_learner(lm_train_run *r, lm_error *e)
 /* ---- steps ---- */
 
 /* Copy rows [from, to) of some texts to consecutive positions. */
-static uint32_t gather(lm_train_run *r, const lm_train_data *d, const lm_train_rows *rows, uint64_t from, uint64_t to, uint64_t *tokens)
+static uint32_t gather(lm_train_run *r, const lm_train_data *d, const lm_train_rows *rows, uint64_t from,
+                       uint64_t to, uint64_t *tokens)
 {
     uint32_t n = 0, at = 0;
 
@@ -299,7 +312,8 @@ static lm_status one_step(lm_train_run *r, lm_train_step *s, lm_error *e)
     *s = (lm_train_step){ .step = r->done + 1, .steps = r->steps, .epoch = r->epoch + 1, .valid = NAN };
     first = r->at;
     run_rows(r, s);
-    s->rate      = o->rate * lm_rate_factor(o->schedule, r->done, r->steps, warmup_steps(r), o->rate_end / o->rate);
+    s->rate = o->rate *
+              lm_rate_factor(o->schedule, r->done, r->steps, warmup_steps(r), o->rate_end / o->rate);
     s->grad_norm = lm_gradient_norm(r->learner);
     s->skipped   = !isfinite(s->grad_norm) || !isfinite(s->loss);
     if (!s->skipped) {
@@ -350,8 +364,8 @@ static lm_status stop_here(lm_train_run *r, lm_train_step *s, lm_error *e)
 {
     if (!s->saved)
         LM_TRY(save_all(r, s, e));
-    return lm_fail(e, LM_CANCELLED, "training", LM_NO_OFFSET, "stopped after step %u of %u; `resume` continues from there", r->done,
-                   r->steps);
+    return lm_fail(e, LM_CANCELLED, "training", LM_NO_OFFSET,
+                   "stopped after step %u of %u; `resume` continues from there", r->done, r->steps);
 }
 
 static lm_status run_steps(lm_train_run *r, lm_error *e)
@@ -361,9 +375,9 @@ static lm_status run_steps(lm_train_run *r, lm_error *e)
         LM_TRY(one_step(r, &s, e));
         if (r->bad_steps >= MAX_BAD_STEPS)
             return lm_fail(e, LM_FAILED, "training", LM_NO_OFFSET,
-                           "gradients of steps %u to %u are not finite (rows %" PRIu64 " to %" PRIu64 " of epoch %u); the last "
-                           "save remains: try a smaller rate, or inspect these rows", r->done - MAX_BAD_STEPS + 1, r->done,
-                           r->first_bad + 1, r->at, r->epoch + 1);
+                           "gradients of steps %u to %u are not finite (rows %" PRIu64 " to %" PRIu64
+                           " of epoch %u); the last save remains: try a smaller rate, or inspect these rows",
+                           r->done - MAX_BAD_STEPS + 1, r->done, r->first_bad + 1, r->at, r->epoch + 1);
         if (!isfinite(r->result->loss_first))
             r->result->loss_first = s.loss;
         r->result->loss_last = s.loss;
@@ -416,7 +430,8 @@ static lm_status run(lm_train_run *r, const char *data, lm_error *e)
 
     r->context = r->o->context ? r->o->context : USUAL_CONTEXT;
     if (r->o->context && r->model->program->context_is_hard && r->o->context > positions)
-        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "%u tokens; the model has %u positions", r->o->context, positions);
+        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "%u tokens; the model has %u positions",
+                       r->o->context, positions);
     if (!r->o->context && positions && positions < r->context)
         r->context = positions;
     LM_TRY(lm_train_prepare(r, e));
@@ -440,13 +455,18 @@ static lm_status run(lm_train_run *r, const char *data, lm_error *e)
     return train(r, e);
 }
 
-lm_status lm_train(const lm_model *m, const char *data, const char *folder, const lm_train_options *o, lm_train_result *result, lm_error *e)
+lm_status lm_train(const lm_model *m, const char *data, const char *folder, const lm_train_options *o,
+                   lm_train_result *result, lm_error *e)
 {
     LM_REQUIRE(e, m && result);
     LM_CHECK_RESERVED(e, o);
     lm_train_options own = lm_train_resolve(o);
-    lm_train_result  here = { .loss_first = NAN, .loss_last = NAN, .valid_first = NAN, .valid_last = NAN, .valid_best = NAN };
-    lm_train_run     r = { .model = m, .o = &own, .folder = folder, .result = &here, .epoch = UINT32_MAX, .best = NAN };
+    lm_train_result here = {
+        .loss_first = NAN, .loss_last = NAN, .valid_first = NAN, .valid_last = NAN, .valid_best = NAN
+    };
+    lm_train_run r = {
+        .model = m, .o = &own, .folder = folder, .result = &here, .epoch = UINT32_MAX, .best = NAN
+    };
     double           begun = lm_clock_seconds();
 
     if (!m->tensors)

@@ -15,7 +15,10 @@ static const struct { size_t at; double value; } numbers[] = {
     { O(rate_end), -1 },
 };
 
-static const struct { size_t at; uint32_t value; } counts[] = { { O(rank), 16 }, { O(epochs), 1 }, { O(accumulate), 1 } };
+static const struct {
+    size_t at;
+    uint32_t value;
+} counts[] = { { O(rank), 16 }, { O(epochs), 1 }, { O(accumulate), 1 } };
 
 enum { NUMBERS = sizeof numbers / sizeof *numbers, COUNTS = sizeof counts / sizeof *counts };
 
@@ -78,7 +81,8 @@ lm_status lm_train_check(const lm_train_options *o, const char *data, const char
         return lm_fail(e, LM_USAGE, "dropout", LM_NO_OFFSET, "must be at least 0 and below 1");
     LM_TRY(check_rates(o, e));
     if (!data == !o->ids_file)
-        return lm_fail(e, LM_USAGE, "training data", LM_NO_OFFSET, data ? "data and ids cannot be combined" : "is missing");
+        return lm_fail(e, LM_USAGE, "training data", LM_NO_OFFSET,
+                       data ? "data and ids cannot be combined" : "is missing");
     if (!folder && !o->dry_run && !o->gradients)
         return lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "is missing: where to write to");
     if (folder && strlen(folder) > LM_TRAIN_FOLDER)

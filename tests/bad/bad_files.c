@@ -1,4 +1,5 @@
-/* Every malformed file is rejected with the error line that expected.tsv contains for it, within 64 MB of memory.
+/* Every malformed file is rejected with the error line that expected.tsv contains for it, within 64 MB of
+ * memory.
  *
  *   bad_files           compare (a test)
  *   bad_files --print   print the current errors in the form of expected.tsv, for review */
@@ -27,12 +28,14 @@ typedef struct outcome {
     char line[1200];                     /* "status<TAB>error line" */
     int  exit_code;                      /* of the child; -1: killed */
     int  signal;
-    long grown_kb;                       /* resident memory in excess of that of a process that opens nothing */
+    long grown_kb;                       /* resident memory in excess of that of a process that opens
+                                            nothing */
 } outcome;
 
 static long idle_kb;
 
-/* In the child: open `path` and write the outcome to `out`. Returns the exit status that a command would have. */
+/* In the child: open `path` and write the outcome to `out`. Returns the exit status that a command would
+ * have. */
 static int open_one(const char *path, FILE *out)
 {
     struct rlimit limit = { (rlim_t)MAX_MB << 20, (rlim_t)MAX_MB << 20 };
@@ -120,7 +123,8 @@ static size_t list(const char *folder, char **out, size_t n)
     return n;
 }
 
-/* List what is opened: files and folders of safetensors directly, split models by their first existing part. */
+/* List what is opened: files and folders of safetensors directly, split models by their first existing
+ * part. */
 static size_t list_all(char **out)
 {
     char  *models[MAX_ROWS], *parts[MAX_ROWS];
@@ -151,7 +155,8 @@ static void wrong(const char *path, const char *what, const char *detail)
     failures++;
 }
 
-/* Whether the line is the expected one, which may end in "*" if a growing list follows, such as the list of families. */
+/* Whether the line is the expected one, which may end in "*" if a growing list follows, such as the list of
+ * families. */
 static bool same(const char *line, const char *expected)
 {
     size_t n = strlen(expected);

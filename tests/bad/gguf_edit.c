@@ -70,7 +70,8 @@ void gguf_edit_read(const char *path, gguf_edit *out)
     size_t at = 24;
     for (size_t i = 0; i < out->n; i++) {
         size_t name = number(out->file + at, 8);
-        snprintf(out->keys[i].name, sizeof out->keys[i].name, "%.*s", (int)name, (const char *)out->file + at + 8);
+        snprintf(out->keys[i].name, sizeof out->keys[i].name, "%.*s", (int)name,
+                 (const char *)out->file + at + 8);
         at += 8 + name;
         gguf_value *v = &out->keys[i].value;
         v->type = (uint32_t)number(out->file + at, 4);
@@ -103,7 +104,8 @@ const gguf_value *gguf_edit_find(const gguf_edit *f, const char *key)
 
 void gguf_edit_write(const gguf_edit *f, const char *key, const gguf_value *v, const char *path)
 {
-    unlink(path);                        /* when a truncated file is written again, some file systems wait for the disk */
+    unlink(path);                        /* when a truncated file is written again, some file systems wait for
+                                            the disk */
     FILE    *out   = fopen(path, "wb");
     uint64_t n     = f->n - (gguf_edit_find(f, key) && !v);
     size_t   at    = 24;
@@ -119,9 +121,10 @@ void gguf_edit_write(const gguf_edit *f, const char *key, const gguf_value *v, c
         at += 12 + length + put->size;
     }
     static const uint8_t zeros[32];
-    size_t               table = f->tensors_end - f->tensors, gap = aligned(at + table) - at - table, rest = f->size - f->data;
-    whole = whole && fwrite(f->file + f->tensors, 1, table, out) == table && fwrite(zeros, 1, gap, out) == gap &&
-            fwrite(f->file + f->data, 1, rest, out) == rest;
+    size_t table = f->tensors_end - f->tensors, gap = aligned(at + table) - at - table,
+           rest = f->size - f->data;
+    whole = whole && fwrite(f->file + f->tensors, 1, table, out) == table &&
+            fwrite(zeros, 1, gap, out) == gap && fwrite(f->file + f->data, 1, rest, out) == rest;
     if (!whole || fclose(out) != 0)
         fail(path, "not written");
 }
@@ -217,7 +220,9 @@ static gguf_value of_length(const gguf_value *v, uint64_t n)
 static gguf_value with_first(const gguf_value *v, const gguf_value *e)
 {
     size_t     first = size_of(v->data + 12, (uint32_t)number(v->data, 4));
-    gguf_value out   = { .type = T_ARRAY, .data = room(v->size - first + e->size), .size = v->size - first + e->size };
+    gguf_value out = { .type = T_ARRAY,
+                       .data = room(v->size - first + e->size),
+                       .size = v->size - first + e->size };
 
     memcpy(out.data, v->data, 12);
     memcpy(out.data + 12, e->data, e->size);
@@ -229,7 +234,8 @@ static bool number_change(const gguf_value *v, unsigned i, gguf_value *out, char
 {
     double                now    = value_of(v->data, v->type);
     bool                  real   = v->type == T_F32 || v->type == T_F64;
-    const double          more[] = { 0, -1, now + 1, real ? now * 1.5 : now - 1, 1, 3, 0x1p31, 0x1p32 - 1, 3e38, (double)NAN, INFINITY };
+    const double more[] = { 0, -1, now + 1, real ? now * 1.5 : now - 1, 1, 3, 0x1p31, 0x1p32 - 1,
+                            3e38, (double)NAN, INFINITY };
     const unsigned        n      = real ? 11 : 8;
     static const uint32_t other[] = { T_F32, T_U32, T_I64 };
 
@@ -265,13 +271,18 @@ static bool bool_change(const gguf_value *v, unsigned i, gguf_value *out, char *
 
 static bool string_change(const gguf_value *v, unsigned i, gguf_value *out, char *how)
 {
-    const char *const names[] = { "empty", "another word", "its beginning is another", "no UTF-8", "a number", "an array" };
+    const char *const names[] = { "empty",    "another word", "its beginning is another",
+                                  "no UTF-8", "a number",     "an array" };
     static uint8_t    none[12] = { T_STRING };
 
     if (i > 5)
         return false;
     snprintf(how, 64, "%s", names[i]);
-    *out = i == 0 ? string("") : i == 1 ? string("another") : i == 2 ? copy(v) : i == 3 ? string("\xff\xfe") : scalar(T_U32, 7);
+    *out = i == 0   ? string("")
+           : i == 1 ? string("another")
+           : i == 2 ? copy(v)
+           : i == 3 ? string("\xff\xfe")
+                    : scalar(T_U32, 7);
     if (i == 2 && out->size > 8)
         out->data[8] = '~';
     if (i == 5) {

@@ -1,5 +1,5 @@
-/* gguf_edit.h - a GGUF file with one key removed or set to another value, written by separate code: tests of the reader do not
- * use the library's writer. A file that cannot be read or written ends the test. */
+/* gguf_edit.h - a GGUF file with one key removed or set to another value, written by separate code: tests of
+ * the reader do not use the library's writer. A file that cannot be read or written ends the test. */
 #ifndef TESTS_BAD_GGUF_EDIT_H
 #define TESTS_BAD_GGUF_EDIT_H
 
@@ -16,7 +16,8 @@ typedef struct gguf_value {
 
 typedef struct gguf_edit {
     uint8_t *file;
-    size_t   size, tensors, tensors_end, data;       /* offsets of the tensor table, its end and the tensors' bytes */
+    size_t   size, tensors, tensors_end, data;       /* offsets of the tensor table, its end and the tensors'
+                                                        bytes */
     size_t   n;
     struct { char name[128]; gguf_value value; } *keys;      /* values point into the file */
 } gguf_edit;
@@ -31,7 +32,8 @@ void gguf_edit_write(const gguf_edit *f, const char *key, const gguf_value *v, c
 /* Make the i-th changed value. Returns false past the last. `how`: description of the change, 64 bytes. */
 bool     gguf_value_change(const gguf_value *v, unsigned i, gguf_value *out, char *how);
 void     gguf_value_free(gguf_value *v);
-bool     gguf_value_same(const gguf_value *a, const gguf_value *b);          /* the same number, possibly in another type */
+/* the same number, possibly in another type */
+bool     gguf_value_same(const gguf_value *a, const gguf_value *b);
 uint64_t gguf_value_hash(const gguf_value *v);
 
 #endif

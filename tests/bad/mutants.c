@@ -32,9 +32,14 @@ static lm_status try(const char *path, bool *ran, lm_error *e)
 {
     lm_model         *m = NULL;
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 8, .sequences = 1, .max_rows = 4, .max_logits = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32,
+    lm_engine_options o = { .context = 8,
+                            .sequences = 1,
+                            .max_rows = 4,
+                            .max_logits = 1,
+                            .kv = LM_KV_F32,
+                            .compute = LM_COMPUTE_F32,
                             .threads = 1 };
-    lm_row            rows[4] = { { 0, 0, 0, false }, { 0, 1, 1, false }, { 0, 2, 2, false }, { 0, 3, 3, true } };
+    lm_row rows[4] = { { 0, 0, 0, false }, { 0, 1, 1, false }, { 0, 2, 2, false }, { 0, 3, 3, true } };
     lm_status         status = lm_model_open(path, NULL, &m, e);
 
     if (status == LM_OK)
@@ -92,8 +97,9 @@ static uint64_t hash_of(const void *data, size_t n)
 
 static void see_text(const lm_model *m, mutant_seen *out)
 {
-    static const char   text[] = " Hello  world's 1234 \xC3\xA9t\xC3\xA9,\n\tif (x == 10) { a-b_c }\xE4\xBD\xA0\xE5\xA5\xBD <s> </s> "
-                                 "<|endoftext|>";
+    static const char text[] =
+        " Hello  world's 1234 \xC3\xA9t\xC3\xA9,\n\tif (x == 10) { a-b_c }\xE4\xBD\xA0\xE5\xA5\xBD <s> </s> "
+        "<|endoftext|>";
     const lm_tokenizer *t = lm_model_tokenizer(m);
     const char         *names[] = { NULL, "tool_use", "rag" };
     lm_tokens           ids = { 0 };
@@ -101,7 +107,8 @@ static void see_text(const lm_model *m, mutant_seen *out)
     uint64_t            pieces = 0;
 
     if (t && lm_tokenize(t, text, sizeof text - 1, LM_ADD_SPECIAL, &ids, NULL) == LM_OK) {
-        add(out, "%s, %zu ids %llx", lm_tokenizer_summary(t), ids.n, (unsigned long long)hash_of(ids.ids, ids.n * sizeof *ids.ids));
+        add(out, "%s, %zu ids %llx", lm_tokenizer_summary(t), ids.n,
+            (unsigned long long)hash_of(ids.ids, ids.n * sizeof *ids.ids));
         if (lm_detokenize(t, ids.ids, ids.n, 0, &back, NULL) == LM_OK)
             add(out, ", back %llx", (unsigned long long)hash_of(back.data, back.size));
         lm_tokens_free(&ids);
@@ -115,7 +122,8 @@ static void see_text(const lm_model *m, mutant_seen *out)
         if (lm_model_is_end(m, i))
             add(out, " %d", i);
     }
-    add(out, ", pieces %llx, bos %d, eos %d", (unsigned long long)pieces, t ? lm_tokenizer_bos(t) : -1, t ? lm_tokenizer_eos(t) : -1);
+    add(out, ", pieces %llx, bos %d, eos %d", (unsigned long long)pieces, t ? lm_tokenizer_bos(t) : -1,
+        t ? lm_tokenizer_eos(t) : -1);
     for (size_t i = 0; i < 3; i++) {
         const char *source = lm_model_chat_template(m, names[i]);
         if (source)
@@ -123,15 +131,16 @@ static void see_text(const lm_model *m, mutant_seen *out)
     }
 }
 
-/* Record changes that a few tokens of a tiny model may not show: windows longer than the prompt, bounds between the same two lanes. */
+/* Record changes that a few tokens of a tiny model may not show: windows longer than the prompt, bounds
+ * between the same two lanes. */
 static void see_program(const lm_program *p, mutant_seen *out)
 {
     for (uint32_t i = 0; i < p->n_ropes; i++) {
         const lm_rope_spec *r = &p->ropes[i].spec;
         add(out, "rope %d, base %a", (int)r->type, r->base);
         if (r->type == LM_ROPE_YARN || r->type == LM_ROPE_LONGROPE)
-            add(out, ", factor %a of %u, %a, bounds %a %a", r->factor, r->original_context, r->attention_factor, r->beta_fast,
-                r->beta_slow);
+            add(out, ", factor %a of %u, %a, bounds %a %a", r->factor, r->original_context,
+                r->attention_factor, r->beta_fast, r->beta_slow);
         add(out, "\n");
     }
     for (uint32_t i = 0; i < p->n_nodes; i++)
@@ -150,7 +159,8 @@ static void see_model(const lm_model *m, mutant_seen *out)
         snprintf(out->warnings + used, sizeof out->warnings - used, "%s\n", w);
     }
     lm_model_describe(m, &i);
-    add(out, "%s, %s, %u ids, context %u, width %u\n", i.name, i.family, i.n_vocab, i.context_length, i.intermediate);
+    add(out, "%s, %s, %u ids, context %u, width %u\n", i.name, i.family, i.n_vocab, i.context_length,
+        i.intermediate);
     see_program(m->program, out);
     see_text(m, out);
 }
@@ -158,7 +168,12 @@ static void see_model(const lm_model *m, mutant_seen *out)
 static lm_status see_logits(const lm_model *m, mutant_seen *out, lm_error *e)
 {
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 24, .sequences = 1, .max_rows = 24, .max_logits = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32,
+    lm_engine_options o = { .context = 24,
+                            .sequences = 1,
+                            .max_rows = 24,
+                            .max_logits = 1,
+                            .kv = LM_KV_F32,
+                            .compute = LM_COMPUTE_F32,
                             .threads = 1 };
     lm_row            rows[24];
     lm_model_info     i;
@@ -170,7 +185,8 @@ static lm_status see_logits(const lm_model *m, mutant_seen *out, lm_error *e)
     if (status == LM_OK)
         status = lm_engine_step(g, rows, 24, e);
     if (status == LM_OK)
-        add(out, "\nlogits %llx", (unsigned long long)hash_of(lm_engine_logits(g, 23), i.n_vocab * sizeof(float)));
+        add(out, "\nlogits %llx",
+            (unsigned long long)hash_of(lm_engine_logits(g, 23), i.n_vocab * sizeof(float)));
     lm_engine_free(g);
     return status;
 }

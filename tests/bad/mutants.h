@@ -9,11 +9,12 @@ typedef struct mutant_count {
     size_t refused, ran;
 } mutant_count;
 
-/* Open the model and, if that works, run four tokens. `what` is printed if it crashes or if an error has no message. */
+/* Open the model and, if that works, run four tokens. `what` is printed if it crashes or if an error has no
+ * message. */
 void mutant_run(const char *path, const char *what, mutant_count *count);
 
-/* Everything that can be observed of a model: its error, or its warnings, its description, the tokens that its tokenizer makes of a text,
- * and its logits. */
+/* Everything that can be observed of a model: its error, or its warnings, its description, the tokens that
+ * its tokenizer makes of a text, and its logits. */
 typedef struct mutant_seen {
     int  status;                 /* lm_status */
     char where[192], message[400];       /* of the error */
@@ -21,7 +22,8 @@ typedef struct mutant_seen {
     char model[8192];
 } mutant_seen;
 
-/* Open the model as for a run and as for a report, which must fail with the same error. A model that opens must run. */
+/* Open the model as for a run and as for a report, which must fail with the same error. A model that opens
+ * must run. */
 void mutant_look(const char *path, const char *what, mutant_seen *out);
 
 /* Return true the first time that it is called with a text. */

@@ -1,5 +1,6 @@
-/* mutated_configs.c - every member of every golden's config.json: missing, of another type, zero, negative, huge, not a number.
- * Each leads to an error or a run. A pair of member and value that many goldens of a family share is changed once. */
+/* mutated_configs.c - every member of every golden's config.json: missing, of another type, zero, negative,
+ * huge, not a number. Each leads to an error or a run. A pair of member and value that many goldens of a
+ * family share is changed once. */
 #include <dirent.h>
 #include <jansson.h>
 #include <stdint.h>
@@ -26,11 +27,13 @@ static mutant_count count;
 /* Write the document with the placeholder replaced by `change`; a JSON writer cannot produce NaN. */
 static void write_config(const char *folder, const json_t *root, const char *change)
 {
-    char  path[512], *text = json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY), *at = text ? strstr(text, "\"@@\"") : NULL;
+    char path[512], *text = json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY),
+                    *at = text ? strstr(text, "\"@@\"") : NULL;
     FILE *f;
 
     snprintf(path, sizeof path, "%s/config.json", folder);
-    unlink(path);                        /* when a truncated file is written again, some file systems wait for the disk */
+    unlink(path);                        /* when a truncated file is written again, some file systems wait for
+                                            the disk */
     f = fopen(path, "w");
     if (!f || !text) {
         perror(path);
@@ -44,7 +47,8 @@ static void write_config(const char *folder, const json_t *root, const char *cha
     free(text);
 }
 
-static void try_change(const char *folder, const json_t *root, const char *name, const char *path, const char *change)
+static void try_change(const char *folder, const json_t *root, const char *name, const char *path,
+                       const char *change)
 {
     char what[600];
 
@@ -72,7 +76,8 @@ static void put(const slot *s, json_t *value)
         json_array_set(s->parent, s->index, value);
 }
 
-static void change_slot(const char *folder, const json_t *root, const slot *s, json_t *value, const char *name, const char *path)
+static void change_slot(const char *folder, const json_t *root, const slot *s, json_t *value,
+                        const char *name, const char *path)
 {
     char    memo[2048], *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     json_t *mark = json_string(placeholder);
@@ -170,7 +175,7 @@ int main(void)
         folders++;
     }
     mutant_end();
-    printf("count: mutated configurations %zu of %zu folders, %zu refused, %zu ran\n", count.refused + count.ran, folders,
-           count.refused, count.ran);
+    printf("count: mutated configurations %zu of %zu folders, %zu refused, %zu ran\n",
+           count.refused + count.ran, folders, count.refused, count.ran);
     return folders && count.refused && count.ran ? 0 : 1;
 }

@@ -1,7 +1,8 @@
-/* mutated_keys.c - every key of every golden GGUF file with other values: missing, of another type, zero, negative, huge, not a number, off
- * by one, longer, shorter. Either the file is rejected with an error that names a key or tensor, both for inspection and for running; or a
- * warning names what is ignored; or the model is a different one. A change without any effect fails the test, except for keys that
- * describe the file and not the model. A key and value that many goldens of a family share is changed once. */
+/* mutated_keys.c - every key of every golden GGUF file with other values: missing, of another type, zero,
+ * negative, huge, not a number, off by one, longer, shorter. Either the file is rejected with an error that
+ * names a key or tensor, both for inspection and for running; or a warning names what is ignored; or the
+ * model is a different one. A change without any effect fails the test, except for keys that describe the
+ * file and not the model. A key and value that many goldens of a family share is changed once. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ static bool is_informational(const char *key)
 
 static size_t silent;
 
-/* Count a rejection. The error must name a key, which may be the other one of a contradiction, or a tensor that the keys require but the
- * file lacks. */
+/* Count a rejection. The error must name a key, which may be the other one of a contradiction, or a tensor
+ * that the keys require but the file lacks. */
 static void refused(const char *what, const char *key, const mutant_seen *now)
 {
     bool named = strcmp(now->where, key) == 0 || strstr(now->message, key) || strchr(now->where, '.');
@@ -49,8 +50,8 @@ static void refused(const char *what, const char *key, const mutant_seen *now)
 }
 
 /* Try one changed file; `whole` is the model without the change. */
-static void try_change(const gguf_edit *f, const char *path, const char *name, const char *key, const gguf_value *v, const char *how,
-                       const mutant_seen *whole)
+static void try_change(const gguf_edit *f, const char *path, const char *name, const char *key,
+                       const gguf_value *v, const char *how, const mutant_seen *whole)
 {
     static mutant_seen now;
     char               what[600];
@@ -66,7 +67,8 @@ static void try_change(const gguf_edit *f, const char *path, const char *name, c
     else if (strcmp(now.model, whole->model) != 0)
         count.acting++;
     else if (!v || gguf_value_same(v, gguf_edit_find(f, key)))
-        count.same++;                /* its absence means the same, or it is the same number in another type */
+        count.same++;                /* its absence means the same, or it is the same number in another
+                                        type */
     else if (is_informational(key))
         count.informational++;
     else {
@@ -75,7 +77,8 @@ static void try_change(const gguf_edit *f, const char *path, const char *name, c
     }
 }
 
-static void change(const gguf_edit *f, const char *path, const char *name, const char *key, const mutant_seen *whole)
+static void change(const gguf_edit *f, const char *path, const char *name, const char *key,
+                   const mutant_seen *whole)
 {
     gguf_value v;
     char       how[64];
@@ -107,9 +110,10 @@ int main(void)
             return 1;
         }
         for (size_t k = 0; k < f.n; k++) {
-            bool shared = strncmp(f.keys[k].name, "tokenizer.", 10) == 0 || strncmp(f.keys[k].name, "general.", 8) == 0;
-            snprintf(memo, sizeof memo, "%.*s %s %016llx", shared ? 0 : (int)strcspn(models[i].name, "/"), models[i].name,
-                     f.keys[k].name, (unsigned long long)gguf_value_hash(&f.keys[k].value));
+            bool shared = strncmp(f.keys[k].name, "tokenizer.", 10) == 0 ||
+                          strncmp(f.keys[k].name, "general.", 8) == 0;
+            snprintf(memo, sizeof memo, "%.*s %s %016llx", shared ? 0 : (int)strcspn(models[i].name, "/"),
+                     models[i].name, f.keys[k].name, (unsigned long long)gguf_value_hash(&f.keys[k].value));
             if (mutant_is_new(memo))
                 change(&f, path, models[i].name, f.keys[k].name, &whole);
         }
@@ -117,7 +121,8 @@ int main(void)
         files++;
     }
     mutant_end();
-    printf("count: GGUF key values tried %zu of %zu files: %zu refused, %zu warned of, %zu acting, %zu alike, %zu said alone\n",
+    printf("count: GGUF key values tried %zu of %zu files: %zu refused, %zu warned of, %zu acting, %zu "
+           "alike, %zu said alone\n",
            count.tried, files, count.refused, count.warned, count.acting, count.same, count.informational);
     return files && count.refused && count.warned && count.acting && !silent ? 0 : 1;
 }

@@ -1,7 +1,9 @@
-/* faults.c - a library for LD_PRELOAD that makes the N-th call on a file fail, or transfer less than requested.
+/* faults.c - a library for LD_PRELOAD that makes the N-th call on a file fail, or transfer less than
+ * requested.
  *
- * FAULT_AT is N (0: count only), FAULT_ERRNO a number (0: short), FAULT_LOG a file that receives one line: the number of calls, and the one
- * that failed. Standard streams and descriptors that are not regular files are unaffected. */
+ * FAULT_AT is N (0: count only), FAULT_ERRNO a number (0: short), FAULT_LOG a file that receives one line:
+ * the number of calls, and the one that failed. Standard streams and descriptors that are not regular files
+ * are unaffected. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

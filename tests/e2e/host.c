@@ -1,6 +1,8 @@
-/* host.c - a program with its own threads, signals and faults that uses the installed library: test_install.py builds and runs it.
+/* host.c - a program with its own threads, signals and faults that uses the installed library:
+ * test_install.py builds and runs it.
  *
- *   host MODEL        exit 0: no handler of the host ran on a thread of the library, and a fault of the host reached the host */
+ *   host MODEL        exit 0: no handler of the host ran on a thread of the library, and a fault of the host
+ *   reached the host */
 #include <lamina/lamina.h>
 
 #include <pthread.h>
@@ -42,7 +44,8 @@ static void *listen(void *arg)
     return arg;
 }
 
-/* Fault past the end of a file that the library has not mapped, on a thread that it has not created. Returns NULL if no handler ran. */
+/* Fault past the end of a file that the library has not mapped, on a thread that it has not created. Returns
+ * NULL if no handler ran. */
 static void *fault(void *arg)
 {
     FILE *f = tmpfile();
@@ -64,7 +67,8 @@ static lm_status generate(lm_engine *engine, const lm_model *model, lm_error *e)
     lm_model_info info;
 
     lm_model_describe(model, &info);
-    lm_status status = lm_tokenize(lm_model_tokenizer(model), "Once upon a time", 16, LM_ADD_SPECIAL, &prompt, e);
+    lm_status status = lm_tokenize(lm_model_tokenizer(model), "Once upon a time", 16, LM_ADD_SPECIAL, &prompt,
+                                   e);
     if (status == LM_OK)
         status = lm_sampler_new(&choice, info.n_vocab, NULL, &sampler, e);
     if (status == LM_OK)
@@ -90,7 +94,8 @@ int main(int argc, char **argv)
 
     sigaction(SIGALRM, &alarm_action, NULL);
     sigaction(SIGBUS, &fault_action, NULL);
-    if (argc != 2 || lm_model_open(argv[1], NULL, &model, &e) != LM_OK || lm_engine_new(model, &options, &engine, &e) != LM_OK)
+    if (argc != 2 || lm_model_open(argv[1], NULL, &model, &e) != LM_OK ||
+        lm_engine_new(model, &options, &engine, &e) != LM_OK)
         return 2;
     pthread_create(&listener, NULL, listen, NULL);
     sigfillset(&all);
@@ -105,6 +110,7 @@ int main(int argc, char **argv)
     pthread_join(listener, NULL);
     lm_engine_free(engine);
     lm_model_close(model);
-    printf("%u alarms on the listener, %u elsewhere, fault %s, status %d\n", alarms, strays, heard ? "heard" : "lost", status);
+    printf("%u alarms on the listener, %u elsewhere, fault %s, status %d\n", alarms, strays,
+           heard ? "heard" : "lost", status);
     return status != LM_OK || !alarms || strays || !heard;
 }

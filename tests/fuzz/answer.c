@@ -1,4 +1,5 @@
-/* answer.c - fuzz target: answers of every family, split anywhere. The first byte selects the family, the second the split. */
+/* answer.c - fuzz target: answers of every family, split anywhere. The first byte selects the family, the
+ * second the split. */
 #include "fuzz.h"
 #include "lamina/answer.h"
 
@@ -46,7 +47,8 @@ static void on_event(void *arg, const lm_answer_event *event)
     }
 }
 
-static void hear(const lm_answer_style *s, const lm_answer_options *o, const char *text, size_t size, unsigned seed, received *h)
+static void hear(const lm_answer_style *s, const lm_answer_options *o, const char *text, size_t size,
+                 unsigned seed, received *h)
 {
     lm_answer *a;
 
@@ -89,14 +91,20 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    lm_answer_tool tools[] = { { .name = "f", .parameters = "{\"properties\": {\"a\": {\"type\": \"string\"}}}" }, { .name = "g" } };
+    lm_answer_tool tools[] = {
+        { .name = "f", .parameters = "{\"properties\": {\"a\": {\"type\": \"string\"}}}" }, { .name = "g" }
+    };
     static const char *const ends[] = { "<|im_end|>", NULL };
     received whole = { 0 }, cut = { 0 };
     lm_answer_style s;
 
     if (size < 2)
         return 0;
-    lm_answer_options o = { .tools = tools, .n_tools = 2, .ends = ends, .in_reasoning = data[1] & 1, .eager = data[1] & 2,
+    lm_answer_options o = { .tools = tools,
+                            .n_tools = 2,
+                            .ends = ends,
+                            .in_reasoning = data[1] & 1,
+                            .eager = data[1] & 2,
                             .keep_reasoning = data[1] & 4 };
     lm_answer_style_of(templates[data[0] % (sizeof templates / sizeof *templates)], &s);
     hear(&s, &o, (const char *)data + 2, size - 2, 0, &whole);

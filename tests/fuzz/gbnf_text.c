@@ -11,4 +11,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return mutate_pieces(data, size, max_size, seed, pieces, sizeof pieces / sizeof *pieces);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return try_grammar(data, size, lm_grammar_gbnf); }
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return try_grammar(data, size, lm_grammar_gbnf);
+}

@@ -1,4 +1,5 @@
-/* gguf_mutator.c - random bytes fail at the magic number; this mutator parses the file leniently and changes what it finds. */
+/* gguf_mutator.c - random bytes fail at the magic number; this mutator parses the file leniently and changes
+ * what it finds. */
 #include "gguf_mutator.h"
 
 #include "fuzz.h"
@@ -136,8 +137,10 @@ static void read_layout(layout *l, const uint8_t *data, size_t size)
     }
 }
 
-/* Replace `out` bytes at `at` by the `n` bytes of `in`. Returns the new size, or `size` if that exceeds `max`. */
-static size_t splice(uint8_t *data, size_t size, size_t max, size_t at, size_t out, const uint8_t *in, size_t n)
+/* Replace `out` bytes at `at` by the `n` bytes of `in`. Returns the new size, or `size` if that exceeds
+ * `max`. */
+static size_t splice(uint8_t *data, size_t size, size_t max, size_t at, size_t out, const uint8_t *in,
+                     size_t n)
 {
     if (size - out + n > max)
         return size;

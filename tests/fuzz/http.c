@@ -1,6 +1,7 @@
 /* http.c - fuzz target: bytes that a server with a small model receives on a connection.
  *
- * The input is sent unchanged; the server must answer in HTTP or close the connection, and answer the next one. */
+ * The input is sent unchanged; the server must answer in HTTP or close the connection, and answer the next
+ * one. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -40,14 +41,19 @@ static uint16_t port(void)
     static lm_service_options model;
     static lm_server *server;
     static uint16_t at;
-    lm_server_options o = { .http = { .hosts = hosts }, .models = { .services = &model, .n = 1, .stays = true } };
+    lm_server_options o = { .http = { .hosts = hosts },
+                            .models = { .services = &model, .n = 1, .stays = true } };
     lm_error e = { 0 };
 
     if (server)
         return at;
-    model = (lm_service_options){ .path = GOLDEN_MODEL, .sampling = lm_sampler_defaults(), .predict = 4, .metrics = true,
+    model = (lm_service_options){ .path = GOLDEN_MODEL,
+                                  .sampling = lm_sampler_defaults(),
+                                  .predict = 4,
+                                  .metrics = true,
                                   .schedule = { .no_forecast = true },
-                                  .engine = { .sequences = 2, .max_logits = 4, .context = 64, .threads = 1 } };
+                                  .engine = {
+                                      .sequences = 2, .max_logits = 4, .context = 64, .threads = 1 } };
     PROMISE(lm_server_start(&o, false, &server, &e) == LM_OK);
     PROMISE(lm_server_load(server, &e) == LM_OK);
     at = (uint16_t)atoi(strrchr(lm_server_url(server, 0), ':') + 1);
@@ -65,7 +71,9 @@ static size_t hear(int fd, char *to, size_t most, int milliseconds)
 
 static int reach(void)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port()), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(port()),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     PROMISE(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
@@ -85,7 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         sent += (size_t)n;
     }
-    size_t n = hear(fd, answer, sizeof answer - 1, 3);       /* a whole request is answered sooner, half a request never */
+    size_t n = hear(fd, answer, sizeof answer - 1, 3);       /* a whole request is answered sooner, half a
+                                                                request never */
     PROMISE(!n || n < 9 || memcmp(answer, "HTTP/1.", 7) == 0);
     close(fd);
     if (count++ % 16)

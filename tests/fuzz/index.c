@@ -1,4 +1,5 @@
-/* index.c - fuzz target: the index of a sharded model in a folder with two good shards, a.safetensors and b.safetensors. */
+/* index.c - fuzz target: the index of a sharded model in a folder with two good shards, a.safetensors and
+ * b.safetensors. */
 #include "formats/safetensors.h"
 #include "json_mutator.h"
 #include "walk.h"
@@ -22,7 +23,8 @@ static void put(const char *name, const void *data, size_t size)
 static void shard(const char *name, const char *tensor)
 {
     uint8_t file[128] = { 0 };
-    int     n = snprintf((char *)file + 8, 100, "{\"%s\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", tensor);
+    int n = snprintf((char *)file + 8, 100,
+                     "{\"%s\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", tensor);
 
     file[0] = (uint8_t)n;
     put(name, file, 8 + (size_t)n + 2);
@@ -30,7 +32,8 @@ static void shard(const char *name, const char *tensor)
 
 static void remove_folder(void)
 {
-    static const char *const names[] = { "config.json", "a.safetensors", "b.safetensors", "model.safetensors.index.json" };
+    static const char *const names[] = { "config.json", "a.safetensors", "b.safetensors",
+                                         "model.safetensors.index.json" };
     char                     path[128];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -46,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lm_error      e = { 0 };
 
     if (!*folder) {
-        snprintf(folder, sizeof folder, "%s/lamina-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+        snprintf(folder, sizeof folder, "%s/lamina-fuzz-XXXXXX",
+                 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
         PROMISE(mkdtemp(folder));
         atexit(remove_folder);
         put("config.json", "{}", 2);

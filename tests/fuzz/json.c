@@ -57,14 +57,15 @@ static void compare(const lm_meta_value *v, const json_t *j)
     }
 }
 
-/* Whether the difference is allowed: jansson rejects and we accept integers past 63 bits and a NUL in a name; we reject and jansson
- * accepts deep nesting, very long numbers and a NUL after a number. */
+/* Whether the difference is allowed: jansson rejects and we accept integers past 63 bits and a NUL in a name;
+ * we reject and jansson accepts deep nesting, very long numbers and a NUL after a number. */
 static bool excused(const json_error_t *theirs, const lm_error *ours, const uint8_t *data, size_t size)
 {
     if (ours->offset > 0 && (size_t)ours->offset < size && !data[ours->offset])
         return true;
     return strstr(theirs->text, "too big integer") || strstr(theirs->text, "too big negative integer") ||
-           strstr(theirs->text, "NUL byte in object key") || strstr(ours->message, "nested deeper") || strstr(ours->message, "a number of");
+           strstr(theirs->text, "NUL byte in object key") || strstr(ours->message, "nested deeper") ||
+           strstr(ours->message, "a number of");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -73,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lm_error      e = { 0 };
     lm_meta      *m = NULL;
     lm_meta_value root;
-    json_t       *j = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &refused);
+    json_t *j = json_loadb((const char *)data, size,
+                           JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &refused);
     lm_status     s = lm_meta_from_json((const char *)data, size, "input", DEPTH, &m, &e);
 
     check_open(s, &e);

@@ -1,4 +1,5 @@
-/* json_mutator.c - JSON stays nearly valid: a number becomes an edge case, a string another string, a member appears twice. */
+/* json_mutator.c - JSON stays nearly valid: a number becomes an edge case, a string another string, a member
+ * appears twice. */
 #include "json_mutator.h"
 
 #include "fuzz.h"
@@ -7,7 +8,8 @@ enum { MAX_TOKENS = 8192 };
 
 typedef struct token {
     size_t from, to;
-    char   kind;                         /* 's'tring, 'n'umber or word, or the bracket, comma or colon itself */
+    char   kind;                         /* 's'tring, 'n'umber or word, or the bracket, comma or colon
+                                            itself */
 } token;
 
 typedef struct tokens {
@@ -66,8 +68,23 @@ static size_t replace(uint8_t *p, size_t size, size_t max, size_t from, size_t t
 
 static size_t new_number(char text[64], unsigned *seed)
 {
-    static const char *const odd[] = { "-0", "-1", "0.5", "1e300", "1e999", "3.0", "00", "1e0", "-9223372036854775809", "NaN",
-                                       "18446744073709551616", "9007199254740993", "null", "true", "\"7\"", "{}", "[]" };
+    static const char *const odd[] = { "-0",
+                                       "-1",
+                                       "0.5",
+                                       "1e300",
+                                       "1e999",
+                                       "3.0",
+                                       "00",
+                                       "1e0",
+                                       "-9223372036854775809",
+                                       "NaN",
+                                       "18446744073709551616",
+                                       "9007199254740993",
+                                       "null",
+                                       "true",
+                                       "\"7\"",
+                                       "{}",
+                                       "[]" };
 
     if (below(seed, 3))
         return (size_t)snprintf(text, 64, "%llu", (unsigned long long)edge(seed, draw(seed) % 64, 64));
@@ -76,9 +93,24 @@ static size_t new_number(char text[64], unsigned *seed)
 
 static size_t new_string(const tokens *t, const uint8_t *p, uint8_t text[600], unsigned *seed)
 {
-    static const char *const odd[] = { "\"\"", "\"\\u0000\"", "\"\\ud800\"", "\"\\u0061\"", "\"\xff\"", "\"../x\"", "\"__metadata__\"",
-                                       "\"dtype\"", "\"shape\"", "\"data_offsets\"", "\"F32\"", "\"BF16\"", "\"BOOL\"", "\"weight_map\"",
-                                       "\"a.safetensors\"", "\"b.safetensors\"", "\"a\"", "\"b\"" };
+    static const char *const odd[] = { "\"\"",
+                                       "\"\\u0000\"",
+                                       "\"\\ud800\"",
+                                       "\"\\u0061\"",
+                                       "\"\xff\"",
+                                       "\"../x\"",
+                                       "\"__metadata__\"",
+                                       "\"dtype\"",
+                                       "\"shape\"",
+                                       "\"data_offsets\"",
+                                       "\"F32\"",
+                                       "\"BF16\"",
+                                       "\"BOOL\"",
+                                       "\"weight_map\"",
+                                       "\"a.safetensors\"",
+                                       "\"b.safetensors\"",
+                                       "\"a\"",
+                                       "\"b\"" };
 
     if (below(seed, 2)) {
         const char *s = odd[below(seed, sizeof odd / sizeof *odd)];

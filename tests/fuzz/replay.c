@@ -1,5 +1,5 @@
-/* replay.c - runs a fuzz target without libFuzzer on the files of its corpus, and on the outputs of the target's own
- * mutator (if it has one) for each, which are always the same.
+/* replay.c - runs a fuzz target without libFuzzer on the files of its corpus, and on the outputs of the
+ * target's own mutator (if it has one) for each, which are always the same.
  *
  *   replay_NAME [--only FILE-NAME] FILE-OR-FOLDER…
  *
@@ -14,7 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) __attribute__((weak));
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+    __attribute__((weak));
 
 static const char *only;
 
@@ -39,7 +40,8 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
     return size;
 }
 
-/* Run with exactly `size` bytes on the heap, so that a sanitizer detects a read of the first byte past the end. */
+/* Run with exactly `size` bytes on the heap, so that a sanitizer detects a read of the first byte past the
+ * end. */
 static void run_exactly(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);

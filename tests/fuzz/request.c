@@ -1,4 +1,5 @@
-/* request.c - fuzz target: request bodies, with the fields of every route; conversations and prompts become tokens.
+/* request.c - fuzz target: request bodies, with the fields of every route; conversations and prompts become
+ * tokens.
  *
  * Input: a byte that selects the route, then the body. */
 #include "fuzz.h"
@@ -9,9 +10,10 @@
 #include "server/dialects/responses.h"
 #include "server/dialects/routes.h"
 
-static const char chatml[] = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
-                             "{{ m.content }}{{ m.reasoning_content }}{{ m.tool_calls | tojson if m.tool_calls }}<|im_end|>\n{% endfor %}"
-                             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+static const char chatml[] =
+    "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{{ m.content }}{{ m.reasoning_content }}{{ m.tool_calls | tojson if m.tool_calls }}<|im_end|>\n{% "
+    "endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
@@ -74,17 +76,23 @@ static void check_range(const lm_field *f, const char *at)
 static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *warnings)
 {
     json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
-    lm_turn t = { .body = { .messages = messages, .kwargs = json_is_object(kwargs) ? kwargs : NULL,
-                            .tools = json_is_array(tools) ? tools : NULL, .tool_choice = json_object_get(body, "tool_choice"),
+    lm_turn t = { .body = { .messages = messages,
+                            .kwargs = json_is_object(kwargs) ? kwargs : NULL,
+                            .tools = json_is_array(tools) ? tools : NULL,
+                            .tool_choice = json_object_get(body, "tool_choice"),
                             .effort = json_string_value(json_object_get(body, "reasoning_effort")) },
-                  .generation_prompt = true, .parallel_calls = true, .reasoning_budget = -1, .reasoning_field = "reasoning_effort" };
+                  .generation_prompt = true,
+                  .parallel_calls = true,
+                  .reasoning_budget = -1,
+                  .reasoning_field = "reasoning_effort" };
     lm_call c = { .service = s, .body = body, .warnings = warnings };
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
     lm_error e;
     lm_status status = lm_dialogue_prompt(&c, &t, &ids, &text, &e);
 
-    PROMISE(status == LM_OK || ((status == LM_USAGE || status == LM_LIMIT) && *e.message) || status == LM_NO_MEMORY);
+    PROMISE(status == LM_OK || ((status == LM_USAGE || status == LM_LIMIT) && *e.message) ||
+            status == LM_NO_MEMORY);
     PROMISE(status != LM_OK || ids.n);
     lm_tokens_free(&ids);
     lm_text_free(&text);
@@ -141,7 +149,9 @@ static void try_tokens(lm_service *s, json_t *body, json_t *warnings)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     lm_service *s = service();
-    json_t *body = size ? json_loadb((const char *)data + 1, size - 1, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL) : NULL;
+    json_t *body = size ? json_loadb((const char *)data + 1, size - 1,
+                                     JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
+                        : NULL;
     const lm_route *r = size ? route(data[0]) : NULL;
     json_t *warnings = json_array();
     lm_error e = { 0 };

@@ -17,7 +17,8 @@ static void put_length(uint8_t *data, uint64_t n)
         data[i] = (uint8_t)(n >> 8 * i);
 }
 
-/* Mutate the header as JSON with its length corrected; less often the length, the data, or the whole file as bytes. */
+/* Mutate the header as JSON with its length corrected; less often the length, the data, or the whole file as
+ * bytes. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
     enum { MAX = 1 << 16 };

@@ -7,4 +7,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return json_mutate(data, size, max_size, seed);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return try_grammar(data, size, lm_grammar_json_schema); }
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return try_grammar(data, size, lm_grammar_json_schema);
+}

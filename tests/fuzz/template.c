@@ -43,7 +43,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 {
     for (size_t n = 1 + below(&seed, 3); n; n--) {
         const char *piece = pieces[below(&seed, sizeof pieces / sizeof *pieces)];
-        size_t      length = strlen(piece), at = below(&seed, size + 1), out = below(&seed, 2) ? below(&seed, 12) : 0;
+        size_t length = strlen(piece), at = below(&seed, size + 1),
+               out = below(&seed, 2) ? below(&seed, 12) : 0;
         if (below(&seed, 3) == 0) {
             size = LLVMFuzzerMutate(data, size, max_size);
             continue;
@@ -76,7 +77,8 @@ static void check_rendering(const lm_rendering *r)
     PROMISE(r->text.size <= (4u << 20) + 64);
     PROMISE(!r->text.data || !r->text.data[r->text.size]);
     for (size_t i = 0; i < r->n_content; i++) {
-        PROMISE(r->content[i].from >= last && r->content[i].from <= r->content[i].to && r->content[i].to <= r->text.size);
+        PROMISE(r->content[i].from >= last && r->content[i].from <= r->content[i].to &&
+                r->content[i].to <= r->text.size);
         last = r->content[i].to;
     }
 }

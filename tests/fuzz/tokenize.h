@@ -15,8 +15,8 @@ static inline void check_refusal(lm_status s, const lm_error *e)
     PROMISE(!strpbrk(lm_error_text(e, text, sizeof text), "\n\r\t\x1b"));
 }
 
-/* Every text becomes ids of the vocabulary, and every id becomes text. Decoding at once and streaming agree, except for broken runs of
- * byte tokens (lamina/text.h). */
+/* Every text becomes ids of the vocabulary, and every id becomes text. Decoding at once and streaming agree,
+ * except for broken runs of byte tokens (lamina/text.h). */
 static inline void use_tokenizer(const lm_tokenizer *t)
 {
     static const char *const texts[] = {
@@ -44,7 +44,8 @@ static inline void use_tokenizer(const lm_tokenizer *t)
             PROMISE(lm_stream_push(stream, ids.ids[k], &streamed, &e) == LM_OK);
         PROMISE(lm_stream_end(stream, &streamed, &e) == LM_OK);
         if (!back.size || !strstr(back.data, "\xEF\xBF\xBD"))
-            PROMISE(streamed.size == back.size && (!back.size || !memcmp(streamed.data, back.data, back.size)));
+            PROMISE(streamed.size == back.size &&
+                    (!back.size || !memcmp(streamed.data, back.data, back.size)));
         lm_stream_free(stream);
         lm_text_free(&back);
         lm_text_free(&streamed);

@@ -90,7 +90,8 @@ typedef lm_status open_fn(const char *path, const lm_container_options *o, lm_co
 /* Open a file of these bytes and, if that succeeds, use everything that it guarantees. */
 static inline void walk_file(open_fn *open, const uint8_t *data, size_t size)
 {
-    static const lm_container_options in_memory = { .no_mmap = true };   /* so that a sanitizer detects reads past the last byte */
+    /* so that a sanitizer detects reads past the last byte */
+    static const lm_container_options in_memory = { .no_mmap = true };
     lm_container *c;
     lm_error      e = { 0 };
     int           fd;

@@ -1,5 +1,6 @@
-/* adapted.c - engines with adapters: logits equal PEFT's, rows of different adapters in one step equal each alone, rows without an adapter
- * equal those of an engine without adapters, and allocated bytes equal planned ones. */
+/* adapted.c - engines with adapters: logits equal PEFT's, rows of different adapters in one step equal each
+ * alone, rows without an adapter equal those of an engine without adapters, and allocated bytes equal planned
+ * ones. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,11 +106,15 @@ static void check_logits(const golden_adapter *g, const char *model, const char 
     snprintf(golden, sizeof golden, "%.500s/golden.safetensors", g->folder);
     if (lm_verify(m, golden, &o, &v, &e) != LM_OK)
         fail_msg("%s: %s: %s", g->name, e.where, e.message);
-    printf("  %-20s %-8s %-8s %3llu rows  %9.2e  bitwise %s\n", g->name, strstr(model, ".gguf") ? "gguf" : "folder",
-           strstr(adapter, ".gguf") ? "gguf" : "peft", (unsigned long long)v.rows, v.max_rel_err,
-           !v.bitwise_known ? "by definition not" : v.chunked && v.stepwise ? "yes" : "NO");
+    printf("  %-20s %-8s %-8s %3llu rows  %9.2e  bitwise %s\n", g->name,
+           strstr(model, ".gguf") ? "gguf" : "folder", strstr(adapter, ".gguf") ? "gguf" : "peft",
+           (unsigned long long)v.rows, v.max_rel_err,
+           !v.bitwise_known          ? "by definition not"
+           : v.chunked && v.stepwise ? "yes"
+                                     : "NO");
     if (!v.agrees || v.max_rel_err > 1e-4 || (v.bitwise_known && !(v.chunked && v.stepwise)))
-        fail_msg("%s on %s: error %.3g at row %llu", adapter, model, v.max_rel_err, (unsigned long long)v.worst_row);
+        fail_msg("%s on %s: error %.3g at row %llu", adapter, model, v.max_rel_err,
+                 (unsigned long long)v.worst_row);
     lm_adapter_close(a);
     lm_model_close(m);
 }
@@ -159,7 +164,8 @@ static lm_token token_of(uint32_t text, uint32_t position)
     return (lm_token)((text * 29 + position * 11 + position * position) % 90);
 }
 
-/* Compute the logits of every position of texts first … first + n - 1 in steps of uneven pieces: out [n][LONG][n_vocab]. */
+/* Compute the logits of every position of texts first … first + n - 1 in steps of uneven pieces: out
+ * [n][LONG][n_vocab]. */
 static void read_texts(lm_engine *g, uint32_t first, uint32_t n, uint32_t n_vocab, float *out)
 {
     static lm_row rows[TEXTS * STEP];
@@ -172,14 +178,17 @@ static void read_texts(lm_engine *g, uint32_t first, uint32_t n, uint32_t n_voca
         for (uint32_t t = 0; t < n; t++) {
             uint32_t piece = at[t] >= 12 ? 1 : 1 + (turn + t) % STEP;
             for (uint32_t i = 0; i < piece && at[t] < LONG; i++, at[t]++)
-                rows[k++] = (lm_row){ .sequence = t, .token = token_of(first + t, at[t]), .position = at[t], .logits = true };
+                rows[k++] = (lm_row){
+                    .sequence = t, .token = token_of(first + t, at[t]), .position = at[t], .logits = true
+                };
         }
         if (!k)
             break;
         if (lm_engine_step(g, rows, k, &e) != LM_OK)
             fail_msg("%s: %s", e.where, e.message);
         for (size_t i = 0; i < k; i++)
-            memcpy(out + ((size_t)rows[i].sequence * LONG + rows[i].position) * n_vocab, lm_engine_logits(g, i), n_vocab * sizeof *out);
+            memcpy(out + ((size_t)rows[i].sequence * LONG + rows[i].position) * n_vocab,
+                   lm_engine_logits(g, i), n_vocab * sizeof *out);
         left = true;
     }
 }
@@ -193,7 +202,8 @@ static void compare(const float *a, const float *b, size_t n, const char *what)
 /* The scales of three adapters for each text. */
 static const float scales[TEXTS][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 0, 0.5f, 0 }, { 0, 0, -1 }, { 1, 0, 2 } };
 
-static void read_alone(const lm_model *m, lm_engine_options o, lm_adapter *const *adapters, uint32_t text, uint32_t n_vocab, float *out)
+static void read_alone(const lm_model *m, lm_engine_options o, lm_adapter *const *adapters, uint32_t text,
+                       uint32_t n_vocab, float *out)
 {
     const lm_adapter *mine[4] = { NULL };
     float             at[4];
@@ -227,7 +237,8 @@ static void check_mixed(const char *model, lm_compute compute, uint32_t threads,
         adapters[k] = open_adapter(m, path);
     }
     size_t            each = (size_t)LONG * info.n_vocab;
-    float            *all = calloc(TEXTS * each, sizeof *all), *alone = calloc(each, sizeof *alone), *base = calloc(each, sizeof *base);
+    float *all = calloc(TEXTS * each, sizeof *all), *alone = calloc(each, sizeof *alone),
+          *base = calloc(each, sizeof *base);
     lm_engine_options o = { .compute = compute, .threads = threads, .no_repack = no_repack };
     lm_engine_options mixed = o;
     mixed.sequences   = TEXTS;
@@ -307,7 +318,8 @@ static void rejected_input(void **state)
     lm_model *m = open_model(path), *other = open_model(path);
     snprintf(path, sizeof path, "%.400s/adapters/llama", root());
     lm_adapter       *a = open_adapter(m, path);
-    lm_engine_options o = { .adapters = (const lm_adapter *const[]){ a, NULL }, .adapter_scales = (const float[]){ 1.0f / 0.0f } };
+    lm_engine_options o = { .adapters = (const lm_adapter *const[]){ a, NULL },
+                            .adapter_scales = (const float[]){ 1.0f / 0.0f } };
     assert_int_equal(lm_engine_new(m, &o, &g, &e), LM_USAGE);
     o.adapter_scales = NULL;
     assert_int_equal(lm_engine_new(other, &o, &g, &e), LM_USAGE);

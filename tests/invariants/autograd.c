@@ -1,5 +1,6 @@
-/* autograd.c - gradients of every family compared with torch's, through transformers and peft: tests/golden/train/, made by
- * tools/oracle/gradients.py. The tests train an adapter on every linear layer and, for some families, every weight. */
+/* autograd.c - gradients of every family compared with torch's, through transformers and peft:
+ * tests/golden/train/, made by tools/oracle/gradients.py. The tests train an adapter on every linear layer
+ * and, for some families, every weight. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -58,7 +59,8 @@ typedef struct rows {
 static void read_rows(const lm_container *c, rows *r)
 {
     const lm_tensor_info *t = lm_container_find(c, "input_ids");
-    const int64_t        *ids = lm_container_data(c, t), *labels = lm_container_data(c, lm_container_find(c, "labels"));
+    const int64_t *ids = lm_container_data(c, t),
+                  *labels = lm_container_data(c, lm_container_find(c, "labels"));
     uint64_t              width = t->dims[1];
 
     *r = (rows){ 0 };
@@ -103,11 +105,14 @@ static lm_program *adapted(const lm_program *p, const lm_container *c, bool *wan
     for (size_t i = 0; i < lm_container_n_tensors(c); i++) {
         const lm_tensor_info *t = lm_container_tensor(c, i);
         size_t                n = strlen(t->name);
-        if (n < sizeof end || strncmp(t->name, "grad.", 5) == 0 || strcmp(t->name + n - sizeof end + 1, end) != 0)
+        if (n < sizeof end || strncmp(t->name, "grad.", 5) == 0 ||
+            strcmp(t->name + n - sizeof end + 1, end) != 0)
             continue;
         snprintf(text, sizeof text, "%.*s", (int)(n - sizeof end + 1), t->name);
         uint32_t rank    = (uint32_t)t->dims[0];
-        targets[set.n++] = (lm_adapt_target){ .node = lm_adapt_node(p, text), .rank = rank, .scale = 4.0f / (float)rank };
+        targets[set.n++] = (lm_adapt_target){ .node = lm_adapt_node(p, text),
+                                              .rank = rank,
+                                              .scale = 4.0f / (float)rank };
         if (targets[set.n - 1].node == LM_NONE)
             fail_msg("%s: no such module", text);
     }
@@ -176,7 +181,8 @@ static double check(const char *path, const char *name, uint32_t *tensors)
         if (!truth)
             fail_msg("%s: %s is not there", name, text);
         assert_int_equal(n, w->elements);
-        double off = error_of(l->trained[k].gradient, truth, w->dims[0], w->elements / w->dims[0], w->transposed);
+        double off = error_of(l->trained[k].gradient, truth, w->dims[0], w->elements / w->dims[0],
+                              w->transposed);
         /* softmax is invariant to a bias of the keys, so that gradient is only rounding error */
         float  most = 0;
         for (uint64_t i = 0; i < n; i++)
@@ -188,7 +194,8 @@ static double check(const char *path, const char *name, uint32_t *tensors)
     size_t of_file = 0;
     for (size_t i = 0; i < lm_container_n_tensors(c); i++)
         of_file += strncmp(lm_container_tensor(c, i)->name, "grad.", 5) == 0;
-    printf("  %-26s %3u of %3zu tensors, loss %.6f, worst %.1e  %s\n", name, l->n_trained, of_file, l->loss / r.labelled, worst, bad);
+    printf("  %-26s %3u of %3zu tensors, loss %.6f, worst %.1e  %s\n", name, l->n_trained, of_file,
+           l->loss / r.labelled, worst, bad);
     assert_int_equal(of_file, l->n_trained);
     *tensors += l->n_trained;
     lm_learner_free(l);

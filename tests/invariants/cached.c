@@ -1,5 +1,5 @@
-/* cached.c - prefixes: which requests share them, which are evicted first, their files, and slots. The bits are always those of a request
- * that was processed without a cache. */
+/* cached.c - prefixes: which requests share them, which are evicted first, their files, and slots. The bits
+ * are always those of a request that was processed without a cache. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,8 @@ static void prefixes_are_shared(void **state)
         open_fixture(families[k].name, families[k].window, usual, (lm_schedule_options){ 0 });
         assert_int_equal(ask_similar(1, 200, 200), 0);
         assert_int_equal(ask_similar(1, 200, 200), 192);
-        assert_int_equal(ask_similar(2, 200, 192), 191); /* all of it is cached, but its last token is processed for its logits */
+        assert_int_equal(ask_similar(2, 200, 192), 191); /* all of it is cached, but its last token is
+                                                            processed for its logits */
         assert_int_equal(ask_similar(3, 128, 180), 128);
         assert_int_equal(ask_similar(4, 127, 180), 64);
         assert_int_equal(ask_similar(5, 63, 180), 0);
@@ -145,13 +146,15 @@ static void concurrent_requests_share_prefixes(void **state)
 static void side_requests_do_not_evict_the_long_one(void **state)
 {
     (void)state;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 4, .kv_positions = 12 * 64 }, (lm_schedule_options){ 0 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 4, .kv_positions = 12 * 64 },
+                 (lm_schedule_options){ 0 });
     ask_similar(1, 192, 200);
     assert_int_equal(ask_similar(2, 192, 200), 192);     /* the prefix is reused */
     for (unsigned i = 10; i < 20; i++)
         assert_int_equal(ask_similar(i, 0, 150), 0);     /* twenty pages of other requests */
     assert_int_equal(ask_similar(3, 192, 200), 192);
-    assert_true(statistics().evicted_pages >= 10 && statistics().evicted_pages <= 32);    /* no more than necessary */
+    /* no more than necessary */
+    assert_true(statistics().evicted_pages >= 10 && statistics().evicted_pages <= 32);
     assert_int_equal(ask_similar(10, 0, 150), 0);        /* the first of those was evicted */
     close_fixture();
 }
@@ -199,7 +202,8 @@ static void the_difference_is_reported(void **state)
     submit(f.s, x);
     read_reply(x);
     assert_int_equal(lm_reply_explain(x->reply, f.m, &d, NULL, NULL, NULL, &e), LM_OK);
-    assert_true(d.cached == 192 && d.same == 192 && !d.whole && !d.known);       /* the next page was never full */
+    /* the next page was never full */
+    assert_true(d.cached == 192 && d.same == 192 && !d.whole && !d.known);
     reset_request(x);
     x->r.explain_cache = false;
     submit(f.s, x);
@@ -248,7 +252,10 @@ static void new_folder(void)
 
 static void prefixes_are_reused(void **state)
 {
-    static const struct { const char *name; int64_t window; } families[] = { { "llama/gqa", 0 }, { "qwen2/windows", 65 } };
+    static const struct {
+        const char *name;
+        int64_t window;
+    } families[] = { { "llama/gqa", 0 }, { "qwen2/windows", 65 } };
     lm_schedule_options o = { .prefix_store = folder };
     char                path[512];
 
@@ -285,7 +292,8 @@ static void prefixes_are_reused(void **state)
     }
 }
 
-/* A longer file replaces those that are its prefixes; the limit is enforced; the name of a file states its salt and its tokens. */
+/* A longer file replaces those that are its prefixes; the limit is enforced; the name of a file states its
+ * salt and its tokens. */
 static void the_store_stays_small(void **state)
 {
     char path[512], other[560];
@@ -299,7 +307,8 @@ static void the_store_stays_small(void **state)
     }
     assert_int_equal(files(path, sizeof path), 1);
     snprintf(other, sizeof other, "%s/0123456789abcdef%s", folder, path + strlen(folder) + 17);
-    assert_int_equal(rename(path, other), 0);            /* another salt in the name, which still fits the tokens */
+    assert_int_equal(rename(path, other), 0);            /* another salt in the name, which still fits the
+                                                            tokens */
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
     assert_int_equal(statistics().restored, 1);
     assert_int_equal(ask_similar(1, 200, 200), 0);
@@ -316,11 +325,15 @@ static void the_store_stays_small(void **state)
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
     lm_schedule_free(f.s);
     f.s = NULL;
-    assert_int_equal(lm_schedule_new(f.g, &(lm_schedule_options){ .prefix_store = "/dev/null/x", .no_forecast = true }, &s, &e), LM_IO);
+    assert_int_equal(
+        lm_schedule_new(f.g, &(lm_schedule_options){ .prefix_store = "/dev/null/x", .no_forecast = true }, &s,
+                        &e),
+        LM_IO);
     close_fixture();
 }
 
-/* If the store cannot hold all prefixes, it holds the most recently used; it never writes more than its limit. */
+/* If the store cannot hold all prefixes, it holds the most recently used; it never writes more than its
+ * limit. */
 static void the_store_holds_the_most_recently_used(void **state)
 {
     struct stat st;
@@ -334,7 +347,8 @@ static void the_store_holds_the_most_recently_used(void **state)
     assert_int_equal(files(path, sizeof path), 1);
     assert_int_equal(stat(path, &st), 0);
     remove_files();
-    for (unsigned more = 0; more < 2; more++) {          /* space for exactly two files, and for two and one byte */
+    for (unsigned more = 0; more < 2; more++) {          /* space for exactly two files, and for two and one
+                                                            byte */
         lm_schedule_options o = { .prefix_store = folder, .store_bytes = 2 * (uint64_t)st.st_size + more };
         new_folder();
         open_fixture("llama/gqa", 0, usual, o);
@@ -358,7 +372,8 @@ static void idle_time_is_used(void **state)
     new_folder();
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
     ask_similar(1, 200, 200);
-    for (unsigned i = 0; i < 12000 && statistics().stored == 0; i++)       /* ten minutes, like PATIENCE in the other tests */
+    /* ten minutes, like PATIENCE in the other tests */
+    for (unsigned i = 0; i < 12000 && statistics().stored == 0; i++)
         usleep(50000);
     assert_int_equal(files(NULL, 0), 1);
     assert_int_equal(ask_similar(1, 200, 200), 192);

@@ -1,5 +1,6 @@
-/* clients.c - the effects of clients on a schedule: many at once, leaving, not reading, requesting too much, flooding with one key. The
- * other clients get bit for bit what they get alone, and nothing is left behind. */
+/* clients.c - the effects of clients on a schedule: many at once, leaving, not reading, requesting too much,
+ * flooding with one key. The other clients get bit for bit what they get alone, and nothing is left
+ * behind. */
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -64,7 +65,8 @@ static void many_clients(void **state)
     pthread_t threads[CLIENTS];
 
     (void)state;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 12, .max_logits = 40, .kv_positions = 24 * 64 },
+    open_fixture("llama/gqa", 0,
+                 (lm_engine_options){ .sequences = 12, .max_logits = 40, .kv_positions = 24 * 64 },
                  (lm_schedule_options){ 0 });
     for (size_t i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, client, (void *)i), 0);
@@ -82,7 +84,8 @@ static void two_hundred_and_fifty_six_at_once(void **state)
     char          what[80];
 
     (void)state;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = ALL, .max_logits = 256, .max_rows = 300 }, (lm_schedule_options){ 0 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = ALL, .max_logits = 256, .max_rows = 300 },
+                 (lm_schedule_options){ 0 });
     for (unsigned i = 0; i < ALL; i++) {
         make_request(&x[i], i, f.m);
         run_alone(f.alone, &x[i]);
@@ -99,7 +102,8 @@ static void two_hundred_and_fifty_six_at_once(void **state)
     free(x);
 }
 
-/* An engine with other threads, rows and pages gives the same, as after a restart on another machine of the same kind. */
+/* An engine with other threads, rows and pages gives the same, as after a restart on another machine of the
+ * same kind. */
 static void another_engine_gives_the_same_tokens(void **state)
 {
     char fingerprint[32];
@@ -110,7 +114,9 @@ static void another_engine_gives_the_same_tokens(void **state)
     snprintf(fingerprint, sizeof fingerprint, "%s", lm_schedule_fingerprint(f.s));
     close_fixture();
     for (uint32_t threads = 1; threads < 4; threads++) {
-        lm_engine_options o = { .threads = threads, .sequences = 3 + threads, .max_rows = 17 * threads, .rollback = 16 };
+        lm_engine_options o = {
+            .threads = threads, .sequences = 3 + threads, .max_rows = 17 * threads, .rollback = 16
+        };
         open_fixture("qwen2/windows", 65, o, (lm_schedule_options){ .itl_target = 1e-6 });
         assert_string_equal(fingerprint, lm_schedule_fingerprint(f.s));
         run_all("another engine");
@@ -188,7 +194,8 @@ static void readers_that_do_not_read(void **state)
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .ring_bytes = 1, .stall_seconds = 1 });
     for (unsigned i = 0; i < MANY; i++)
         submit(f.s, &f.x[i]);
-    for (unsigned ended = QUIET; ended < MANY;)          /* all along: no request waits for another one to be read */
+    for (unsigned ended = QUIET; ended < MANY;)          /* all along: no request waits for another one to be
+                                                            read */
         for (unsigned i = QUIET; i < MANY; i++)
             while (lm_reply_next(f.x[i].reply, &e))
                 ended += !take_event(&f.x[i], &e);
@@ -273,7 +280,8 @@ static void oversized_requests_are_rejected(void **state)
     lm_error    e;
 
     (void)state;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .kv_positions = 2 * 64 }, (lm_schedule_options){ .queue = 3 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .kv_positions = 2 * 64 },
+                 (lm_schedule_options){ .queue = 3 });
     assert_int_equal(lm_schedule_submit(f.s, &r, &reply, &e), LM_LIMIT);
     assert_string_equal(e.message, "251 tokens; the context size is 250");
     r.n_prompt = 130;
@@ -326,7 +334,8 @@ static void a_full_queue_refuses(void **state)
         lm_reply_free(kept[i]);
     wait_until_quiet();
     for (unsigned i = 0; i < 6000 && lm_schedule_submit(f.s, &f.x[4].r, &reply, &e) != LM_OK; i++)
-        usleep(10000);                                   /* there is space again once cancelled requests have left the queue */
+        usleep(10000);                                   /* there is space again once cancelled requests have
+                                                            left the queue */
     lm_reply_free(reply);
     wait_until_quiet();
     submit(f.s, &f.x[1]);
@@ -339,7 +348,8 @@ static void time_passes(void **state)
 {
     (void)state;
     f.longer = 160;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 1, .max_logits = 2 }, (lm_schedule_options){ .ring_bytes = 1 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 1, .max_logits = 2 },
+                 (lm_schedule_options){ .ring_bytes = 1 });
     f.x[4].r.deadline = 0.2;                             /* generating, but not read */
     f.x[8].r.deadline = 1e-6;                            /* in the queue; it expires before any step */
     for (unsigned i = 4; i < 13; i += 4)
@@ -376,7 +386,8 @@ static void a_failing_hook(void **state)
     close_fixture();
 }
 
-/* Each allocation fails once: the request is rejected, or ends at admission; other requests are unaffected. */
+/* Each allocation fails once: the request is rejected, or ends at admission; other requests are
+ * unaffected. */
 static void no_memory(void **state)
 {
     unsigned  refused = 0, ended = 0;
@@ -417,7 +428,8 @@ static void no_memory(void **state)
 static const test_request *order[MANY];
 static atomic_uint         placed;
 
-static lm_status note_order(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+static lm_status note_order(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                            lm_error *e)
 {
     test_request *x = arg;
 
@@ -464,7 +476,8 @@ static void submit_in_order(uint32_t slots, void (*arrange)(unsigned i, lm_reque
     lm_status status;
     pthread_t holder;
 
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = slots, .max_logits = 40 }, (lm_schedule_options){ 0 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = slots, .max_logits = 40 },
+                 (lm_schedule_options){ 0 });
     atomic_store(&placed, 0);
     memset(order, 0, sizeof order);
     atomic_store(&held, false);
@@ -527,14 +540,16 @@ static void keys_share_slots(void **state)
 
 /* ---- allocations ---- */
 
-/* Return the number of allocations of twelve requests with this many tokens: those of lm_schedule_submit and of admission. */
+/* Return the number of allocations of twelve requests with this many tokens: those of lm_schedule_submit and
+ * of admission. */
 static uint64_t allocations(int64_t tokens)
 {
     lm_reply_event e;
     uint64_t       before;
 
     f.longer = tokens;
-    open_fixture("mistral/window", 100, (lm_engine_options){ .max_logits = 40, .rollback = 16, .kv_positions = 9 * 64 },
+    open_fixture("mistral/window", 100,
+                 (lm_engine_options){ .max_logits = 40, .rollback = 16, .kv_positions = 9 * 64 },
                  (lm_schedule_options){ 0 });
     before = lm_alloc_statistics().calls;
     for (unsigned i = 0; i < 12; i++) {

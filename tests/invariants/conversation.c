@@ -1,5 +1,5 @@
-/* conversation.c - lm_chat: two turns equal the rendered conversation that lm_generate continues, without reading anything twice; messages
- * taken back; a full context; rejected calls; a failed allocation. */
+/* conversation.c - lm_chat: two turns equal the rendered conversation that lm_generate continues, without
+ * reading anything twice; messages taken back; a full context; rejected calls; a failed allocation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -73,7 +73,9 @@ static void generated(const char *variables, lm_text *out)
     assert_int_equal(lm_template_new(source, strlen(source), "model", &form, NULL), LM_OK);
     assert_int_equal(lm_template_render(form, variables, strlen(variables), &r, NULL), LM_OK);
     assert_int_equal(lm_tokenize_rendering(lm_model_tokenizer(m), &r, false, &ids, NULL), LM_OK);
-    assert_int_equal(lm_sampler_new(&(lm_sampler_options){ .greedy = true }, info.n_vocab, NULL, &sampler, NULL), LM_OK);
+    assert_int_equal(lm_sampler_new(&(lm_sampler_options){ .greedy = true }, info.n_vocab, NULL, &sampler,
+                                    NULL),
+                     LM_OK);
     assert_int_equal(lm_generate(g, sampler, ids.ids, ids.n, 0, &o, &made, NULL), LM_OK);
     lm_generation_free(&made);
     lm_sampler_free(sampler);
@@ -106,8 +108,9 @@ static void two_turns_are_one_conversation(void **state)
     assert_int_equal(first.n_reused, 0);
     assert_true(second.n_reused > first.n_prompt && second.n_prompt - second.n_reused < first.n_prompt);
 
-    lm_text_add_str(&variables, "{\"add_generation_prompt\":true,\"messages\":[{\"role\":\"user\",\"content\":\"What is the capital of "
-                    "France?\"},{\"role\":\"assistant\",\"content\":");
+    lm_text_add_str(&variables, "{\"add_generation_prompt\":true,\"messages\":[{\"role\":\"user\","
+                                "\"content\":\"What is the capital of "
+                                "France?\"},{\"role\":\"assistant\",\"content\":");
     lm_text_add_json(&variables, first.text.data, first.text.size);
     lm_text_add_str(&variables, "},{\"role\":\"user\",\"content\":\"Say \\\"hello\\\".\"}]}");
     generated(variables.data, &expected);
@@ -127,7 +130,8 @@ static void two_turns_are_one_conversation(void **state)
     lm_engine_free(g);
 }
 
-/* A reply that fills the context is kept; the conversation then no longer fits, until messages are removed. */
+/* A reply that fills the context is kept; the conversation then no longer fits, until messages are
+ * removed. */
 static void a_full_context_is_an_error(void **state)
 {
     lm_engine    *g = start(48);
@@ -170,7 +174,9 @@ static void wrong_calls_are_rejected(void **state)
     int        released = 0;
 
     (void)state;
-    lm_generate_options how = { .sequence = { .max_tokens = 1, .logits = look, .logits_arg = &released, .logits_release = release } };
+    lm_generate_options how = {
+        .sequence = { .max_tokens = 1, .logits = look, .logits_arg = &released, .logits_release = release }
+    };
     assert_int_equal(lm_chat_new(g, &(lm_chat_options){ .sequence = 2 }, &c, &e), LM_USAGE);
     assert_int_equal(lm_chat_new(g, &(lm_chat_options){ .chat_template = "{% if %}" }, &c, &e), LM_BAD_MODEL);
     assert_int_equal(lm_chat_new(g, &(lm_chat_options){ .sampler = { .top_p = 2 } }, &c, &e), LM_USAGE);
@@ -186,10 +192,14 @@ static void wrong_calls_are_rejected(void **state)
     assert_int_equal(lm_chat_add(c, LM_ROLE_USER, "x", &e), LM_OK);
     assert_int_equal(lm_chat_reply(c, &how, NULL, &e), LM_OK);
     assert_int_equal(released, 3);
-    assert_int_equal(lm_chat_reply(c, &(lm_generate_options){ .sequence = { .no_text = true } }, NULL, &e), LM_USAGE);
-    assert_int_equal(lm_chat_reply(c, &(lm_generate_options){ .sequence = { .prompt_only = true } }, NULL, &e), LM_USAGE);
+    assert_int_equal(lm_chat_reply(c, &(lm_generate_options){ .sequence = { .no_text = true } }, NULL, &e),
+                     LM_USAGE);
+    assert_int_equal(lm_chat_reply(c, &(lm_generate_options){ .sequence = { .prompt_only = true } }, NULL,
+                                   &e),
+                     LM_USAGE);
     assert_int_equal(lm_chat_length(c), 2);
-    assert_true(lm_chat_engine(c) == g && !lm_chat_engine(NULL) && !lm_chat_length(NULL) && !lm_chat_message(NULL, 0, NULL, NULL));
+    assert_true(lm_chat_engine(c) == g && !lm_chat_engine(NULL) && !lm_chat_length(NULL) &&
+                !lm_chat_message(NULL, 0, NULL, NULL));
     lm_chat_truncate(NULL, 0);
     lm_chat_free(NULL);
     lm_chat_free(c);
@@ -199,8 +209,10 @@ static void wrong_calls_are_rejected(void **state)
 /* A template that leaves out system messages is an error, as is one that raises an exception. */
 static void templates_must_show_every_message(void **state)
 {
-    static const char *const sources[] = { "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}",
-                                           "{{ raise_exception('no') }}" };
+    static const char *const sources[] = {
+        "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }}{% endif %}{% endfor %}",
+        "{{ raise_exception('no') }}"
+    };
     const lm_status expected[] = { LM_USAGE, LM_FAILED };
     lm_engine      *g = start(64);
 

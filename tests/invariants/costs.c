@@ -1,5 +1,5 @@
-/* costs.c - all code that counts a model's costs agrees to the last operation and byte: the analysis of its program, the limit and
- * the prediction from its plan, and the profile of executed steps. */
+/* costs.c - all code that counts a model's costs agrees to the last operation and byte: the analysis of its
+ * program, the limit and the prediction from its plan, and the profile of executed steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -22,7 +22,13 @@ static size_t       n_models;
 
 static const lm_peaks peaks = { .int8 = 1e12, .bf16 = 1e12, .f32 = 1e12, .memory = 1e11 };
 
-static const struct { const char *cpu; lm_compute compute; lm_kv_type kv; lm_kv_type values; lm_cache_types types; } settings[] = {
+static const struct {
+    const char *cpu;
+    lm_compute compute;
+    lm_kv_type kv;
+    lm_kv_type values;
+    lm_cache_types types;
+} settings[] = {
     { "ref", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32, { LM_F32, LM_F32 } },
     { NULL, LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16, { LM_F16, LM_F16 } },
     { NULL, LM_COMPUTE_AUTO, LM_KV_F32, LM_KV_BF16, { LM_F32, LM_BF16 } },
@@ -50,7 +56,8 @@ static void step(const subject *s, uint32_t first, uint32_t n, bool logits)
     lm_error e = { 0 };
 
     for (uint32_t i = 0; i < n; i++)
-        rows[i] = (lm_row){ 0, (lm_token)((first + i) % s->g->program->n_vocab), first + i, logits && i + 1 == n };
+        rows[i] = (lm_row){ 0, (lm_token)((first + i) % s->g->program->n_vocab), first + i,
+                            logits && i + 1 == n };
     if (lm_engine_step(s->g, rows, n, &e) != LM_OK)
         fail_msg("%s: %s: %s", s->name, e.where, e.message);
 }
@@ -89,7 +96,8 @@ static void check_steps(const subject *s)
 
     for (uint32_t n = 0; n < p->program->n_nodes; n++) {
         const lm_node *node = &p->program->nodes[n];
-        uint64_t       keys = lm_keys_seen(PROMPT + 1, node->attention.spec.window) - lm_keys_seen(PROMPT, node->attention.spec.window);
+        uint64_t keys = lm_keys_seen(PROMPT + 1, node->attention.spec.window) -
+                        lm_keys_seen(PROMPT, node->attention.spec.window);
         lm_wide        sum = 0;
         lm_cost        of_node;
         lm_step_costs  c;
@@ -99,7 +107,9 @@ static void check_steps(const subject *s)
                 lm_step_cost(p, &p->steps[i], &f, &c);
                 sum += c.operations;
             }
-        same(s, node->path, sum, 2 * ((lm_wide)of_node.mult_adds + (node->code == LM_OP_ATTENTION ? of_node.key_mult_adds * keys : 0)));
+        same(s, node->path, sum,
+             2 * ((lm_wide)of_node.mult_adds +
+                  (node->code == LM_OP_ATTENTION ? of_node.key_mult_adds * keys : 0)));
     }
 }
 
@@ -118,15 +128,18 @@ static void check_token(const subject *s)
     assert_int_equal(lm_engine_profile_start(s->g, NULL), LM_OK);
     step(s, PROMPT, 1, true);
     same(s, "products of a step", profiled(s), flops.per_token_matmul);
-    same(s, "products of the limit", (lm_wide)work.row.int8 + work.row.bf16 + work.row.f32 + work.logits.int8 + work.logits.bf16 +
-         work.logits.f32, flops.per_token_matmul);
+    same(s, "products of the limit",
+         (lm_wide)work.row.int8 + work.row.bf16 + work.row.f32 + work.logits.int8 + work.logits.bf16 +
+             work.logits.f32,
+         flops.per_token_matmul);
     same(s, "operations of a token", x.operations, lm_flops_at(p, PROMPT + 1));
     same(s, "bytes of a token", x.bytes, work.weight_bytes + kv.bytes_at_context);
     if (!kv.n_windows)
         same(s, "bytes of a position", work.kv_bytes, kv.bytes_per_token);
 }
 
-/* A prompt in steps with the logits of its last row: all counts omit what the plan skips for the other rows. */
+/* A prompt in steps with the logits of its last row: all counts omit what the plan skips for the other
+ * rows. */
 static void check_prompt(const subject *s)
 {
     const lm_plan *p = s->g->plan;
@@ -159,8 +172,14 @@ static void check_pages(const subject *s)
 static bool open_subject(size_t model, size_t k, lm_model **m, subject *s)
 {
     lm_error          e = { 0 };
-    lm_engine_options o = { .context = PROMPT + 1, .max_rows = ROWS, .kv = settings[k].kv, .kv_values = settings[k].values,
-                            .kv_apart = true, .compute = settings[k].compute, .threads = 1, .cpu = settings[k].cpu };
+    lm_engine_options o = { .context = PROMPT + 1,
+                            .max_rows = ROWS,
+                            .kv = settings[k].kv,
+                            .kv_values = settings[k].values,
+                            .kv_apart = true,
+                            .compute = settings[k].compute,
+                            .threads = 1,
+                            .cpu = settings[k].cpu };
 
     *s = (subject){ .name = models[model].name, .kv = settings[k].types };
     if (lm_model_open(models[model].path, NULL, m, &e) != LM_OK)
@@ -170,7 +189,8 @@ static bool open_subject(size_t model, size_t k, lm_model **m, subject *s)
     lm_status status = lm_engine_new(*m, &o, &s->g, &e);
     if (status != LM_OK && status != LM_UNSUPPORTED)
         fail_msg("%s: %s: %s", s->name, e.where, e.message);
-    return status == LM_OK;              /* otherwise heads are not whole blocks, or a latent would have two types */
+    return status == LM_OK;              /* otherwise heads are not whole blocks, or a latent would have two
+                                            types */
 }
 
 static size_t steps_of(const subject *s, lm_step_code code)

@@ -1,5 +1,5 @@
-/* delivered.c - the text that a sequence delivers: whole characters, no part of a stop string, the same alongside any other sequences;
- * continuing from cached tokens; memory; rejected calls. */
+/* delivered.c - the text that a sequence delivers: whole characters, no part of a stop string, the same
+ * alongside any other sequences; continuing from cached tokens; memory; rejected calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -22,7 +22,9 @@ static lm_row     rows[ROWS];
 
 static int open_all(void **state)
 {
-    lm_engine_options o = { .context = 160, .sequences = TEXTS, .max_rows = ROWS, .max_logits = ROWS, .threads = 2 };
+    lm_engine_options o = {
+        .context = 160, .sequences = TEXTS, .max_rows = ROWS, .max_logits = ROWS, .threads = 2
+    };
 
     (void)state;
     m = open_demo_model();
@@ -41,7 +43,8 @@ static lm_tokens tokens_of(const char *text)
 {
     lm_tokens ids = { 0 };
 
-    assert_int_equal(lm_tokenize(lm_model_tokenizer(m), text, strlen(text), LM_NO_PARSE_SPECIAL, &ids, NULL), LM_OK);
+    assert_int_equal(lm_tokenize(lm_model_tokenizer(m), text, strlen(text), LM_NO_PARSE_SPECIAL, &ids, NULL),
+                     LM_OK);
     return ids;
 }
 
@@ -101,7 +104,8 @@ static void answer(spoken *x)
             assert_int_equal(e.id, x->ids.ids[x->chosen - 1]);
         } else if (e.kind == LM_EVENT_TEXT) {
             assert_true(e.size > 0 && x->size + e.size < MAX);
-            assert_int_equal(lm_utf8_valid_prefix(e.text, e.size), e.size);        /* never half a character */
+            /* never half a character */
+            assert_int_equal(lm_utf8_valid_prefix(e.text, e.size), e.size);
             memcpy(x->text + x->size, e.text, e.size);
             x->size += e.size;
         } else if (e.kind == LM_EVENT_END) {
@@ -112,7 +116,8 @@ static void answer(spoken *x)
 
 static void characters_are_whole_and_stops_unseen(void **state)
 {
-    static const char *const done[] = { "DONE", NULL }, *const two[] = { "」。", "the end", NULL }, *const cut[] = { "日本国", NULL };
+    static const char *const done[] = { "DONE", NULL }, *const two[] = { "」。", "the end", NULL },
+                             *const cut[] = { "日本国", NULL };
     spoken texts[TEXTS] = {
         { .says = "naïve café, 漢字 and 🦙🦙 ends", .shown = "naïve café, 漢字 and 🦙🦙 ends", .stop = LM_STOP_CANCELLED },
         { .says = "It is DON but not DO or D: DONE and more", .shown = "It is DON but not DO or D: ", .stops = done, .stop = LM_STOP_STRING },
@@ -141,7 +146,8 @@ static void characters_are_whole_and_stops_unseen(void **state)
         }
     }
     for (uint32_t i = 0; i < TEXTS; i++) {
-        if (texts[i].size != strlen(texts[i].shown) || memcmp(texts[i].text, texts[i].shown, texts[i].size) != 0)
+        if (texts[i].size != strlen(texts[i].shown) ||
+            memcmp(texts[i].text, texts[i].shown, texts[i].size) != 0)
             fail_msg("\"%s\" became \"%.*s\"", texts[i].says, (int)texts[i].size, texts[i].text);
         assert_int_equal(texts[i].ended, texts[i].stop);
         assert_int_equal(lm_sequence_choose(all[i], 1, NULL), LM_USAGE);
@@ -171,7 +177,8 @@ static size_t run_to_end(lm_sequence *s, lm_token *ids, lm_stop *stop)
     return n;
 }
 
-/* Appending more prompt to a sequence, twice, gives the same as processing it all at once: cached tokens are not processed again. */
+/* Appending more prompt to a sequence, twice, gives the same as processing it all at once: cached tokens are
+ * not processed again. */
 static void appended_text_continues_the_held_text(void **state)
 {
     lm_sequence_options o = { .max_tokens = 9, .ignore_eos = true, .draft_ngram = 2 };
@@ -185,7 +192,8 @@ static void appended_text_continues_the_held_text(void **state)
 
     (void)state;
     assert_int_equal(lm_sequence_new(g, sampler, &o, &s, NULL), LM_OK);
-    assert_int_equal(lm_sequence_append(s, first.ids, first.n, NULL), LM_OK);      /* to an empty sequence: its prompt */
+    /* to an empty sequence: its prompt */
+    assert_int_equal(lm_sequence_append(s, first.ids, first.n, NULL), LM_OK);
     assert_int_equal(lm_sequence_append(s, more.ids, more.n, NULL), LM_USAGE);     /* it has not ended */
     assert_int_equal(run_to_end(s, got[0], &stop), 9);
     assert_int_equal(lm_sequence_append(s, more.ids, more.n, NULL), LM_OK);
@@ -209,7 +217,8 @@ static void appended_text_continues_the_held_text(void **state)
     lm_tokens_free(&more);
 }
 
-/* A cancel before the first row takes effect; a cancel after the end does not affect what is appended next. */
+/* A cancel before the first row takes effect; a cancel after the end does not affect what is appended
+ * next. */
 static void cancelling_ends_one_sequence(void **state)
 {
     lm_sequence_options o = { .max_tokens = 3, .ignore_eos = true };
@@ -236,7 +245,8 @@ static void cancelling_ends_one_sequence(void **state)
     lm_tokens_free(&prompt);
 }
 
-static lm_status allow_all(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+static lm_status allow_all(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                           lm_error *e)
 {
     (void)logits, (void)n_vocab, (void)ids, (void)n, (void)e;
     ++*(size_t *)arg;
@@ -247,8 +257,14 @@ static void tokens_allocate_nothing(void **state)
 {
     static const char *const stops[] = { "never this", NULL };
     size_t              hooked = 0;
-    lm_sequence_options o = { .max_tokens = 60, .ignore_eos = true, .draft_ngram = 3, .draft_always = true, .logprobs = 3, .stops = stops,
-                              .logits = allow_all, .logits_arg = &hooked };
+    lm_sequence_options o = { .max_tokens = 60,
+                              .ignore_eos = true,
+                              .draft_ngram = 3,
+                              .draft_always = true,
+                              .logprobs = 3,
+                              .stops = stops,
+                              .logits = allow_all,
+                              .logits_arg = &hooked };
     lm_tokens           prompt = tokens_of("1, 2, 3, 1, 2, 3, 1, 2,");
     lm_sampler         *sampler = greedy(vocabulary());
     lm_sequence        *s;
@@ -269,7 +285,8 @@ static void tokens_allocate_nothing(void **state)
 
 /* ---- rejected calls and failing hooks ---- */
 
-static lm_status poison(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+static lm_status poison(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                        lm_error *e)
 {
     (void)ids, (void)n, (void)e;
     for (uint32_t i = 0; i < n_vocab; i++)
@@ -277,7 +294,8 @@ static lm_status poison(void *arg, float *logits, uint32_t n_vocab, const lm_tok
     return LM_OK;
 }
 
-static lm_status refuse(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+static lm_status refuse(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                        lm_error *e)
 {
     (void)arg, (void)logits, (void)n_vocab, (void)ids, (void)n, (void)e;
     return LM_UNSUPPORTED;                               /* without filling the error */
@@ -310,7 +328,8 @@ static void hooks_affect_only_their_own_sequence(void **state)
 
     (void)state;
     end_of(&(lm_sequence_options){ .logits = poison, .logits_arg = &nan }, LM_FAILED, "NaN");
-    end_of(&(lm_sequence_options){ .logits = poison, .logits_arg = &none }, LM_FAILED, "no token has a finite logit");
+    end_of(&(lm_sequence_options){ .logits = poison, .logits_arg = &none }, LM_FAILED,
+           "no token has a finite logit");
     end_of(&(lm_sequence_options){ .logits = refuse }, LM_UNSUPPORTED, "rejected");
 }
 

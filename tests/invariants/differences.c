@@ -1,5 +1,6 @@
-/* differences.c - gradients of whole programs compared with finite differences of the loss, for every golden model: a missing or wrong rule
- * shows without external references. Gradients are bitwise equal for any threads, split of the calls and checkpointed layers. */
+/* differences.c - gradients of whole programs compared with finite differences of the loss, for every golden
+ * model: a missing or wrong rule shows without external references. Gradients are bitwise equal for any
+ * threads, split of the calls and checkpointed layers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +70,8 @@ static bool *all_weights(const lm_program *p)
 
     for (uint32_t i = 0; i < p->n_nodes; i++)
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
-            if (p->nodes[i].weights[k] != LM_NONE && p->nodes[i].code != LM_OP_ROUTE && !p->weights[p->nodes[i].weights[k]].constant)
+            if (p->nodes[i].weights[k] != LM_NONE && p->nodes[i].code != LM_OP_ROUTE &&
+                !p->weights[p->nodes[i].weights[k]].constant)
                 wanted[p->nodes[i].weights[k]] = true;
     return wanted;
 }
@@ -90,18 +92,18 @@ static lm_learner *start(const char *name, const lm_model *m, const bool *wanted
 static const lm_learner_options plain = { .threads = 2, .compute = LM_COMPUTE_F32 };
 
 /* Return the loss at value + h direction. */
-static double loss_at(lm_learner *l, lm_trained *t, const float *kept, const float *direction, double h, const int32_t *tokens,
-                      const int32_t *labels, const lm_train_text *texts)
+static double loss_at(lm_learner *l, lm_trained *t, const float *kept, const float *direction, double h,
+                      const int32_t *tokens, const int32_t *labels, const lm_train_text *texts)
 {
     for (uint64_t i = 0; i < t->elements; i++)
         t->value[i] = (float)((double)kept[i] + h * (double)direction[i]);
     return lm_learner_loss(l, tokens, labels, texts, TEXTS) / labels_in(labels);
 }
 
-/* Return the error of a tensor's gradient against the difference along itself plus a random direction, relative to that
- * derivative plus 1e-3 of `scale`, the norm of the longest gradient. */
-static double difference(lm_learner *l, lm_trained *t, double scale, const int32_t *tokens, const int32_t *labels,
-                         const lm_train_text *texts)
+/* Return the error of a tensor's gradient against the difference along itself plus a random direction,
+ * relative to that derivative plus 1e-3 of `scale`, the norm of the longest gradient. */
+static double difference(lm_learner *l, lm_trained *t, double scale, const int32_t *tokens,
+                         const int32_t *labels, const lm_train_text *texts)
 {
     float   *kept = malloc(t->elements * sizeof *kept), *d = malloc(t->elements * sizeof *d);
     double   norm = 0, size = 0, along = 0, best = INFINITY;
@@ -112,12 +114,14 @@ static double difference(lm_learner *l, lm_trained *t, double scale, const int32
         norm += (double)t->gradient[i] * (double)t->gradient[i];
     norm = sqrt(norm);
     for (uint64_t i = 0; i < t->elements; i++) {
-        d[i] = (lm_rng_float(&r) - 0.5f) / sqrtf((float)t->elements / 12) * 0.5f + (norm > 0 ? t->gradient[i] / (float)norm : 0);
+        d[i] = (lm_rng_float(&r) - 0.5f) / sqrtf((float)t->elements / 12) * 0.5f +
+               (norm > 0 ? t->gradient[i] / (float)norm : 0);
         size += (double)d[i] * (double)d[i];
         along += (double)d[i] * (double)t->gradient[i];
     }
     for (double h = 0.02 / sqrt(size); h > 3e-4 / sqrt(size); h /= 4) {
-        double up = loss_at(l, t, kept, d, h, tokens, labels, texts), down = loss_at(l, t, kept, d, -h, tokens, labels, texts);
+        double up = loss_at(l, t, kept, d, h, tokens, labels, texts),
+               down = loss_at(l, t, kept, d, -h, tokens, labels, texts);
         double off = fabs((up - down) / (2 * h) - along) / (fabs(along) + 1e-3 * scale);
         best       = off < best ? off : best;
     }
@@ -151,15 +155,15 @@ static double worst_of(const char *name, const lm_model *m, uint64_t seed, uint3
         off      = fmax(off, d);
     }
     *tensors = l->n_trained;
-    printf("  %-32s %3u tensors, loss %.5f, worst difference %.1e: %s\n", name, l->n_trained, l->loss / labels_in(labels), off,
-           m->program->weights[bad].path);
+    printf("  %-32s %3u tensors, loss %.5f, worst difference %.1e: %s\n", name, l->n_trained,
+           l->loss / labels_in(labels), off, m->program->weights[bad].path);
     lm_learner_free(l);
     free(wanted);
     return off;
 }
 
-/* GGUF twins contain the same numbers, so only Llama's, whose rows are permuted, is tested as well. Where a router is nearly undecided, the
- * loss is discontinuous: such a model is retried on other rows. */
+/* GGUF twins contain the same numbers, so only Llama's, whose rows are permuted, is tested as well. Where a
+ * router is nearly undecided, the loss is discontinuous: such a model is retried on other rows. */
 static void gradients_are_differences(void **state)
 {
     size_t n = golden_models(models, MAX), count = 0, tensors = 0;
@@ -168,7 +172,8 @@ static void gradients_are_differences(void **state)
     (void)state;
     for (size_t i = 0; i < n; i += EVERY) {
         uint32_t each;
-        if (strstr(models[i].name, "one-token") || (strstr(models[i].name, " gguf") && !strstr(models[i].name, "llama/gqa")))
+        if (strstr(models[i].name, "one-token") ||
+            (strstr(models[i].name, " gguf") && !strstr(models[i].name, "llama/gqa")))
             continue;
         lm_model *m   = open_model(&models[i]);
         double    off = 1;
@@ -186,8 +191,10 @@ static void gradients_are_differences(void **state)
 
 /* ---- bitwise equality ---- */
 
-/* Return all gradients of one step, with the texts split into calls by `cut`: if bit t is set, a call ends after text t. */
-static float *gradients(const char *name, const lm_model *m, const bool *wanted, lm_learner_options o, unsigned cut, uint64_t *count)
+/* Return all gradients of one step, with the texts split into calls by `cut`: if bit t is set, a call ends
+ * after text t. */
+static float *gradients(const char *name, const lm_model *m, const bool *wanted, lm_learner_options o,
+                        unsigned cut, uint64_t *count)
 {
     int32_t       tokens[ROWS], labels[ROWS];
     lm_train_text texts[TEXTS];
@@ -229,7 +236,8 @@ static void bits_do_not_depend_on(const char *name, lm_compute compute, float dr
     static const struct {
         uint32_t threads, checkpoint;
         unsigned cut;
-    } ways[] = { { 2, 0, 0 }, { 5, 0, 0 }, { 3, LM_TURN_AUTO - 1, 0 }, { 2, 1, 3 }, { 1, 0, 1 }, { 2, LM_TURN_AUTO - 1, 2 } };
+    } ways[] = { { 2, 0, 0 }, { 5, 0, 0 }, { 3, LM_TURN_AUTO - 1, 0 },
+                 { 2, 1, 3 }, { 1, 0, 1 }, { 2, LM_TURN_AUTO - 1, 2 } };
     lm_learner_options o     = { .threads = 1, .compute = compute, .dropout = dropout, .seed = 3 };
     float             *first = gradients(name, m, wanted, o, 0, &count);
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
@@ -238,7 +246,8 @@ static void bits_do_not_depend_on(const char *name, lm_compute compute, float dr
         float *others = gradients(name, m, wanted, o, ways[k].cut, &again);
         assert_int_equal(count, again);
         if (memcmp(first, others, count * sizeof *first) != 0)
-            fail_msg("%s: %u threads, %u layers checkpointed, cut %u: other bits", name, o.threads, o.checkpoint, ways[k].cut);
+            fail_msg("%s: %u threads, %u layers checkpointed, cut %u: other bits", name, o.threads,
+                     o.checkpoint, ways[k].cut);
         free(others);
     }
     free(first);
@@ -248,8 +257,9 @@ static void bits_do_not_depend_on(const char *name, lm_compute compute, float dr
 
 static void threads_cuts_and_checkpoints_change_no_bit(void **state)
 {
-    static const char *const names[] = { "llama/gqa", "gemma2/caps", "gemma2/windows", "gpt2/plain", "deepseek_v2/groups", "gpt_oss/floats",
-                                         "mpt/alibi", "qwen2_moe/shared" };
+    static const char *const names[] = { "llama/gqa",  "gemma2/caps",        "gemma2/windows",
+                                         "gpt2/plain", "deepseek_v2/groups", "gpt_oss/floats",
+                                         "mpt/alibi",  "qwen2_moe/shared" };
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -277,8 +287,12 @@ static void planned_is_allocated(void **state)
         }
         bool *wanted = all_weights(m->program);
         for (uint32_t layers = 0; layers < 3; layers++) {
-            lm_learner_options o = { .rows = ROWS, .longest = 13, .threads = 2, .compute = layers & 1 ? LM_COMPUTE_AUTO : LM_COMPUTE_F32,
-                                     .checkpoint = layers, .optimise = layers != 1 };
+            lm_learner_options o = { .rows = ROWS,
+                                     .longest = 13,
+                                     .threads = 2,
+                                     .compute = layers & 1 ? LM_COMPUTE_AUTO : LM_COMPUTE_F32,
+                                     .checkpoint = layers,
+                                     .optimise = layers != 1 };
             lm_learner_memory  planned, taken;
             lm_learner        *l = start(models[i].name, m, wanted, o);
             assert_int_equal(lm_learner_predict(m, m->program, wanted, &o, &planned, NULL), LM_OK);

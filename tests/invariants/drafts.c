@@ -1,5 +1,6 @@
-/* drafts.c - drafts change nothing: ids, text, log-probabilities, the stop reason and the contents of the cache are those of
- * the same generation without drafts, greedy and sampled, with penalties, stops, windows and small caches. */
+/* drafts.c - drafts change nothing: ids, text, log-probabilities, the stop reason and the contents of the
+ * cache are those of the same generation without drafts, greedy and sampled, with penalties, stops, windows
+ * and small caches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@ enum { TOKENS = 420, TOP = 3 };
 
 static size_t drafted, accepted, compared;
 
-/* Engines without drafts use one thread, engines with drafts two; with tiny models a second thread mostly waits. */
+/* Engines without drafts use one thread, engines with drafts two; with tiny models a second thread mostly
+ * waits. */
 static lm_engine *start(const lm_model *m, lm_engine_options o, uint32_t threads)
 {
     lm_engine *g = NULL;
@@ -49,8 +51,8 @@ static bool on_token(void *arg, lm_token id, float logprob, const lm_logprob *to
     return true;
 }
 
-static void generate(lm_engine *g, const lm_model *m, const lm_sampler_options *s, const lm_token *prompt, size_t n, size_t reuse,
-                     lm_generate_options o, record *r)
+static void generate(lm_engine *g, const lm_model *m, const lm_sampler_options *s, const lm_token *prompt,
+                     size_t n, size_t reuse, lm_generate_options o, record *r)
 {
     lm_sampler   *sampler = NULL;
     lm_model_info info;
@@ -76,7 +78,8 @@ static void check_same(const char *what, record *plain, record *with)
     accepted += with->x.n_accepted;
     assert_true(plain->x.n_drafted == 0 && with->n == with->x.ids.n);
     assert_true(with->x.n_accepted <= with->x.n_drafted);
-    if (plain->x.ids.n != with->x.ids.n || memcmp(plain->x.ids.ids, with->x.ids.ids, plain->x.ids.n * sizeof(lm_token)) != 0)
+    if (plain->x.ids.n != with->x.ids.n ||
+        memcmp(plain->x.ids.ids, with->x.ids.ids, plain->x.ids.n * sizeof(lm_token)) != 0)
         fail_msg("%s: other ids (%zu and %zu)", what, plain->x.ids.n, with->x.ids.n);
     if (plain->x.text.size != with->x.text.size ||
         (plain->x.text.size && memcmp(plain->x.text.data, with->x.text.data, plain->x.text.size) != 0))
@@ -119,9 +122,10 @@ static lm_sampler_options sampling(unsigned i)
 
 /* ---- random models ---- */
 
-static void compare_golden(const char *name, int64_t window, const char *draft, lm_engine_options o, bool must_accept)
+static void compare_golden(const char *name, int64_t window, const char *draft, lm_engine_options o,
+                           bool must_accept)
 {
-    lm_model          *m = open_golden_model(name, window), *small = draft ? open_golden_model(draft, window) : NULL;
+    lm_model *m = open_golden_model(name, window), *small = draft ? open_golden_model(draft, window) : NULL;
     lm_engine_options  many = o, own = o;
     size_t             right = accepted;
 
@@ -140,7 +144,9 @@ static void compare_golden(const char *name, int64_t window, const char *draft, 
         size_t             n    = 3 + i * 3;
         char               what[160];
         repeat(prompt, n, info.n_vocab, i);
-        lm_generate_options p = { .sequence = { .max_tokens = i % 4 == 3 ? -1 : 60, .stop_ids = &stop, .n_stop_ids = stop >= 0,
+        lm_generate_options p = { .sequence = { .max_tokens = i % 4 == 3 ? -1 : 60,
+                                                .stop_ids = &stop,
+                                                .n_stop_ids = stop >= 0,
                                                 .ignore_eos = i % 2 } };
         lm_generate_options d = p;
         d.sequence.draft_ngram  = g && i % 4 == 1 ? 0 : 1 + i % 4;
@@ -185,20 +191,25 @@ static void random_models(void **state)
         compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 120, .max_rows = 32 }, true);
 }
 
-/* Keys that leave the window still exist when drafts are rejected, and the planned cache is large enough for that. */
+/* Keys that leave the window still exist when drafts are rejected, and the planned cache is large enough for
+ * that. */
 static void windows(void **state)
 {
     static const int64_t sizes[] = { 5, 65, 100 };
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        compare_golden("mistral/window", sizes[i], NULL, (lm_engine_options){ .context = 400, .max_rows = 9 }, false);
-        compare_golden("qwen2/windows", sizes[i], "qwen2/windows", (lm_engine_options){ .context = 400, .max_rows = 16 }, true);
-        compare_golden("mistral/window", sizes[i], "mistral/window", (lm_engine_options){ .context = 400, .max_rows = 9 }, true);
+        compare_golden("mistral/window", sizes[i], NULL, (lm_engine_options){ .context = 400, .max_rows = 9 },
+                       false);
+        compare_golden("qwen2/windows", sizes[i], "qwen2/windows",
+                       (lm_engine_options){ .context = 400, .max_rows = 16 }, true);
+        compare_golden("mistral/window", sizes[i], "mistral/window",
+                       (lm_engine_options){ .context = 400, .max_rows = 9 }, true);
     }
 }
 
-/* With frequencies that depend on the length of the forward pass, no step crosses the length at which they change. */
+/* With frequencies that depend on the length of the forward pass, no step crosses the length at which they
+ * change. */
 static void lengths(void **state)
 {
     static const char *const names[] = { "llama/rope-dynamic", "llama/rope-longrope", "phi3/longrope" };
@@ -213,7 +224,8 @@ static void small_caches_and_steps(void **state)
     (void)state;
     compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .max_rows = 2 }, true);
     compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .max_rows = 1 }, false);
-    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .max_rows = 16, .kv_positions = 64 }, true);
+    compare_golden("llama/gqa", 0, "llama/gqa",
+                   (lm_engine_options){ .context = 128, .max_rows = 16, .kv_positions = 64 }, true);
 }
 
 /* Drafts of the model itself are nearly always accepted, drafts of another model nearly never. */
@@ -221,8 +233,10 @@ static void draft_models(void **state)
 {
     (void)state;
     compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 120, .max_rows = 32 }, true);
-    compare_golden("llama/mqa", 0, "gpt2/plain", (lm_engine_options){ .context = 120, .max_rows = 32 }, false);
-    compare_golden("llama/gqa", 0, "llama/rope-dynamic", (lm_engine_options){ .context = 120, .max_rows = 32 }, false);
+    compare_golden("llama/mqa", 0, "gpt2/plain", (lm_engine_options){ .context = 120, .max_rows = 32 },
+                   false);
+    compare_golden("llama/gqa", 0, "llama/rope-dynamic",
+                   (lm_engine_options){ .context = 120, .max_rows = 32 }, false);
 }
 
 /* ---- a real model ---- */
@@ -240,7 +254,8 @@ static const char *const starts[] = {
     "Row, row, row your boat, gently down the stream. Row, row,",
 };
 
-static const char *const openings[] = { "", "Please go on.\n", "// file: a.c\n", "Q: and then?\nA: ", "It is said:\n\n" };
+static const char *const openings[] = { "", "Please go on.\n", "// file: a.c\n",
+                                        "Q: and then?\nA: ", "It is said:\n\n" };
 
 static void fifty_prompts(void **state)
 {
@@ -255,11 +270,14 @@ static void fifty_prompts(void **state)
         lm_tokens ids = { 0 };
         lm_error  e   = { 0 };
         int       n   = snprintf(text, sizeof text, "%s%s", openings[i / 10], starts[i % 10]);
-        assert_int_equal(lm_tokenize(lm_model_tokenizer(m), text, (size_t)n, LM_ADD_SPECIAL, &ids, &e), LM_OK);
+        assert_int_equal(lm_tokenize(lm_model_tokenizer(m), text, (size_t)n, LM_ADD_SPECIAL, &ids, &e),
+                         LM_OK);
         static record       a, b;
-        unsigned            kind = i % 3;      /* greedy, sampled, sampled with stops: each for all starts and openings */
+        unsigned            kind = i % 3;      /* greedy, sampled, sampled with stops: each for all starts and
+                                                  openings */
         lm_sampler_options  s    = sampling(kind == 0 ? 0 : 1 + i + 50 * kind);
-        lm_generate_options p    = { .sequence = { .max_tokens = 24, .stops = kind == 2 ? stops : NULL } }, d = p;
+        lm_generate_options p = { .sequence = { .max_tokens = 24, .stops = kind == 2 ? stops : NULL } },
+                            d = p;
         d.sequence.draft_ngram   = 1 + i % 4;
         d.sequence.draft_max     = 8;
         snprintf(what, sizeof what, "prompt %u, kind %u", i, kind);

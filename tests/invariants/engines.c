@@ -1,5 +1,5 @@
-/* engines.c - several engines on one model, each in its own thread, and the calls that are allowed while one of them steps. Each
- * engine computes the same and allocates the same as alone. */
+/* engines.c - several engines on one model, each in its own thread, and the calls that are allowed while one
+ * of them steps. Each engine computes the same and allocates the same as alone. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,8 @@ static lm_model *open_model(void)
 /* The options of engine i of several: no two use the same amount of memory. */
 static lm_engine_options options_of(uint32_t i)
 {
-    return (lm_engine_options){ .context = 128 + 64 * i, .max_rows = 80, .max_logits = 1, .threads = 1 + i % 2 };
+    return (
+        lm_engine_options){ .context = 128 + 64 * i, .max_rows = 80, .max_logits = 1, .threads = 1 + i % 2 };
 }
 
 /* Run a prompt and some tokens, and store the logits of the last one. Returns false if a step fails. */
@@ -137,7 +138,8 @@ static void *look_on(void *arg)
         uint32_t n = lm_engine_length(w->g, 0);
         lm_engine_pages(w->g, &used, &total);
         lm_engine_allocated(w->g, &now);
-        if (n > POSITIONS || used > total || lm_engine_context(w->g) != 128 || memcmp(&now, &planned, sizeof now) != 0)
+        if (n > POSITIONS || used > total || lm_engine_context(w->g) != 128 ||
+            memcmp(&now, &planned, sizeof now) != 0)
             w->wrong = "what is seen beside a step is impossible";
         if (n > 0 && used > 0)
             atomic_store(&w->seen, true);
@@ -145,7 +147,8 @@ static void *look_on(void *arg)
     return NULL;
 }
 
-/* While steps run, observed lengths and pages never exceed the limits; at the end they are those after the last step. */
+/* While steps run, observed lengths and pages never exceed the limits; at the end they are those after the
+ * last step. */
 static void an_engine_can_be_watched(void **state)
 {
     lm_model         *m = open_model();
@@ -173,7 +176,8 @@ static void an_engine_can_be_watched(void **state)
     free(logits);
 }
 
-/* A cancel from another thread ends a step, which then has changed nothing, and does not affect the next step. */
+/* A cancel from another thread ends a step, which then has changed nothing, and does not affect the next
+ * step. */
 static void *cancel_soon(void *arg)
 {
     lm_engine_cancel(arg);
@@ -212,7 +216,8 @@ static bool until(void *left, double fraction)
     return (*(int *)left)-- > 0;
 }
 
-/* Loading ends at any call at which its callback returns false, and leaks nothing; a complete load has made all calls. */
+/* Loading ends at any call at which its callback returns false, and leaks nothing; a complete load has made
+ * all calls. */
 static void loading_can_be_cancelled(void **state)
 {
     lm_model         *m = open_model();

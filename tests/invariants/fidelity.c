@@ -54,7 +54,8 @@ static double log_sum(const float *x, uint32_t n)
 }
 
 /* Return sum p ln(p/q) over the reference's best ids and one outcome for all the others. */
-static double divergence(const int32_t *ids, const float *logp, uint64_t n, const float *logits, uint32_t vocabulary)
+static double divergence(const int32_t *ids, const float *logp, uint64_t n, const float *logits,
+                         uint32_t vocabulary)
 {
     double total = log_sum(logits, vocabulary), kl = 0, p_rest = 1, q_rest = 1;
 
@@ -67,7 +68,8 @@ static double divergence(const int32_t *ids, const float *logp, uint64_t n, cons
     return p_rest > 1e-12 && q_rest > 1e-12 ? kl + p_rest * log(p_rest / q_rest) : kl;
 }
 
-static lm_status take_divergence(lm_engine *g, uint32_t vocabulary, lm_container *c, fidelity *out, lm_error *e)
+static lm_status take_divergence(lm_engine *g, uint32_t vocabulary, lm_container *c, fidelity *out,
+                                 lm_error *e)
 {
     uint64_t       d[3], t[3];
     const int64_t *ids  = data_of(c, "input_ids", d, e);
@@ -91,7 +93,8 @@ static lm_status take_divergence(lm_engine *g, uint32_t vocabulary, lm_container
     return LM_OK;
 }
 
-static lm_status take_perplexity(lm_engine *g, uint32_t vocabulary, lm_container *c, fidelity *out, lm_error *e)
+static lm_status take_perplexity(lm_engine *g, uint32_t vocabulary, lm_container *c, fidelity *out,
+                                 lm_error *e)
 {
     uint64_t       d[3], r[3], n = 0;
     const int64_t *ids  = data_of(c, "input_ids", d, e);
@@ -115,7 +118,8 @@ static lm_status take_perplexity(lm_engine *g, uint32_t vocabulary, lm_container
     return LM_OK;
 }
 
-lm_status fidelity_of(const lm_model *m, const char *folder, const lm_engine_options *compute, fidelity *out, lm_error *e)
+lm_status fidelity_of(const lm_model *m, const char *folder, const lm_engine_options *compute, fidelity *out,
+                      lm_error *e)
 {
     lm_engine_options o    = *compute;
     lm_container     *kl   = NULL, *text = NULL;

@@ -1,6 +1,7 @@
-/* golden_report.c - a table of every golden model: family, container, goldens, largest relative error of the logits, as
- * `lamina verify` computes it in float32 arithmetic. Fails if a golden differs by more than 1e-4 or in a greedy token, or if
- * the prompt in one piece, in chunks and token by token do not give the same bits.
+/* golden_report.c - a table of every golden model: family, container, goldens, largest relative error of the
+ * logits, as `lamina verify` computes it in float32 arithmetic. Fails if a golden differs by more than 1e-4
+ * or in a greedy token, or if the prompt in one piece, in chunks and token by token do not give the same
+ * bits.
  *
  *     golden_report [LEVEL …]      instruction sets; without: the best of this processor */
 #include <stdio.h>
@@ -28,7 +29,8 @@ static tally *tally_of(tally *all, size_t *n, const char *name, int is_gguf)
     size_t length = strcspn(name, "/");
 
     for (size_t i = 0; i < *n; i++)
-        if (all[i].is_gguf == is_gguf && strlen(all[i].family) == length && strncmp(all[i].family, name, length) == 0)
+        if (all[i].is_gguf == is_gguf && strlen(all[i].family) == length &&
+            strncmp(all[i].family, name, length) == 0)
             return &all[i];
     tally *t = &all[(*n)++];
     memset(t, 0, sizeof *t);
@@ -68,8 +70,8 @@ static void judge(const golden_model *g, const char *level, tally *t)
             continue;
         }
         if (!agrees(&v)) {
-            printf("%s: relative error %.2e, chunks %d, steps %d, greedy %d\n", files[i], v.max_rel_err, v.chunked, v.stepwise,
-                   v.greedy_agrees);
+            printf("%s: relative error %.2e, chunks %d, steps %d, greedy %d\n", files[i], v.max_rel_err,
+                   v.chunked, v.stepwise, v.greedy_agrees);
             t->bad++;
         }
         if (!(v.max_rel_err <= t->worst)) {
@@ -91,11 +93,12 @@ static size_t report(const char *level, const golden_model *models, size_t n_mod
         folders += i == 0 || strcmp(models[i].folder, models[i - 1].folder) != 0;
         judge(&models[i], level, tally_of(all, &n, models[i].name, strstr(models[i].name, " gguf") != NULL));
     }
-    printf("%-14s %-12s %6s %8s %14s  %s\n", "family", "container", "models", "goldens", "largest error", "of");
+    printf("%-14s %-12s %6s %8s %14s  %s\n", "family", "container", "models", "goldens", "largest error",
+           "of");
     for (size_t i = 0; i < n; i++) {
         const tally *t = &all[i];
-        printf("%-14s %-12s %6zu %8zu %14.2e  %s%s\n", t->family, t->is_gguf ? "gguf" : "safetensors", t->models, t->goldens, t->worst,
-               t->worst_name, t->bad ? "  DIFFERS" : "");
+        printf("%-14s %-12s %6zu %8zu %14.2e  %s%s\n", t->family, t->is_gguf ? "gguf" : "safetensors",
+               t->models, t->goldens, t->worst, t->worst_name, t->bad ? "  DIFFERS" : "");
         families += strcmp(previous, t->family) != 0;
         previous = t->family;
         sum.models += t->models;
@@ -103,9 +106,10 @@ static size_t report(const char *level, const golden_model *models, size_t n_mod
         sum.bad += t->bad;
         sum.worst = t->worst > sum.worst ? t->worst : sum.worst;
     }
-    printf("%s: %zu families, %zu models in %zu containers, %zu goldens, largest relative error %.2e, %zu beyond %.0e or not "
-           "bitwise\n",
-           level ? level : "best level", families, folders, sum.models, sum.goldens, sum.worst, sum.bad, LIMIT);
+    printf("%s: %zu families, %zu models in %zu containers, %zu goldens, largest relative error %.2e, %zu "
+           "beyond %.0e or not bitwise\n",
+           level ? level : "best level", families, folders, sum.models, sum.goldens, sum.worst, sum.bad,
+           LIMIT);
     return sum.bad;
 }
 

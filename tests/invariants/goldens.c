@@ -1,5 +1,5 @@
-/* goldens.c - every golden model compared with its reference, on every instruction set that has its own kernels. Float32
- * arithmetic must agree to 1e-4, and bitwise however the prompt is split. */
+/* goldens.c - every golden model compared with its reference, on every instruction set that has its own
+ * kernels. Float32 arithmetic must agree to 1e-4, and bitwise however the prompt is split. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 #define MAX       1024
 #define MAX_FILES 8
 
-/* Whether the processor has a level whose float32 kernels differ from those of the previous level. Sanitizers do not check kernels, so for
- * them one level covers all other code. */
+/* Whether the processor has a level whose float32 kernels differ from those of the previous level. Sanitizers
+ * do not check kernels, so for them one level covers all other code. */
 static bool is_here(const char *level)
 {
     static lm_kernels last;
@@ -33,8 +33,10 @@ static bool is_here(const char *level)
     if (strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return false;
     lm_kernels_init(&k, mask & lm_cpu_detected());
-    bool same = last_level[0] && strcmp(level, "ref") != 0 && memcmp(k.exact, last.exact, sizeof k.exact) == 0 &&
-                memcmp(&k.row, &last.row, sizeof k.row) == 0 && memcmp(&k.attention, &last.attention, sizeof k.attention) == 0;
+    bool same = last_level[0] && strcmp(level, "ref") != 0 &&
+                memcmp(k.exact, last.exact, sizeof k.exact) == 0 &&
+                memcmp(&k.row, &last.row, sizeof k.row) == 0 &&
+                memcmp(&k.attention, &last.attention, sizeof k.attention) == 0;
 #ifdef __SANITIZE_ADDRESS__
     same |= strcmp(level, "avx2") != 0 && strcmp(level, "neon") != 0;
 #endif
@@ -46,7 +48,8 @@ static bool is_here(const char *level)
 /* Verify one golden on one level; it must agree in everything. */
 static void verify(const char *name, const lm_model *m, const char *file, const char *level, lm_verdict *v)
 {
-    lm_verify_options o = { .engine = { .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .threads = 2, .cpu = level } };
+    lm_verify_options o = { .engine = {
+                                .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .threads = 2, .cpu = level } };
     lm_error          e = { 0 };
     char              text[600];
 
@@ -54,9 +57,11 @@ static void verify(const char *name, const lm_model *m, const char *file, const 
         fail_msg("%s: %s", name, lm_error_text(&e, text, sizeof text));
     if (!v->agrees || v->max_rel_err > 1e-4 || (v->bitwise_known && !(v->chunked && v->stepwise)) ||
         (v->has_greedy && !v->greedy_agrees))
-        fail_msg("%s, %s: error %.3g at row %llu, chunked %d, stepwise %d, greedy %llu of %llu, first divergence %s", name, level,
-                 v->max_rel_err, (unsigned long long)v->worst_row, v->chunked, v->stepwise, (unsigned long long)v->greedy_common,
-                 (unsigned long long)v->greedy_total, v->diverges ? v->first_path : "none");
+        fail_msg("%s, %s: error %.3g at row %llu, chunked %d, stepwise %d, greedy %llu of %llu, first "
+                 "divergence %s",
+                 name, level, v->max_rel_err, (unsigned long long)v->worst_row, v->chunked, v->stepwise,
+                 (unsigned long long)v->greedy_common, (unsigned long long)v->greedy_total,
+                 v->diverges ? v->first_path : "none");
 }
 
 static const char *mark(bool known, bool good)
@@ -79,9 +84,10 @@ static void report(const char *name, const char *path, char (*files)[512], size_
             if (!is_here(level))
                 continue;
             verify(name, m, files[f], level, &v);
-            printf("  %-36s %-11s %5llu rows  %9.2e  bitwise %-17s greedy %2llu/%-2llu  taps %llu\n", name, level,
-                   (unsigned long long)v.rows, v.max_rel_err, mark(v.bitwise_known, v.chunked && v.stepwise),
-                   (unsigned long long)v.greedy_common, (unsigned long long)v.greedy_total, (unsigned long long)v.taps);
+            printf("  %-36s %-11s %5llu rows  %9.2e  bitwise %-17s greedy %2llu/%-2llu  taps %llu\n", name,
+                   level, (unsigned long long)v.rows, v.max_rel_err,
+                   mark(v.bitwise_known, v.chunked && v.stepwise), (unsigned long long)v.greedy_common,
+                   (unsigned long long)v.greedy_total, (unsigned long long)v.taps);
             ++*count;
         }
     lm_model_close(m);
@@ -100,11 +106,12 @@ static void goldens_agree(void **state)
         report(models[i].name, models[i].path, files, n_files, &count);
         goldens += n_files;
     }
-    printf("golden cases: %zu models and containers, %zu goldens, %zu verdicts, all agree\n", n, goldens, count);
+    printf("golden cases: %zu models and containers, %zu goldens, %zu verdicts, all agree\n", n, goldens,
+           count);
 }
 
-/* The real model of the demo agrees, if it has been fetched. Skipped under an emulator, where 135 million parameters take more than a
- * quarter of an hour. */
+/* The real model of the demo agrees, if it has been fetched. Skipped under an emulator, where 135 million
+ * parameters take more than a quarter of an hour. */
 static void the_demo_model_agrees(void **state)
 {
     const char *assets = getenv("LAMINA_ASSETS"), *root = getenv("LAMINA_TESTS");

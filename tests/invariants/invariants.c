@@ -1,7 +1,8 @@
 /* invariants.c - properties that must hold for every model, whatever its family: one loop over the goldens.
  *
- * On one instruction set the logits are bitwise the same for any split of a prompt and any number of threads, alone or with
- * other sequences, computed or on shared pages. Allocated bytes equal planned bytes, and a step allocates nothing. */
+ * On one instruction set the logits are bitwise the same for any split of a prompt and any number of threads,
+ * alone or with other sequences, computed or on shared pages. Allocated bytes equal planned bytes, and a step
+ * allocates nothing. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,18 +71,30 @@ static bool is_possible(const lm_model *m, const setting *s)
         return false;                    /* fewer learned positions than these tests need */
     if (strcmp(s->cpu, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return false;
-    lm_engine_options o = { .context = 256, .kv = s->kv, .kv_values = s->values, .kv_apart = true, .cpu = s->cpu };
+    lm_engine_options o = {
+        .context = 256, .kv = s->kv, .kv_values = s->values, .kv_apart = true, .cpu = s->cpu
+    };
     lm_memory         memory;
-    return lm_engine_predict(m, &o, &memory, NULL) != LM_UNSUPPORTED;        /* not whole blocks, or a latent of two types */
+    /* not whole blocks, or a latent of two types */
+    return lm_engine_predict(m, &o, &memory, NULL) != LM_UNSUPPORTED;
 }
 
 static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t threads, uint32_t sequences)
 {
     lm_error          e = { 0 };
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 256, .sequences = sequences, .max_rows = 192, .max_logits = 192, .kv = s->kv,
-                            .kv_values = s->values, .kv_apart = true,
-                            .compute = s->compute, .threads = threads, .threads_batch = threads == 2 ? 3 : threads == 3 ? 1 : 0,
+    lm_engine_options o = { .context = 256,
+                            .sequences = sequences,
+                            .max_rows = 192,
+                            .max_logits = 192,
+                            .kv = s->kv,
+                            .kv_values = s->values,
+                            .kv_apart = true,
+                            .compute = s->compute,
+                            .threads = threads,
+                            .threads_batch = threads == 2   ? 3
+                                             : threads == 3 ? 1
+                                                            : 0,
                             .cpu = s->cpu };
 
     if (lm_engine_new(m, &o, &g, &e) != LM_OK)
@@ -89,7 +102,8 @@ static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t thre
     return g;
 }
 
-/* Run positions [from, to) of a sequence in one step and store their logits at those positions of `out` [POSITIONS][V]. */
+/* Run positions [from, to) of a sequence in one step and store their logits at those positions of `out`
+ * [POSITIONS][V]. */
 static void feed(lm_engine *g, uint32_t sequence, uint32_t from, uint32_t to, float *out)
 {
     lm_row   rows[192] = { 0 };
@@ -104,8 +118,8 @@ static void feed(lm_engine *g, uint32_t sequence, uint32_t from, uint32_t to, fl
         memcpy(out + i * v, lm_engine_logits(g, i - from), v * sizeof *out);
 }
 
-/* Return the logits of all positions in one step, on one thread, with one sequence: the reference for everything else. The caller
- * frees. */
+/* Return the logits of all positions in one step, on one thread, with one sequence: the reference for
+ * everything else. The caller frees. */
 static float *expected_logits(const lm_model *m, const setting *s)
 {
     float     *out = malloc((size_t)POSITIONS * m->program->n_vocab * sizeof *out);
@@ -116,7 +130,8 @@ static float *expected_logits(const lm_model *m, const setting *s)
     return out;
 }
 
-static void compare(const char *what, const golden_model *name, const setting *s, const lm_model *m, const float *x, const float *y)
+static void compare(const char *what, const golden_model *name, const setting *s, const lm_model *m,
+                    const float *x, const float *y)
 {
     size_t v = m->program->n_vocab;
 
@@ -125,10 +140,12 @@ static void compare(const char *what, const golden_model *name, const setting *s
             fail_msg("%s, %s, %s: position %u differs", what, name->name, s->cpu, i);
 }
 
-typedef void check(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got);
+typedef void check(const golden_model *name, const lm_model *m, const setting *s, const float *expected,
+                   float *got);
 
 /* A prompt in uneven pieces, or token by token, gives the same logits: no sum depends on the batch. */
-static void check_chunks(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+static void check_chunks(const golden_model *name, const lm_model *m, const setting *s, const float *expected,
+                         float *got)
 {
     static const uint32_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 42 };
     lm_engine            *g       = open_engine(m, s, 1, 1);
@@ -146,7 +163,8 @@ static void check_chunks(const golden_model *name, const lm_model *m, const sett
     lm_engine_free(g);
 }
 
-static void check_threads(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+static void check_threads(const golden_model *name, const lm_model *m, const setting *s,
+                          const float *expected, float *got)
 {
     for (uint32_t threads = 2; threads <= 3; threads++) {
         lm_engine *g = open_engine(m, s, threads, 1);
@@ -158,8 +176,10 @@ static void check_threads(const golden_model *name, const lm_model *m, const set
     }
 }
 
-/* Sequence 1 of three advances by uneven pieces while the others process their prompts and generate in the same steps. */
-static void check_crowd(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+/* Sequence 1 of three advances by uneven pieces while the others process their prompts and generate in the
+ * same steps. */
+static void check_crowd(const golden_model *name, const lm_model *m, const setting *s, const float *expected,
+                        float *got)
 {
     lm_engine *g = open_engine(m, s, 2, 3);
     size_t     v = m->program->n_vocab;
@@ -184,8 +204,10 @@ static void check_crowd(const golden_model *name, const lm_model *m, const setti
     lm_engine_free(g);
 }
 
-/* A prefix on shared pages, whose last page is copied when both sequences continue, equals a computed prefix. */
-static void check_sharing(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+/* A prefix on shared pages, whose last page is copied when both sequences continue, equals a computed
+ * prefix. */
+static void check_sharing(const golden_model *name, const lm_model *m, const setting *s,
+                          const float *expected, float *got)
 {
     lm_engine *g = open_engine(m, s, 1, 2);
     uint64_t   used, total, before;
@@ -210,15 +232,23 @@ static void check_sharing(const golden_model *name, const lm_model *m, const set
 }
 
 /* Probing values does not change them. */
-static void check_probes(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+static void check_probes(const golden_model *name, const lm_model *m, const setting *s, const float *expected,
+                         float *got)
 {
     const char       *paths[64] = { 0 };
     lm_error          e         = { 0 };
     lm_engine        *g         = NULL;
     size_t            n         = 0;
-    lm_engine_options o = { .context = 256, .max_rows = 192, .max_logits = 192, .kv = s->kv, .kv_values = s->values, .kv_apart = true,
-                            .compute = s->compute, .threads = 1,
-                            .cpu = s->cpu, .probes = paths };
+    lm_engine_options o = { .context = 256,
+                            .max_rows = 192,
+                            .max_logits = 192,
+                            .kv = s->kv,
+                            .kv_values = s->values,
+                            .kv_apart = true,
+                            .compute = s->compute,
+                            .threads = 1,
+                            .cpu = s->cpu,
+                            .probes = paths };
 
     for (uint32_t i = 0; i < m->program->n_modules && n < 63; i++)
         if (m->program->modules[i].out != LM_NONE && m->program->modules[i].path[0])
@@ -242,14 +272,16 @@ static void check_work(const golden_model *name, const lm_model *m, const lm_eng
 
     lm_engine_work(g, &work);
     lm_count_flops(m->program, &flops);
-    uint64_t ops = work.row.int8 + work.row.bf16 + work.row.f32 + work.logits.int8 + work.logits.bf16 + work.logits.f32;
+    uint64_t ops = work.row.int8 + work.row.bf16 + work.row.f32 + work.logits.int8 + work.logits.bf16 +
+                   work.logits.f32;
     if (ops != flops.per_token_matmul)
-        fail_msg("%s: the plan multiplies %llu, the analysis counts %llu", name->name, (unsigned long long)ops,
-                 (unsigned long long)flops.per_token_matmul);
+        fail_msg("%s: the plan multiplies %llu, the analysis counts %llu", name->name,
+                 (unsigned long long)ops, (unsigned long long)flops.per_token_matmul);
 #endif
 }
 
-static void check_memory(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+static void check_memory(const golden_model *name, const lm_model *m, const setting *s, const float *expected,
+                         float *got)
 {
     lm_engine_options o = { .context = 256, .sequences = 2, .max_rows = 192, .max_logits = 192, .kv = s->kv,
                             .kv_values = s->values, .kv_apart = true,
@@ -265,8 +297,8 @@ static void check_memory(const golden_model *name, const lm_model *m, const sett
     lm_engine_allocated(g, &allocated);
     check_work(name, m, g);
     if (memcmp(&planned, &allocated, sizeof planned) != 0)
-        fail_msg("%s, %s: planned %llu bytes, allocated %llu", name->name, s->cpu, (unsigned long long)planned.total,
-                 (unsigned long long)allocated.total);
+        fail_msg("%s, %s: planned %llu bytes, allocated %llu", name->name, s->cpu,
+                 (unsigned long long)planned.total, (unsigned long long)allocated.total);
     feed(g, 0, 0, 60, got);
     uint64_t calls = lm_alloc_statistics().calls;
     for (uint32_t at = 60; at < POSITIONS; at++)
@@ -276,10 +308,12 @@ static void check_memory(const golden_model *name, const lm_model *m, const sett
     assert_true(lm_alloc_statistics().aligned_bytes == before);
 }
 
-static check *const checks[] = { check_chunks, check_threads, check_crowd, check_sharing, check_probes, check_memory };
+static check *const checks[] = { check_chunks, check_threads, check_crowd,
+                                 check_sharing, check_probes, check_memory };
 enum { CHECKS = sizeof checks / sizeof *checks };
 
-/* Run every check of one model with one setting (under sanitizers one in EVERY, in rotation). Returns how many ran. */
+/* Run every check of one model with one setting (under sanitizers one in EVERY, in rotation). Returns how
+ * many ran. */
 static size_t check_all(const golden_model *name, const lm_model *m, const setting *s, size_t turn)
 {
     float *expected = NULL, *got = malloc((size_t)POSITIONS * m->program->n_vocab * sizeof *got);
@@ -298,7 +332,8 @@ static size_t check_all(const golden_model *name, const lm_model *m, const setti
     return ran;
 }
 
-/* Neither chunks nor threads, other sequences, shared pages or probes change a bit; planned bytes are allocated bytes. */
+/* Neither chunks nor threads, other sequences, shared pages or probes change a bit; planned bytes are
+ * allocated bytes. */
 static void nothing_changes_the_logits(void **state)
 {
     size_t ran = 0, turn = 0;
@@ -364,7 +399,9 @@ static void the_last_owner_keeps_a_page(void **state)
     lm_error          e = { 0 };
     lm_model         *m = NULL;
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 128, .sequences = 3, .max_rows = 16, .kv_positions = 128, .kv = LM_KV_F16, .threads = 1 };
+    lm_engine_options o = {
+        .context = 128, .sequences = 3, .max_rows = 16, .kv_positions = 128, .kv = LM_KV_F16, .threads = 1
+    };
     lm_row            rows[10];
     uint64_t          used, total;
 
@@ -378,7 +415,8 @@ static void the_last_owner_keeps_a_page(void **state)
     assert_int_equal(lm_engine_share(g, 0, 2, 10, &e), LM_OK);
     for (uint32_t i = 0; i < 3; i++)
         rows[i] = (lm_row){ i, 1, 10, false };
-    assert_int_equal(lm_engine_step(g, rows, 3, &e), LM_LIMIT);      /* needs two copies, but one page is free */
+    /* needs two copies, but one page is free */
+    assert_int_equal(lm_engine_step(g, rows, 3, &e), LM_LIMIT);
     assert_int_equal(lm_engine_truncate(g, 2, 0, &e), LM_OK);
     assert_int_equal(lm_engine_step(g, rows, 2, &e), LM_OK);
     lm_engine_pages(g, &used, &total);

@@ -1,5 +1,5 @@
-/* latent.c - latent attention of every golden that has one: both forms give the same logits, and the absorbed one caches
- * only the latent and the rotated lanes of each position. */
+/* latent.c - latent attention of every golden that has one: both forms give the same logits, and the absorbed
+ * one caches only the latent and the rotated lanes of each position. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,8 @@
 static golden_model models[MAX];
 static size_t       n_models;
 
-/* Return the elements per position and layer according to config.json: kv_lora_rank + qk_rope_head_dim; 0 without a latent. */
+/* Return the elements per position and layer according to config.json: kv_lora_rank + qk_rope_head_dim; 0
+ * without a latent. */
 static uint64_t elements_of(const golden_model *model)
 {
     char    path[600];
@@ -36,7 +37,9 @@ static uint64_t elements_of(const golden_model *model)
 
 static lm_engine *start(const lm_model *m, lm_compute compute, lm_kv_type kv, unsigned threads)
 {
-    lm_engine_options o = { .context = 192, .max_rows = ROWS, .max_logits = ROWS, .kv = kv, .compute = compute, .threads = threads };
+    lm_engine_options o = {
+        .context = 192, .max_rows = ROWS, .max_logits = ROWS, .kv = kv, .compute = compute, .threads = threads
+    };
     lm_engine        *g = NULL;
     lm_error          e = { 0 };
 
@@ -93,7 +96,8 @@ static void both_forms_agree(void **state)
         if (!elements_of(&models[i]))
             continue;
         lm_model  *absorbed = open_form(&models[i], NULL), *naive = open_form(&models[i], "naive");
-        lm_engine *a = start(absorbed, LM_COMPUTE_F32, LM_KV_F32, 2), *n = start(naive, LM_COMPUTE_F32, LM_KV_F32, 2);
+        lm_engine *a = start(absorbed, LM_COMPUTE_F32, LM_KV_F32, 2),
+                  *n = start(naive, LM_COMPUTE_F32, LM_KV_F32, 2);
         feed(a);
         feed(n);
         double apart = difference(a, n);
@@ -127,7 +131,9 @@ static void the_cache_holds_the_latent_alone(void **state)
         lm_model *m = open_form(&models[i], "absorbed");
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             lm_engine        *g = start(m, LM_COMPUTE_AUTO, types[t].type, 1);
-            lm_engine_options o = { .context = 192, .max_rows = ROWS, .max_logits = ROWS, .kv = types[t].type, .threads = 1 };
+            lm_engine_options o = {
+                .context = 192, .max_rows = ROWS, .max_logits = ROWS, .kv = types[t].type, .threads = 1
+            };
             lm_memory         planned, allocated;
             lm_error          e = { 0 };
             assert_int_equal(lm_engine_predict(m, &o, &planned, &e), LM_OK);

@@ -18,7 +18,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const golden_model *)a)->name, ((const golden_model *)b)->name);
 }
 
-static size_t add(golden_model *out, size_t n, size_t most, const char *family, const char *name, const char *folder)
+static size_t add(golden_model *out, size_t n, size_t most, const char *family, const char *name,
+                  const char *folder)
 {
     char path[560];
 

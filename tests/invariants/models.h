@@ -1,4 +1,5 @@
-/* models.h - all golden models, which are the folders of tests/golden that contain one, and the demo model. */
+/* models.h - all golden models, which are the folders of tests/golden that contain one, and the demo
+ * model. */
 #ifndef TESTS_INVARIANTS_MODELS_H
 #define TESTS_INVARIANTS_MODELS_H
 
@@ -20,13 +21,15 @@ typedef struct golden_model {
     char folder[512];
 } golden_model;
 
-/* List at most `most` golden models, sorted by name. Returns their number; fails the test if there is none. */
+/* List at most `most` golden models, sorted by name. Returns their number; fails the test if there is
+ * none. */
 size_t golden_models(golden_model *out, size_t most);
 
 /* List the full paths of the golden files in a model's folder, sorted. Returns their number. */
 size_t golden_files(const golden_model *m, char (*out)[512], size_t most);
 
-/* Open a golden such as "llama/gqa" with another sliding window (0: its own). Fails the test if it cannot be opened. */
+/* Open a golden such as "llama/gqa" with another sliding window (0: its own). Fails the test if it cannot be
+ * opened. */
 lm_model *open_golden_model(const char *name, int64_t window);
 lm_model *open_demo_model(void);
 

@@ -1,5 +1,5 @@
-/* prompt_rows.c - a hook sees every row of a prompt once, in order, with the bits of a separate step, whatever else is in the steps
- * of a schedule. */
+/* prompt_rows.c - a hook sees every row of a prompt once, in order, with the bits of a separate step,
+ * whatever else is in the steps of a schedule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -60,7 +60,8 @@ static void alone(lm_engine *g, const lm_token *ids, seen *out)
         lm_row row = { .token = ids[i], .position = (uint32_t)i, .logits = true };
         assert_int_equal(lm_engine_step(g, &row, 1, NULL), LM_OK);
         if (out->logits)
-            memcpy(out->logits + i * out->n_vocab, lm_engine_logits(g, 0), out->n_vocab * sizeof *out->logits);
+            memcpy(out->logits + i * out->n_vocab, lm_engine_logits(g, 0),
+                   out->n_vocab * sizeof *out->logits);
         memcpy(out->hidden + i * out->width, lm_engine_hidden(g, 0), out->width * sizeof *out->hidden);
     }
     lm_engine_truncate(g, 0, 0, NULL);
@@ -83,7 +84,9 @@ static void in_steps_with_other_sequences(void **state)
     s = start_schedule(g, (lm_schedule_options){ 0 });
     for (size_t i = 0; i < 2; i++) {
         lm_token   prompt = (lm_token)(3 + i);
-        lm_request r      = { .prompt = &prompt, .n_prompt = 1, .sequence = { .max_tokens = 60, .ignore_eos = true } };
+        lm_request r = { .prompt = &prompt,
+                         .n_prompt = 1,
+                         .sequence = { .max_tokens = 60, .ignore_eos = true } };
         assert_int_equal(lm_schedule_submit(s, &r, &writers[i], NULL), LM_OK);
     }
     for (size_t i = 0; i < TEXTS; i++) {
@@ -91,8 +94,13 @@ static void in_steps_with_other_sequences(void **state)
             ids[i][k] = (lm_token)((k * 31 + i * 7) % n_vocab);
         open_seen(&got[i], g, n_vocab, i % 2 == 0);
         got[i].fail_at = i == TEXTS - 1 ? 20 : 0;
-        lm_request r = { .prompt = ids[i], .n_prompt = LENGTH, .no_prefix = true,
-                         .sequence = { .prompt_only = true, .row = see, .row_arg = &got[i], .row_release = release,
+        lm_request r = { .prompt = ids[i],
+                         .n_prompt = LENGTH,
+                         .no_prefix = true,
+                         .sequence = { .prompt_only = true,
+                                       .row = see,
+                                       .row_arg = &got[i],
+                                       .row_release = release,
                                        .prompt_logits = i % 2 == 0 } };
         assert_int_equal(lm_schedule_submit(s, &r, &replies[i], NULL), LM_OK);
     }
@@ -111,8 +119,10 @@ static void in_steps_with_other_sequences(void **state)
             open_seen(&right, single, n_vocab, got[i].logits != NULL);
             alone(single, ids[i], &right);
             if (right.logits)
-                assert_memory_equal(got[i].logits, right.logits, (size_t)LENGTH * n_vocab * sizeof *right.logits);
-            assert_memory_equal(got[i].hidden, right.hidden, (size_t)LENGTH * right.width * sizeof *right.hidden);
+                assert_memory_equal(got[i].logits, right.logits,
+                                    (size_t)LENGTH * n_vocab * sizeof *right.logits);
+            assert_memory_equal(got[i].hidden, right.hidden,
+                                (size_t)LENGTH * right.width * sizeof *right.hidden);
             right.released = 1;
             close_seen(&right);
         }

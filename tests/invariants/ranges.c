@@ -1,5 +1,6 @@
-/* ranges.c - attention over a deep cache, which workers split into ranges of positions, gives the bits of one thread with all rows at once
- * for any number of threads, rows and sequences, with windows, sinks, soft caps, biases and latents. */
+/* ranges.c - attention over a deep cache, which workers split into ranges of positions, gives the bits of one
+ * thread with all rows at once for any number of threads, rows and sequences, with windows, sinks, soft caps,
+ * biases and latents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -28,25 +29,28 @@ typedef struct deep_case {
 } deep_case;
 
 static const deep_case cases[] = {
-    { "llama/mqa", 0, "ref", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },                   /* one key/value head */
+    /* one key/value head */
+    { "llama/mqa", 0, "ref", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
     { "llama/mqa", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
     { "llama/mqa", 0, "avx512bf16", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },
-    { "llama/gqa", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },                  /* two */
+    { "llama/gqa", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 }, /* two */
     { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_BF16, LM_KV_BF16 },
     { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_FINE, LM_KV_F16, LM_KV_F16 },
-    { "mistral/window", LM_RANGE + 90, "avx2", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },  /* a window across an edge, and one up to it */
+    { "mistral/window", LM_RANGE + 90, "avx2", LM_COMPUTE_F32, LM_KV_F32,
+      LM_KV_F32 }, /* a window across an edge, and one up to it */
     { "mistral/window", LM_RANGE, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
-    { "mistral/window", 20, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },      /* one range or two, depending on the position */
+    { "mistral/window", 20, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16,
+      LM_KV_F16 }, /* one range or two, depending on the position */
     { "ernie4_5/biases", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_Q8_0, LM_KV_Q4_0 },
     { "ernie4_5/biases", LM_RANGE + 90, "avx512bf16", LM_COMPUTE_FINE, LM_KV_Q5_1, LM_KV_F16 },
     { "ernie4_5/biases", 20, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_Q5_1 },
     { "deepseek_v2/lite-plain", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_Q4_0, LM_KV_Q4_0 },
     { "gemma2/caps", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
-    { "gpt_oss/plain", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },        /* sinks */
+    { "gpt_oss/plain", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 }, /* sinks */
     { "gpt_oss/plain", 0, "ref", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },
     { "falcon/alibi-long", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
     { "bloom/alibi", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
-    { "deepseek_v2/lite", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },     /* one latent */
+    { "deepseek_v2/lite", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 }, /* one latent */
     { "deepseek_v2/lite", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
     { "llama/mqa", 0, "i8mm", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
     { "deepseek_v2/lite", 0, "neon", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
@@ -69,8 +73,16 @@ static lm_model *open_model(const deep_case *c)
 
 static lm_engine_options options(const deep_case *c, uint32_t threads, uint32_t sequences, uint32_t rows)
 {
-    return (lm_engine_options){ .context = CONTEXT, .sequences = sequences, .max_rows = rows, .max_logits = rows, .kv = c->kv,
-                                .kv_values = c->values, .kv_apart = true, .compute = c->compute, .threads = threads, .cpu = c->cpu };
+    return (lm_engine_options){ .context = CONTEXT,
+                                .sequences = sequences,
+                                .max_rows = rows,
+                                .max_logits = rows,
+                                .kv = c->kv,
+                                .kv_values = c->values,
+                                .kv_apart = true,
+                                .compute = c->compute,
+                                .threads = threads,
+                                .cpu = c->cpu };
 }
 
 static lm_engine *start(const lm_model *m, const lm_engine_options *o)
@@ -83,8 +95,10 @@ static lm_engine *start(const lm_model *m, const lm_engine_options *o)
     return g;
 }
 
-/* Append rows for positions [from, to) of a sequence; the token depends on the position only. Returns the new number of rows. */
-static size_t add_rows(const lm_engine *g, lm_row *rows, size_t n, uint32_t sequence, uint32_t from, uint32_t to)
+/* Append rows for positions [from, to) of a sequence; the token depends on the position only. Returns the new
+ * number of rows. */
+static size_t add_rows(const lm_engine *g, lm_row *rows, size_t n, uint32_t sequence, uint32_t from,
+                       uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
         rows[n++] = (lm_row){ sequence, (lm_token)((i * 2654435761u + 17) % g->program->n_vocab), i, true };
@@ -111,18 +125,20 @@ static void feed(lm_engine *g, uint32_t sequence, uint32_t from, uint32_t to, fl
     run(g, rows, add_rows(g, rows, 0, sequence, from, to), sequence, out);
 }
 
-static void compare(const char *what, const deep_case *c, uint32_t threads, const lm_engine *g, uint32_t from, const float *x,
-                    const float *y)
+static void compare(const char *what, const deep_case *c, uint32_t threads, const lm_engine *g, uint32_t from,
+                    const float *x, const float *y)
 {
     size_t v = g->program->n_vocab;
 
     for (uint32_t i = from; i < POSITIONS; i++)
         if (memcmp(x + i * v, y + i * v, v * sizeof *x) != 0)
-            fail_msg("%s, %s, window %d, %s, %u threads: position %u differs", what, c->golden, (int)c->window, c->cpu, threads, i);
+            fail_msg("%s, %s, window %d, %s, %u threads: position %u differs", what, c->golden,
+                     (int)c->window, c->cpu, threads, i);
 }
 
 /* A prompt in pieces, then a few rows at a time and one by one. Allocated bytes equal planned bytes. */
-static void one_sequence(const deep_case *c, const lm_model *m, uint32_t threads, const float *expected, float *got)
+static void one_sequence(const deep_case *c, const lm_model *m, uint32_t threads, const float *expected,
+                         float *got)
 {
     lm_engine_options o = options(c, threads, 1, 300);
     lm_engine        *g = start(m, &o);
@@ -139,7 +155,8 @@ static void one_sequence(const deep_case *c, const lm_model *m, uint32_t threads
         feed(g, 0, at, at + n < POSITIONS ? at + n : POSITIONS, got);
     assert_true(lm_alloc_statistics().calls == calls);
     compare("a few rows", c, threads, g, 0, expected, got);
-    if (lm_engine_truncate(g, 0, DEEP, NULL) == LM_OK)       /* fails if a window has dropped keys that would be needed again */
+    if (lm_engine_truncate(g, 0, DEEP, NULL) == LM_OK)       /* fails if a window has dropped keys that would
+                                                                be needed again */
         for (at = DEEP; at < POSITIONS; at++)
             feed(g, 0, at, at + 1, got);
     else
@@ -179,7 +196,8 @@ static void results_do_not_depend_on_which_thread_takes_a_range(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i += 1 + (EVERY > 1)) {
         const deep_case *c = &cases[i];
         lm_cpu mask = 0;
-        if (lm_cpu_level(c->cpu, &mask, NULL) != LM_OK || strcmp(c->cpu, lm_cpu_name(mask & lm_cpu_detected())) != 0)
+        if (lm_cpu_level(c->cpu, &mask, NULL) != LM_OK ||
+            strcmp(c->cpu, lm_cpu_name(mask & lm_cpu_detected())) != 0)
             continue;
         lm_model *m = open_model(c);
         size_t    bytes = (size_t)POSITIONS * m->program->n_vocab * sizeof(float);
@@ -204,7 +222,8 @@ static void results_do_not_depend_on_which_thread_takes_a_range(void **state)
 /* These tests do exercise ranges: two workers have one head of one row and share its ranges. */
 static void parts_are_planned_where_heads_are_few(void **state)
 {
-    const deep_case   c = { "llama/mqa", 0, lm_cpu_name(lm_cpu_detected()), LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 };
+    const deep_case c = { "llama/mqa",     0,         lm_cpu_name(lm_cpu_detected()),
+                          LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 };
     lm_model         *m = open_model(&c);
     lm_engine_options o = options(&c, 1, 1, 8);
     lm_engine        *one = start(m, &o);

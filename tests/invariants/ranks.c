@@ -1,5 +1,5 @@
-/* ranks.c - a model run by several ranks gives the logits of one rank: bit for bit with exact splits, up to rounding otherwise. Ranks
- * are threads here, which meet at a barrier; each has its own model and engine. */
+/* ranks.c - a model run by several ranks gives the logits of one rank: bit for bit with exact splits, up to
+ * rounding otherwise. Ranks are threads here, which meet at a barrier; each has its own model and engine. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -38,7 +38,8 @@ typedef struct seat {
     uint32_t rank;
 } seat;
 
-static lm_status gather(void *arg, bool everybody, const void *mine, const uint64_t *bytes, void *all, lm_error *e)
+static lm_status gather(void *arg, bool everybody, const void *mine, const uint64_t *bytes, void *all,
+                        lm_error *e)
 {
     seat              *s     = arg;
     uint8_t           *to    = all;
@@ -136,7 +137,8 @@ static void *one_rank(void *arg)
 
     r->status = lm_model_open(r->path, NULL, &m, &r->error);
     if (r->status == LM_OK && r->ranks > 1)
-        r->status = lm_model_divide(m, &(lm_division){ r->parts, r->ranks / r->parts, r->rank, r->exact }, &x, &r->error);
+        r->status = lm_model_divide(m, &(lm_division){ r->parts, r->ranks / r->parts, r->rank, r->exact }, &x,
+                                    &r->error);
     if (r->status == LM_OK)
         r->status = lm_engine_predict(m, &r->options, &planned, &r->error);
     if (r->status == LM_OK)
@@ -145,7 +147,8 @@ static void *one_rank(void *arg)
         lm_model_describe(m, &info);
         r->vocab = info.n_vocab;
         lm_engine_allocated(g, &taken);
-        r->as_planned = taken.weights == planned.weights && taken.kv == planned.kv && taken.scratch == planned.scratch;
+        r->as_planned = taken.weights == planned.weights && taken.kv == planned.kv &&
+                        taken.scratch == planned.scratch;
         r->status     = steps(r, g);
     }
     lm_engine_free(g);
@@ -177,7 +180,8 @@ static void close_meeting(meeting *m)
 }
 
 /* Run all ranks and store the logits of rank 0. */
-static void run_ranks(const char *name, const run *like, uint32_t parts, uint32_t stages, bool exact, float *logits)
+static void run_ranks(const char *name, const run *like, uint32_t parts, uint32_t stages, bool exact,
+                      float *logits)
 {
     static meeting m;
     run            runs[RANKS];
@@ -201,7 +205,8 @@ static void run_ranks(const char *name, const run *like, uint32_t parts, uint32_
     close_meeting(&m);
     for (uint32_t r = 0; r < ranks; r++) {
         if (runs[r].status != LM_OK)
-            fail_msg("%s, rank %u of %u x %u: %s", name, r, parts, stages, lm_error_text(&runs[r].error, text, sizeof text));
+            fail_msg("%s, rank %u of %u x %u: %s", name, r, parts, stages,
+                     lm_error_text(&runs[r].error, text, sizeof text));
         if (!runs[r].as_planned)
             fail_msg("%s, rank %u of %u x %u: memory is not as planned", name, r, parts, stages);
     }
@@ -235,33 +240,40 @@ static uint32_t heads_of(const char *path, uint32_t *vocab, uint32_t *context, u
 }
 
 /* A split by layers splits no sum, so its logits are those of one rank. */
-static void compare_layers(const golden_model *g, const run *like, const float *alone, uint32_t heads, uint32_t layers, float *split,
-                           size_t n, size_t *count, double *worst)
+static void compare_layers(const golden_model *g, const run *like, const float *alone, uint32_t heads,
+                           uint32_t layers, float *split, size_t n, size_t *count, double *worst)
 {
     for (uint32_t stages = 2; stages <= 4 && stages <= layers; stages++, ++*count) {
         run_ranks(g->name, like, 1, stages, false, split);
         if (memcmp(alone, split, n * sizeof *alone) != 0)
-            fail_msg("%s: %u runs of layers differ from one by %.3g", g->name, stages, difference(alone, split, n));
+            fail_msg("%s: %u runs of layers differ from one by %.3g", g->name, stages,
+                     difference(alone, split, n));
     }
     if (heads < 2 || layers < 2)
         return;
     run_ranks(g->name, like, 2, 2, true, split);
     if (memcmp(alone, split, n * sizeof *alone) != 0)
-        fail_msg("%s: an exact split in parts and layers differs from one rank by %.3g", g->name, difference(alone, split, n));
+        fail_msg("%s: an exact split in parts and layers differs from one rank by %.3g", g->name,
+                 difference(alone, split, n));
     run_ranks(g->name, like, 2, 2, false, split);
     double d = difference(alone, split, n);
     *worst   = d > *worst ? d : *worst;
     *count += 2;
 }
 
-static double compare(const golden_model *g, lm_compute compute, uint32_t heads, uint32_t layers, uint32_t vocab, size_t *count)
+static double compare(const golden_model *g, lm_compute compute, uint32_t heads, uint32_t layers,
+                      uint32_t vocab, size_t *count)
 {
     run    like  = { .path = g->path, .vocab = vocab };
     size_t n     = (size_t)ROWS * vocab;
     float *alone = malloc(n * sizeof *alone), *split = malloc(n * sizeof *split);
     double worst = 0;
 
-    like.options = (lm_engine_options){ .context = ROWS, .max_rows = PROMPT, .max_logits = PROMPT, .threads = 1, .compute = compute,
+    like.options = (lm_engine_options){ .context = ROWS,
+                                        .max_rows = PROMPT,
+                                        .max_logits = PROMPT,
+                                        .threads = 1,
+                                        .compute = compute,
                                         .kv = LM_KV_F32 };
     assert_non_null(alone);
     assert_non_null(split);
@@ -269,7 +281,8 @@ static double compare(const golden_model *g, lm_compute compute, uint32_t heads,
     for (uint32_t ranks = 2; ranks <= 4 && ranks <= heads; ranks++) {
         run_ranks(g->name, &like, ranks, 1, true, split);
         if (memcmp(alone, split, n * sizeof *alone) != 0)
-            fail_msg("%s: %u ranks with an exact split differ from one by %.3g", g->name, ranks, difference(alone, split, n));
+            fail_msg("%s: %u ranks with an exact split differ from one by %.3g", g->name, ranks,
+                     difference(alone, split, n));
         run_ranks(g->name, &like, ranks, 1, false, split);
         double d = difference(alone, split, n);
         worst    = d > worst ? d : worst;

@@ -31,7 +31,8 @@ lm_engine *start_engine(const lm_model *m, lm_engine_options o)
     return g;
 }
 
-/* Suppress the most probable token after every third token id, and check that the hook is called once per token, in order. */
+/* Suppress the most probable token after every third token id, and check that the hook is called once per
+ * token, in order. */
 static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     test_request *x    = arg;
@@ -55,14 +56,23 @@ void make_request(test_request *x, unsigned i, const lm_model *m)
 
     *x = (test_request){ .n_vocab = n_vocab, .stop_id = (lm_token)(i * 5 % n_vocab) };
     x->r.n_prompt = 1 + i * 37 % LONGEST;
-    for (size_t k = 0; k < x->r.n_prompt; k++)               /* three beginnings; prompts that share one diverge after 130 tokens */
-        x->prompt[k] = (lm_token)((k % 7 * 2654435761u + (k / 14 + i % 3 + (k > 130 ? i : 0)) * 40503u) % n_vocab);
-    x->s = (lm_sampler_options){ .seed = 100 + i, .temperature = temperatures[i % 3], .repeat_penalty = i % 4 == 3 ? 1.2f : 0 };
+    for (size_t k = 0; k < x->r.n_prompt; k++)               /* three beginnings; prompts that share one
+                                                                diverge after 130 tokens */
+        x->prompt[k] = (lm_token)((k % 7 * 2654435761u + (k / 14 + i % 3 + (k > 130 ? i : 0)) * 40503u) %
+                                  n_vocab);
+    x->s = (lm_sampler_options){ .seed = 100 + i,
+                                 .temperature = temperatures[i % 3],
+                                 .repeat_penalty = i % 4 == 3 ? 1.2f : 0 };
     x->r.prompt   = x->prompt;
     x->r.sampler  = &x->s;
     x->stops[0]   = "qz";
-    x->r.sequence = (lm_sequence_options){ .draw = i, .max_tokens = 40 - (int64_t)(i % 5), .logprobs = TOP, .stop_ids = &x->stop_id,
-                                           .n_stop_ids = i % 4 == 1, .ignore_eos = i % 2, .stops = i % 5 ? NULL : x->stops };
+    x->r.sequence = (lm_sequence_options){ .draw = i,
+                                           .max_tokens = 40 - (int64_t)(i % 5),
+                                           .logprobs = TOP,
+                                           .stop_ids = &x->stop_id,
+                                           .n_stop_ids = i % 4 == 1,
+                                           .ignore_eos = i % 2,
+                                           .stops = i % 5 ? NULL : x->stops };
     if (i % 4 == 2) {
         x->r.sequence.logits     = hook;
         x->r.sequence.logits_arg = x;
@@ -166,7 +176,8 @@ void check_request(const char *what, const test_request *x)
         fail_msg("%s: %s: %s", what, b->error.where, b->error.message);
     if (a->n != b->n || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) != 0)
         fail_msg("%s: other tokens (%zu and %zu)", what, a->n, b->n);
-    if (memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob) != 0 || memcmp(a->top, b->top, a->n * sizeof *a->top) != 0)
+    if (memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob) != 0 ||
+        memcmp(a->top, b->top, a->n * sizeof *a->top) != 0)
         fail_msg("%s: other log-probabilities", what);
     if (a->size != b->size || memcmp(a->text, b->text, a->size) != 0)
         fail_msg("%s: another text", what);

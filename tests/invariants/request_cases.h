@@ -37,8 +37,8 @@ typedef struct test_request {
 uint32_t   vocabulary(const lm_model *m);
 lm_engine *start_engine(const lm_model *m, lm_engine_options o);
 
-/* Make request i. Requests share prompt prefixes and have all lengths; they are greedy or sampled, with penalties, stops, hooks,
- * log-probabilities. */
+/* Make request i. Requests share prompt prefixes and have all lengths; they are greedy or sampled, with
+ * penalties, stops, hooks, log-probabilities. */
 void make_request(test_request *x, unsigned i, const lm_model *m);
 
 /* Run the request alone with lm_generate, into x->alone. */
@@ -68,7 +68,8 @@ typedef struct fixture {
     lm_engine   *alone, *g, *draft;
     lm_schedule *s;
     test_request        x[MANY];
-    int64_t      longer;                         /* tokens of each request, if more than usual; set before open_fixture */
+    int64_t      longer;                         /* tokens of each request, if more than usual; set before
+                                                    open_fixture */
 } fixture;
 
 extern fixture f;

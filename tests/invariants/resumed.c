@@ -1,5 +1,6 @@
-/* resumed.c - a sequence saved between any two of its steps and restored in another engine continues with the same tokens, characters
- * and log-probabilities as without saving. Saving has no side effects, and rejected files change nothing. */
+/* resumed.c - a sequence saved between any two of its steps and restored in another engine continues with the
+ * same tokens, characters and log-probabilities as without saving. Saving has no side effects, and rejected
+ * files change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,7 +18,8 @@
 
 enum { ROWS = 12, MAX = 48, TOP = 2, PROMPT = 40, CONTEXT = 160 };
 
-/* The engine that generates first, the one that continues, a draft model for the first and one for the second. */
+/* The engine that generates first, the one that continues, a draft model for the first and one for the
+ * second. */
 enum { FIRST, SECOND, DRAFT, DRAFT_TOO, ENGINES };
 
 typedef struct stage {
@@ -50,7 +52,9 @@ static char file[256], other[256];
 
 static void open_engines(stage *t, uint32_t rollback)
 {
-    lm_engine_options o = { .context = CONTEXT, .max_rows = ROWS, .max_logits = ROWS, .rollback = rollback, .threads = 2 };
+    lm_engine_options o = {
+        .context = CONTEXT, .max_rows = ROWS, .max_logits = ROWS, .rollback = rollback, .threads = 2
+    };
     lm_model_info     info;
 
     lm_model_describe(t->m, &info);
@@ -66,8 +70,11 @@ static stage open_demo(void)
     lm_tokens ids = { 0 };
 
     open_engines(&t, 0);
-    assert_int_equal(lm_tokenize(lm_model_tokenizer(t.m), text, strlen(text), LM_NO_PARSE_SPECIAL, &ids, NULL), LM_OK);
-    assert_in_range(ids.n, ROWS + 1, PROMPT);            /* the prompt takes several steps, so it can be saved between them */
+    assert_int_equal(lm_tokenize(lm_model_tokenizer(t.m), text, strlen(text), LM_NO_PARSE_SPECIAL, &ids,
+                                 NULL),
+                     LM_OK);
+    assert_in_range(ids.n, ROWS + 1, PROMPT);            /* the prompt takes several steps, so it can be saved
+                                                            between them */
     t.n = ids.n;
     memcpy(t.prompt, ids.ids, ids.n * sizeof *ids.ids);
     lm_tokens_free(&ids);
@@ -153,10 +160,12 @@ static void same(const char *what, size_t cut, const delivery *a, const delivery
 {
     if (a->n != b->n || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) != 0)
         fail_msg("%s, cut after %zu steps: other tokens", what, cut);
-    if (memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob) != 0 || memcmp(a->top, b->top, a->n * sizeof *a->top) != 0)
+    if (memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob) != 0 ||
+        memcmp(a->top, b->top, a->n * sizeof *a->top) != 0)
         fail_msg("%s, cut after %zu steps: other log-probabilities", what, cut);
     if (a->size != b->size || memcmp(a->text, b->text, a->size) != 0)
-        fail_msg("%s, cut after %zu steps: \"%.*s\" became \"%.*s\"", what, cut, (int)a->size, a->text, (int)b->size, b->text);
+        fail_msg("%s, cut after %zu steps: \"%.*s\" became \"%.*s\"", what, cut, (int)a->size, a->text,
+                 (int)b->size, b->text);
     assert_int_equal(a->stop, b->stop);
 }
 
@@ -176,8 +185,10 @@ static void restore(const writer *w)
         fail_msg("%s: %s", e.where, e.message);
 }
 
-/* Check a sequence that is saved after `cut` steps and continues, and one that continues from the file. Returns the remaining steps. */
-static size_t cut_at(stage *t, const char *what, size_t cut, const delivery *whole, lm_sequence_options o, const lm_sampler_options *so)
+/* Check a sequence that is saved after `cut` steps and continues, and one that continues from the file.
+ * Returns the remaining steps. */
+static size_t cut_at(stage *t, const char *what, size_t cut, const delivery *whole, lm_sequence_options o,
+                     const lm_sampler_options *so)
 {
     static delivery a, b;
     writer      w = start(t, FIRST, o, so), v = start(t, SECOND, o, so);
@@ -214,8 +225,9 @@ static void cut_everywhere(stage *t, const char *what, lm_sequence_options o, co
 static void sequences_continue_wherever_they_are_cut(void **state)
 {
     static const char *const stops[] = { "\n\n\n\n", ", 2, 3, the end.", NULL };
-    const lm_sequence_options plain = { .max_tokens = 24, .ignore_eos = true, .logprobs = TOP, .draw = 3, .stops = stops,
-                                        .draft_always = true };
+    const lm_sequence_options plain = {
+        .max_tokens = 24, .ignore_eos = true, .logprobs = TOP, .draw = 3, .stops = stops, .draft_always = true
+    };
     lm_sequence_options       drafted = plain, looked = plain;
     stage t = open_demo();
 
@@ -223,16 +235,21 @@ static void sequences_continue_wherever_they_are_cut(void **state)
     drafted.draft_engine = t.g[DRAFT];
     drafted.draft_max    = 3;
     looked.draft_ngram   = 2;
-    cut_everywhere(&t, "sampled, a model drafts", drafted, &(lm_sampler_options){ .seed = 5, .temperature = 1.3f });
-    cut_everywhere(&t, "mirostat", looked, &(lm_sampler_options){ .seed = 6, .temperature = 0.9f, .mirostat = 2 });
-    cut_everywhere(&t, "penalties", plain, &(lm_sampler_options){ .seed = 7, .repeat_penalty = 1.2f, .dry_multiplier = 0.8f });
+    cut_everywhere(&t, "sampled, a model drafts", drafted,
+                   &(lm_sampler_options){ .seed = 5, .temperature = 1.3f });
+    cut_everywhere(&t, "mirostat", looked,
+                   &(lm_sampler_options){ .seed = 6, .temperature = 0.9f, .mirostat = 2 });
+    cut_everywhere(&t, "penalties", plain,
+                   &(lm_sampler_options){ .seed = 7, .repeat_penalty = 1.2f, .dry_multiplier = 0.8f });
     cut_everywhere(&t, "greedy", looked, &(lm_sampler_options){ .greedy = true });
     close_stage(&t);
 }
 
 static void sequences_with_windows_continue(void **state)
 {
-    const lm_sequence_options o = { .max_tokens = 40, .ignore_eos = true, .logprobs = TOP, .draft_ngram = 2, .draft_always = true };
+    const lm_sequence_options o = {
+        .max_tokens = 40, .ignore_eos = true, .logprobs = TOP, .draft_ngram = 2, .draft_always = true
+    };
     stage t = open_golden("mistral/window", 20);
 
     (void)state;
@@ -256,7 +273,8 @@ static void ended_sequences_take_more_prompt(void **state)
     save(&w);
     restore(&v);
     listen(v.s, &b);
-    assert_true(b.n == 0 && b.size == 0 && b.stop == LM_STOP_NONE);      /* everything was delivered already */
+    /* everything was delivered already */
+    assert_true(b.n == 0 && b.size == 0 && b.stop == LM_STOP_NONE);
     b      = a;
     a.stop = b.stop = LM_STOP_NONE;
     assert_int_equal(lm_sequence_append(w.s, t.prompt, 5, NULL), LM_OK);
@@ -267,7 +285,8 @@ static void ended_sequences_take_more_prompt(void **state)
     assert_int_equal(a.n, 18);
 
     /* restored over a sequence that has ended; a file of keys and values only counts as a processed prompt */
-    assert_int_equal(lm_engine_save(w.g, 0, lm_sequence_ids(w.s, NULL), lm_engine_length(w.g, 0), file, NULL), LM_OK);
+    assert_int_equal(lm_engine_save(w.g, 0, lm_sequence_ids(w.s, NULL), lm_engine_length(w.g, 0), file, NULL),
+                     LM_OK);
     assert_int_equal(lm_engine_truncate(v.g, 0, 0, NULL), LM_OK);
     restore(&v);
     lm_sequence_info info;
@@ -317,7 +336,8 @@ static void refuse(const writer *w, lm_status status)
     assert_int_equal(lm_engine_length(w->g, 0), 0);
 }
 
-/* Return the address of positions, tokens, prompt and stop, which follow the strings on which the contents depend. */
+/* Return the address of positions, tokens, prompt and stop, which follow the strings on which the contents
+ * depend. */
 static uint8_t *numbers_of(uint8_t *file_bytes)
 {
     uint8_t *at = file_bytes + 20;
@@ -332,7 +352,8 @@ static uint8_t *numbers_of(uint8_t *file_bytes)
 
 static void binary_files_change_nothing(void **state)
 {
-    static const struct { uint32_t numbers[4]; lm_status status; } bad[] = {      /* rejected even with a correct checksum */
+    /* rejected even with a correct checksum */
+    static const struct { uint32_t numbers[4]; lm_status status; } bad[] = {
         { { 40, 41, 0, 0 }, LM_BAD_MODEL },  { { 40, 41, 42, 0 }, LM_BAD_MODEL },          { { 40, 39, 39, 0 }, LM_BAD_MODEL },
         { { 40, 41, 40, 6 }, LM_BAD_MODEL }, { { 40, 41, 40, UINT32_MAX }, LM_BAD_MODEL }, { { 40, UINT32_MAX, 40, 0 }, LM_LIMIT },
     };
@@ -351,7 +372,8 @@ static void binary_files_change_nothing(void **state)
     run(&w, 4, &a);
     assert_int_equal(a.n, 1);
     save(&w);
-    assert_int_equal(lm_sequence_restore(w.s, file, &e), LM_USAGE);                /* it is still generating */
+    /* it is still generating */
+    assert_int_equal(lm_sequence_restore(w.s, file, &e), LM_USAGE);
 
     size_t n = read_file(bytes, sizeof bytes);
     for (size_t i = 0; i < n; i += i < 600 ? 1 : 499) {

@@ -1,5 +1,6 @@
-/* saved.c - a sequence in a file: a restored sequence continues with the same bits as one that was never saved, for every family, type of
- * cache and arithmetic; a damaged file or one of another model changes nothing. */
+/* saved.c - a sequence in a file: a restored sequence continues with the same bits as one that was never
+ * saved, for every family, type of cache and arithmetic; a damaged file or one of another model changes
+ * nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -44,9 +45,16 @@ static lm_token token_at(uint32_t i, uint32_t n_vocab)
 /* Open an engine. Returns NULL if the model has no such context or does not support such a cache. */
 static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t sequences, uint32_t threads)
 {
-    lm_engine_options o = { .context = 192, .sequences = sequences, .max_rows = 100, .max_logits = 1, .kv = s->kv, .kv_values = s->values,
-                            .kv_apart = true, .compute = s->compute,
-                            .no_repack = s->no_repack, .threads = threads };
+    lm_engine_options o = { .context = 192,
+                            .sequences = sequences,
+                            .max_rows = 100,
+                            .max_logits = 1,
+                            .kv = s->kv,
+                            .kv_values = s->values,
+                            .kv_apart = true,
+                            .compute = s->compute,
+                            .no_repack = s->no_repack,
+                            .threads = threads };
     lm_engine        *g = NULL;
     lm_error          e = { 0 };
     lm_status         status = lm_engine_new(m, &o, &g, &e);
@@ -64,8 +72,10 @@ static uint32_t vocabulary(const lm_model *m)
     return info.n_vocab;
 }
 
-/* Run positions [from, to), at most `most` per step. Returns the logits of the last. Another `shift` means other tokens. */
-static const float *feed(lm_engine *g, uint32_t n_vocab, uint32_t sequence, uint32_t from, uint32_t to, uint32_t most, uint32_t shift)
+/* Run positions [from, to), at most `most` per step. Returns the logits of the last. Another `shift` means
+ * other tokens. */
+static const float *feed(lm_engine *g, uint32_t n_vocab, uint32_t sequence, uint32_t from, uint32_t to,
+                         uint32_t most, uint32_t shift)
 {
     lm_row   rows[POSITIONS];
     lm_error e = { 0 };
@@ -164,7 +174,8 @@ static void restored_sequences_go_on_with_the_same_bits(void **state)
         lm_model *m = NULL;
         assert_int_equal(lm_model_open(models[i].path, NULL, &m, NULL), LM_OK);
         for (size_t k = 0; k < sizeof settings / sizeof *settings; k++)
-            if (!strstr(models[i].name, "dynamic") && !strstr(models[i].name, "longrope") && pair++ % EVERY == 0)
+            if (!strstr(models[i].name, "dynamic") && !strstr(models[i].name, "longrope") &&
+                pair++ % EVERY == 0)
                 ran += check(&models[i], m, &settings[k]);
         lm_model_close(m);
     }
@@ -198,7 +209,8 @@ static engine_state state_of(const lm_engine *g)
     return s;
 }
 
-/* Check that the file is rejected with this status and an error that names it, and that nothing has changed. */
+/* Check that the file is rejected with this status and an error that names it, and that nothing has
+ * changed. */
 static void refuse(lm_engine *g, const char *path, lm_status status, const char *where)
 {
     engine_state before = state_of(g), after;
@@ -246,7 +258,8 @@ static void damaged_files_change_nothing(void **state)
     save(g, v, 0, SAVED, file);
     assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
     size_t n = read_file(file, bytes, sizeof bytes);
-    for (size_t i = 0; i < n; i += i < 1024 ? 1 : 499) {     /* one bit of every byte of the first 1024, and of some later bytes */
+    for (size_t i = 0; i < n; i += i < 1024 ? 1 : 499) {     /* one bit of every byte of the first 1024, and
+                                                                of some later bytes */
         bytes[i] ^= (char)(1 << i % 8);
         write_file(other, bytes, n);
         bytes[i] ^= (char)(1 << i % 8);
@@ -277,14 +290,24 @@ static void damaged_files_change_nothing(void **state)
 /* Engines reject the file if one setting changes the arithmetic, or if they have too little space. */
 static void other_engines_reject(void **state)
 {
-    static const struct { lm_engine_options o; lm_status status; const char *where; } others[] = {
+    static const struct { lm_engine_options o; lm_status status; const char *where;
+    } others[] = {
         { { .context = 192, .compute = LM_COMPUTE_AUTO, .kv = LM_KV_F32 }, LM_DIFFERS, "arithmetic" },
         { { .context = 192, .compute = LM_COMPUTE_F32, .kv = LM_KV_F16 }, LM_DIFFERS, "type of cache" },
-        { { .context = 192, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .kv_values = LM_KV_F16, .kv_apart = true }, LM_DIFFERS,
+        { { .context = 192,
+            .compute = LM_COMPUTE_F32,
+            .kv = LM_KV_F32,
+            .kv_values = LM_KV_F16,
+            .kv_apart = true },
+          LM_DIFFERS,
           "type of cache" },
-        { { .context = 192, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .cpu = "ref" }, LM_DIFFERS, "instruction set" },
+        { { .context = 192, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .cpu = "ref" },
+          LM_DIFFERS,
+          "instruction set" },
         { { .context = 96, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32 }, LM_LIMIT, "positions" },
-        { { .context = 192, .kv_positions = 64, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32 }, LM_LIMIT, "cache" },
+        { { .context = 192, .kv_positions = 64, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32 },
+          LM_LIMIT,
+          "cache" },
     };
     lm_model  *m = open_golden("llama/gqa");
     lm_engine *g = open_engine(m, &settings[0], 1, 1);
@@ -361,11 +384,16 @@ static void a_failed_save_leaves_the_file(void **state)
     lm_model_close(m);
 }
 
-/* A sequence of an engine with much rollback is restored in one with little, which stores fewer keys, and the other way round. */
+/* A sequence of an engine with much rollback is restored in one with little, which stores fewer keys, and the
+ * other way round. */
 static void windows_keep_what_the_next_query_sees(void **state)
 {
     lm_model         *m = open_golden("gemma2/windows");
-    lm_engine_options much = { .context = 192, .max_rows = 100, .max_logits = 1, .rollback = 80, .kv = LM_KV_F32,
+    lm_engine_options much = { .context = 192,
+                               .max_rows = 100,
+                               .max_logits = 1,
+                               .rollback = 80,
+                               .kv = LM_KV_F32,
                                .compute = LM_COMPUTE_F32 };
     lm_engine_options little = much;
     lm_engine        *g = NULL, *less = NULL;
@@ -384,7 +412,8 @@ static void windows_keep_what_the_next_query_sees(void **state)
     save(less, v, 0, POSITIONS, file);
     assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
     restore(g, v, 0, POSITIONS, file);
-    assert_int_equal(lm_engine_truncate(g, 0, POSITIONS - 40, NULL), LM_LIMIT);      /* the other engine had not stored these keys */
+    /* the other engine had not stored these keys */
+    assert_int_equal(lm_engine_truncate(g, 0, POSITIONS - 40, NULL), LM_LIMIT);
     free(expected);
     lm_engine_free(g);
     lm_engine_free(less);

@@ -1,5 +1,5 @@
-/* scheduled.c - many requests in a schedule: each gets bit for bit what lm_generate gives it alone, whatever else runs and whatever is
- * cached, drafted, preempted and recomputed, cancelled, rejected or left unread. */
+/* scheduled.c - many requests in a schedule: each gets bit for bit what lm_generate gives it alone, whatever
+ * else runs and whatever is cached, drafted, preempted and recomputed, cancelled, rejected or left unread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -18,13 +18,14 @@ static const struct { const char *name; int64_t window; } families[] = {
     { "deepseek_v2/lite", 0 }, { "gpt2/plain", 0 }, { "bloom/alibi", 0 }, { "mistral/window", 100 },
 };
 
-/* In the second run prefixes are cached and tokens are drafted; in the third run prefixes are not looked up. */
+/* In the second run prefixes are cached and tokens are drafted; in the third run prefixes are not looked
+ * up. */
 static void many_sequences_equal_each_alone(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof families / sizeof *families; k += EVERY / 2 + 1) {
-        open_fixture(families[k].name, families[k].window, (lm_engine_options){ .max_logits = 40, .rollback = 16 },
-                     (lm_schedule_options){ 0 });
+        open_fixture(families[k].name, families[k].window,
+                     (lm_engine_options){ .max_logits = 40, .rollback = 16 }, (lm_schedule_options){ 0 });
         run_all(families[k].name);
         uint64_t cached = statistics().cached_tokens;
         free_replies();
@@ -75,7 +76,8 @@ static void preempted_sequences_are_recomputed(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof families / sizeof *families; k += EVERY / 2 + 1) {
         f.longer = 150;
-        open_fixture(families[k].name, families[k].window, (lm_engine_options){ .max_logits = 40, .kv_positions = 9 * 64, .rollback = 16 },
+        open_fixture(families[k].name, families[k].window,
+                     (lm_engine_options){ .max_logits = 40, .kv_positions = 9 * 64, .rollback = 16 },
                      (lm_schedule_options){ 0 });
         for (unsigned i = 0; i < MANY; i++)
             f.x[i].r.sequence.draft_ngram = i % 2 ? 3 : 0;
@@ -86,8 +88,9 @@ static void preempted_sequences_are_recomputed(void **state)
     }
 }
 
-/* If rotations depend on the length of the forward pass, prompts are split where they change, so that the same holds. The reference is a
- * schedule that runs one request after the other, row by row where that matters. */
+/* If rotations depend on the length of the forward pass, prompts are split where they change, so that the
+ * same holds. The reference is a schedule that runs one request after the other, row by row where that
+ * matters. */
 static void rotations_that_follow_the_length(void **state)
 {
     static const char *const names[] = { "phi3/longrope", "llama/rope-longrope", "llama/rope-dynamic" };

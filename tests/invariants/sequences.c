@@ -1,5 +1,6 @@
-/* sequences.c - many sequences in the steps of one engine: each is bit for bit what lm_generate makes of it alone, whatever the other rows
- * of a step, however steps are split, and whatever drafts, waits, is cancelled or fails. */
+/* sequences.c - many sequences in the steps of one engine: each is bit for bit what lm_generate makes of it
+ * alone, whatever the other rows of a step, however steps are split, and whatever drafts, waits, is cancelled
+ * or fails. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -64,7 +65,8 @@ static lm_engine *start(const lm_model *m, lm_engine_options o)
 
 /* ---- the sequences ---- */
 
-/* Suppress the most probable token after every third token id, and check that the hook is called once per token, in order. */
+/* Suppress the most probable token after every third token id, and check that the hook is called once per
+ * token, in order. */
 static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     task    *t    = arg;
@@ -82,7 +84,8 @@ static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token
     return LM_OK;
 }
 
-/* Make sequence i. Prompts have all lengths; sequences are greedy or sampled, with penalties, stops and hooks. */
+/* Make sequence i. Prompts have all lengths; sequences are greedy or sampled, with penalties, stops and
+ * hooks. */
 static void make_task(task *t, unsigned i, uint32_t n_vocab)
 {
     static const float temperatures[] = { -1, 0.6f, 1.2f };
@@ -90,9 +93,15 @@ static void make_task(task *t, unsigned i, uint32_t n_vocab)
     *t = (task){ .n_vocab = n_vocab, .n = 1 + i * 37 % PROMPT, .stop_id = (lm_token)(i * 5 % n_vocab) };
     for (size_t k = 0; k < t->n; k++)
         t->prompt[k] = (lm_token)((k % 7 * 2654435761u + (k / 14 + i) * 40503u) % n_vocab);
-    t->s = (lm_sampler_options){ .seed = 100 + i, .temperature = temperatures[i % 3], .repeat_penalty = i % 4 == 3 ? 1.2f : 0 };
-    t->o = (lm_sequence_options){ .draw = i, .max_tokens = TOKENS - (int64_t)(i % 5), .logprobs = TOP, .stop_ids = &t->stop_id,
-                                  .n_stop_ids = i % 4 == 1, .ignore_eos = i % 2 };
+    t->s = (lm_sampler_options){ .seed = 100 + i,
+                                 .temperature = temperatures[i % 3],
+                                 .repeat_penalty = i % 4 == 3 ? 1.2f : 0 };
+    t->o = (lm_sequence_options){ .draw = i,
+                                  .max_tokens = TOKENS - (int64_t)(i % 5),
+                                  .logprobs = TOP,
+                                  .stop_ids = &t->stop_id,
+                                  .n_stop_ids = i % 4 == 1,
+                                  .ignore_eos = i % 2 };
     if (i % 4 == 2) {
         t->o.logits     = hook;
         t->o.logits_arg = t;
@@ -182,7 +191,8 @@ static void check(const char *what, const task *t)
 
     if (a->n != b->n || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) != 0)
         fail_msg("%s: other tokens (%zu and %zu)", what, a->n, b->n);
-    if (memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob) != 0 || memcmp(a->top, b->top, a->n * sizeof *a->top) != 0)
+    if (memcmp(a->logprob, b->logprob, a->n * sizeof *a->logprob) != 0 ||
+        memcmp(a->top, b->top, a->n * sizeof *a->top) != 0)
         fail_msg("%s: other log-probabilities", what);
     if (a->stop != b->stop)
         fail_msg("%s: %s and %s", what, lm_stop_word(a->stop), lm_stop_word(b->stop));
@@ -193,7 +203,8 @@ static void check(const char *what, const task *t)
 /* Check that the tokens so far are the first ones of the sequence alone, and that it ended with `stop`. */
 static void check_prefix(const char *what, const task *t, lm_stop stop)
 {
-    if (t->got.n > t->alone.n || memcmp(t->alone.ids, t->got.ids, t->got.n * sizeof *t->got.ids) != 0 || t->got.stop != stop)
+    if (t->got.n > t->alone.n || memcmp(t->alone.ids, t->got.ids, t->got.n * sizeof *t->got.ids) != 0 ||
+        t->got.stop != stop)
         fail_msg("%s: %zu tokens, %s", what, t->got.n, lm_stop_word(t->got.stop));
 }
 
@@ -241,17 +252,23 @@ static uint32_t vocabulary(const lm_model *m)
 
 /* ---- any interleaving ---- */
 
-/* Step some sequences in any order within random limits. Some steps are never run and others are cancelled; these change nothing. */
+/* Step some sequences in any order within random limits. Some steps are never run and others are cancelled;
+ * these change nothing. */
 static void step_somehow(lm_engine *g, task *t)
 {
     lm_row   rows[ROWS];
-    lm_batch b = { .rows = rows, .max_rows = 1 + roll(ROWS), .max_logits = 1 + roll(12), .max_prompt = roll(9), .no_draft = roll(5) == 0 };
+    lm_batch b = { .rows = rows,
+                   .max_rows = 1 + roll(ROWS),
+                   .max_logits = 1 + roll(12),
+                   .max_prompt = roll(9),
+                   .no_draft = roll(5) == 0 };
     unsigned first = roll(TEXTS), n = 1 + roll(TEXTS), how = roll(8);
     lm_error e = { 0 };
 
     for (unsigned i = 0; i < n; i++)
         lm_sequence_rows(t[(first + i * 3) % TEXTS].sequence, &b);
-    assert_true(b.n <= b.max_rows && b.n_logits <= b.max_logits && (!b.max_prompt || b.n_prompt <= b.max_prompt));
+    assert_true(b.n <= b.max_rows && b.n_logits <= b.max_logits &&
+                (!b.max_prompt || b.n_prompt <= b.max_prompt));
     if (how == 0 || b.n == 0) {
         for (unsigned i = 0; i < TEXTS; i++)
             listen(&t[i]);
@@ -277,7 +294,10 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
     lm_model   *m = open_golden_model(name, window);
     lm_engine  *alone = start(m, (lm_engine_options){ 0 });
     lm_engine  *g = start(m, (lm_engine_options){ .sequences = TEXTS, .max_logits = 12 });
-    lm_engine  *draft = models ? start(m, (lm_engine_options){ .sequences = TEXTS, .max_logits = 1, .rollback = 8 }) : NULL;
+    lm_engine *draft = models
+                           ? start(m,
+                                   (lm_engine_options){ .sequences = TEXTS, .max_logits = 1, .rollback = 8 })
+                           : NULL;
     static task t[TEXTS];
     char        what[160];
 
@@ -302,7 +322,8 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
         drafted += info.n_drafted;
         accepted += info.n_accepted;
         end(&t[i]);
-        assert_int_equal(lm_engine_length(g, t[i].o.sequence), info.n_held);   /* rejected draft tokens are removed */
+        /* rejected draft tokens are removed */
+        assert_int_equal(lm_engine_length(g, t[i].o.sequence), info.n_held);
     }
     lm_engine_free(draft);
     lm_engine_free(alone);
@@ -400,7 +421,8 @@ static void one_is_cancelled(void **state)
         begin_all();
         run_all(f.g, f.t, &b, i % 2 ? signal_after : cancel_after);
         check_others("beside one that is cancelled");
-        check_prefix("cancelled", &f.t[victim], f.t[victim].got.n == f.t[victim].alone.n ? f.t[victim].alone.stop : LM_STOP_CANCELLED);
+        check_prefix("cancelled", &f.t[victim],
+                     f.t[victim].got.n == f.t[victim].alone.n ? f.t[victim].alone.stop : LM_STOP_CANCELLED);
         for (unsigned k = 0; k < TEXTS; k++)
             end(&f.t[k]);
     }
@@ -415,7 +437,8 @@ static void count_step(task *t)
 {
     (void)t;
     atomic_fetch_add(&steps_seen, 1);
-    while (atomic_load(&steps_seen) > 3 && !atomic_load(&told_to_cancel))    /* the other thread is awake by now */
+    /* the other thread is awake by now */
+    while (atomic_load(&steps_seen) > 3 && !atomic_load(&told_to_cancel))
         sched_yield();
 }
 
@@ -499,7 +522,8 @@ static void a_full_cache_delays_requests(void **state)
             if (f.t[i].n + f.t[i].alone.n <= 64)
                 check("in a small cache", &f.t[i]);      /* it fits in one page */
             whole += f.t[i].got.n == f.t[i].alone.n;
-            check_prefix("in a small cache", &f.t[i], f.t[i].got.n == f.t[i].alone.n ? f.t[i].alone.stop : LM_STOP_CONTEXT);
+            check_prefix("in a small cache", &f.t[i],
+                         f.t[i].got.n == f.t[i].alone.n ? f.t[i].alone.stop : LM_STOP_CONTEXT);
         }
         free(b.rows);
         close_fixture();
@@ -584,8 +608,10 @@ static void a_draft_model_that_fails_ends_nothing(void **state)
 
     (void)state;
     open_fixture((lm_engine_options){ .max_logits = 12 });
-    small[0] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .kv_positions = 64, .rollback = 8 });     /* space for one of them */
-    small[1] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .context = 30, .rollback = 8 });          /* too short for some */
+    /* space for one of them */
+    small[0] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .kv_positions = 64, .rollback = 8 });
+    /* too short for some */
+    small[1] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .context = 30, .rollback = 8 });
     b.rows = calloc(ROWS, sizeof *b.rows);
     for (unsigned i = 0; i < TEXTS; i++) {
         f.t[i].o.draft_engine = small[i % 2];

@@ -1,5 +1,5 @@
-/* stored.c - a model that runs from its file gives bit for bit the logits of the repacked one on every instruction set, and
- * allocates no memory for weights that it maps. */
+/* stored.c - a model that runs from its file gives bit for bit the logits of the repacked one on every
+ * instruction set, and allocates no memory for weights that it maps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,7 +16,9 @@ enum { MAX = 1024, TOKENS = 21 };
 
 static lm_engine *start(const lm_model *m, const char *level, bool no_repack, lm_compute compute)
 {
-    lm_engine_options o = { .context = 24, .max_rows = 16, .threads = 2, .cpu = level, .no_repack = no_repack, .compute = compute };
+    lm_engine_options o = {
+        .context = 24, .max_rows = 16, .threads = 2, .cpu = level, .no_repack = no_repack, .compute = compute
+    };
     lm_memory         planned, taken;
     lm_engine        *g = NULL;
     lm_error          e = { 0 };

@@ -1,5 +1,6 @@
-/* teardown.c - hooks of requests that are torn down at the worst moment: the argument of each is released once, by the last user that
- * could call it, and never called afterwards. The hook itself blocks the step, so each moment occurs deterministically. */
+/* teardown.c - hooks of requests that are torn down at the worst moment: the argument of each is released
+ * once, by the last user that could call it, and never called afterwards. The hook itself blocks the step, so
+ * each moment occurs deterministically. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -19,7 +20,8 @@
 /* The moment of the teardown. */
 typedef enum moment {
     QUEUED,                          /* another request has the only slot */
-    READING,                         /* its prompt is half processed, progress was reported, and the engine steps another request */
+    READING,                         /* its prompt is half processed, progress was reported, and the engine
+                                        steps another request */
     IN_A_STEP,                       /* the hook is running */
     AT_THE_LAST_TOKEN,               /* the hook is running for the last token */
     ENDED,                           /* its end has not been read */
@@ -80,7 +82,8 @@ static void called(watched *w)
         atomic_fetch_add(&w->late, 1);
 }
 
-static lm_status on_logits(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+static lm_status on_logits(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                           lm_error *e)
 {
     (void)logits, (void)n_vocab, (void)ids, (void)n, (void)e;
     called(arg);
@@ -124,9 +127,19 @@ typedef struct text {
 
 static void ask(lm_schedule *s, text *t, unsigned stop_at, lm_status expected)
 {
-    lm_request r = { .prompt = t->prompt, .n_prompt = 96, .progress = true, .wake = on_wake, .wake_arg = &t->wake, .wake_release = release,
-                     .token = on_token, .token_arg = &t->token, .token_release = release,
-                     .sequence = { .max_tokens = MAX, .ignore_eos = true, .logits = on_logits, .logits_arg = &t->logits,
+    lm_request r = { .prompt = t->prompt,
+                     .n_prompt = 96,
+                     .progress = true,
+                     .wake = on_wake,
+                     .wake_arg = &t->wake,
+                     .wake_release = release,
+                     .token = on_token,
+                     .token_arg = &t->token,
+                     .token_release = release,
+                     .sequence = { .max_tokens = MAX,
+                                   .ignore_eos = true,
+                                   .logits = on_logits,
+                                   .logits_arg = &t->logits,
                                    .logits_release = release } };
 
     for (size_t i = 0; i < 96; i++)
@@ -170,7 +183,8 @@ static lm_reply_state state_of(lm_reply *r)
     return lm_reply_status(r, NULL);
 }
 
-/* Run both requests in one schedule: `t` is torn down at the moment, `other` shows that the rest continues if it may. */
+/* Run both requests in one schedule: `t` is torn down at the moment, `other` shows that the rest continues if
+ * it may. */
 static void tear_down(lm_engine *g, moment m, way w)
 {
     lm_schedule *s = start_schedule(g, (lm_schedule_options){ .itl_target = 1e-9 });
@@ -206,7 +220,8 @@ static void tear_down(lm_engine *g, moment m, way w)
         lm_reply_cancel(t->reply);
     if (threads)
         assert_int_equal(pthread_create(&thread, NULL, w == DRAINED ? drain : close_schedule, s), 0);
-    if (m == IN_A_STEP || m == AT_THE_LAST_TOKEN)                /* the hook still runs: nothing may be released yet */
+    /* the hook still runs: nothing may be released yet */
+    if (m == IN_A_STEP || m == AT_THE_LAST_TOKEN)
         assert_int_equal(atomic_load(&t->logits.released), 0);
     let_go(gate);
     if (w != FREED)
@@ -236,7 +251,8 @@ static void at_every_moment_in_every_way(void **state)
 
     (void)state;
     assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 1 }, &one, NULL), LM_OK);
-    assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 2, .max_rows = 16 }, &two, NULL), LM_OK);
+    assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 2, .max_rows = 16 }, &two, NULL),
+                     LM_OK);
     for (unsigned round = 0; round < 4; round++)
         for (unsigned m = 0; m < MOMENTS; m++)
             for (unsigned w = 0; w < WAYS; w++, n++)
@@ -249,8 +265,9 @@ static void at_every_moment_in_every_way(void **state)
 
 /* ---- memory of waiting requests ---- */
 
-/* Requests use everything that grows with the vocabulary or the context: a hook on logits, penalties, DRY over everything, n-gram drafts.
- * A waiting request allocates none of it, only its prompt, its options and its ring. */
+/* Requests use everything that grows with the vocabulary or the context: a hook on logits, penalties, DRY
+ * over everything, n-gram drafts. A waiting request allocates none of it, only its prompt, its options and
+ * its ring. */
 static void queued_requests_are_small(void **state)
 {
     enum { WAITING = 50, RING = 4096, OF_A_REQUEST = 8192 };
@@ -261,8 +278,11 @@ static void queued_requests_are_small(void **state)
     lm_token     prompt[64];
     lm_reply    *replies[WAITING];
     text        *first = calloc(1, sizeof *first);
-    lm_request   r = { .prompt = prompt, .n_prompt = 64, .sampler = &sampling,
-                       .sequence = { .max_tokens = 2, .ignore_eos = true, .draft_ngram = 4, .logits = on_logits } };
+    lm_request r = { .prompt = prompt,
+                     .n_prompt = 64,
+                     .sampler = &sampling,
+                     .sequence = {
+                         .max_tokens = 2, .ignore_eos = true, .draft_ngram = 4, .logits = on_logits } };
     watched      w[WAITING];
 
     (void)state;
@@ -321,9 +341,16 @@ static void rejected_requests_release_their_hooks(void **state)
     (void)state;
     assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 1 }, &g, NULL), LM_OK);
     s = start_schedule(g, (lm_schedule_options){ 0 });
-    lm_request usual = { .prompt = prompt, .n_prompt = 4, .wake = on_wake, .wake_arg = &w[1], .wake_release = release,
-                         .token = on_token, .token_arg = &w[2], .token_release = release,
-                         .sequence = { .logits = on_logits, .logits_arg = &w[0], .logits_release = release } };
+    lm_request usual = { .prompt = prompt,
+                         .n_prompt = 4,
+                         .wake = on_wake,
+                         .wake_arg = &w[1],
+                         .wake_release = release,
+                         .token = on_token,
+                         .token_arg = &w[2],
+                         .token_release = release,
+                         .sequence = {
+                             .logits = on_logits, .logits_arg = &w[0], .logits_release = release } };
     lm_request wrong[8];
     for (size_t i = 0; i < 8; i++)
         wrong[i] = usual;
@@ -367,7 +394,9 @@ static void a_sequence_and_a_generation_release_their_hook(void **state)
     lm_token      prompt[4] = { 1, 2, 3, 4 };
     lm_model_info info;
     watched       w;
-    lm_sequence_options o = { .max_tokens = 3, .logits = on_logits, .logits_arg = &w, .logits_release = release };
+    lm_sequence_options o = {
+        .max_tokens = 3, .logits = on_logits, .logits_arg = &w, .logits_release = release
+    };
 
     (void)state;
     lm_model_describe(model, &info);

@@ -1,5 +1,5 @@
-/* windows.c - a sliding window frees its pages: pages, planned bytes and the process's memory stay constant from
- * the first window to the fourth, and results without the freed pages equal results with all pages. */
+/* windows.c - a sliding window frees its pages: pages, planned bytes and the process's memory stay constant
+ * from the first window to the fourth, and results without the freed pages equal results with all pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -33,9 +33,12 @@ static lm_model *open_model(const char *golden, int64_t window)
 
 static lm_engine *start(const lm_model *m, uint32_t context, uint32_t rows, uint32_t threads)
 {
-    lm_engine_options o = {
-        .context = context, .max_rows = rows, .max_logits = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = threads
-    };
+    lm_engine_options o = { .context = context,
+                            .max_rows = rows,
+                            .max_logits = 1,
+                            .kv = LM_KV_F32,
+                            .compute = LM_COMPUTE_F32,
+                            .threads = threads };
     lm_engine *g = NULL;
     lm_error   e = { 0 };
 
@@ -51,7 +54,8 @@ static const float *feed(lm_engine *g, uint32_t from, uint32_t to)
     lm_error      e = { 0 };
 
     for (uint32_t i = from; i < to; i++)
-        rows[i - from] = (lm_row){ 0, (lm_token)((i * 2654435761u + 17) % g->program->n_vocab), i, i + 1 == to };
+        rows[i - from] = (lm_row){ 0, (lm_token)((i * 2654435761u + 17) % g->program->n_vocab), i,
+                                   i + 1 == to };
     if (lm_engine_step(g, rows, to - from, &e) != LM_OK)
         fail_msg("position %u: %s", from, e.message);
     return lm_engine_logits(g, to - from - 1);
@@ -65,7 +69,8 @@ static uint64_t used(const lm_engine *g)
     return n;
 }
 
-/* Return the maximum pages of a window group: its keys, the rows of a step, and the two pages in which the ends fall. */
+/* Return the maximum pages of a window group: its keys, the rows of a step, and the two pages in which the
+ * ends fall. */
 static uint64_t max_pages(void)
 {
     return (WINDOW + STEP + LM_PAGE - 1) / LM_PAGE + 1;
@@ -95,7 +100,8 @@ static void pages_and_memory_stay_flat_past_the_window(void **state)
         if (at >= 3 * WINDOW)
             last = n > last ? n : last;
     }
-    printf("  window %d: %llu pages most from W to 2W, %llu from 3W to 4W\n", WINDOW, (unsigned long long)first, (unsigned long long)last);
+    printf("  window %d: %llu pages most from W to 2W, %llu from 3W to 4W\n", WINDOW,
+           (unsigned long long)first, (unsigned long long)last);
     assert_int_equal(first, last);
     assert_int_equal(lm_alloc_statistics().live_bytes, before);
     lm_engine_free(g);
@@ -151,7 +157,8 @@ static void layers_without_a_window_keep_their_pages(void **state)
     lm_model_close(m);
 }
 
-/* A conversation restarts from its beginning after the window has passed it: dropped tokens are processed again. */
+/* A conversation restarts from its beginning after the window has passed it: dropped tokens are processed
+ * again. */
 static void positions_outside_a_window_are_recomputed(void **state)
 {
     enum { LONG = 500, SAME = 50, SHORT = 60, NEW = 8 };

@@ -1,5 +1,5 @@
-/* attention_check.c - attention over a paged cache compared with the definition in double, for all parameters: type,
- * dimensions, group, position, window, softcap, slopes, sinks, order of pages. */
+/* attention_check.c - attention over a paged cache compared with the definition in double, for all
+ * parameters: type, dimensions, group, position, window, softcap, slopes, sinks, order of pages. */
 #include "check.h"
 #include "kernels/attention_parts.h"
 
@@ -14,7 +14,8 @@ typedef struct scene {
     uint64_t page_stride;
     uint32_t *pages;
     uint8_t *base;
-    float *q, *k, *v, *out, *slope, *sink;       /* k [total][heads][k_dim] as the cache stores them (rounded) */
+    float *q, *k, *v, *out, *slope, *sink;       /* k [total][heads][k_dim] as the cache stores them
+                                                    (rounded) */
     double *k_seen, *v_seen;                     /* the same, as the kernels multiply them */
     uint8_t *scratch;
 } scene;
@@ -42,8 +43,9 @@ static void by_hadamard(double *x, uint32_t width, uint32_t lanes)
     }
 }
 
-/* Replace `x` by what a cache of this type returns for it, still multiplied by the Hadamard matrix. One row in eight is compared with the
- * definition of the transform; all rows would take a sixth of the test's time. */
+/* Replace `x` by what a cache of this type returns for it, still multiplied by the Hadamard matrix. One row
+ * in eight is compared with the definition of the transform; all rows would take a sixth of the test's
+ * time. */
 static void rounded(lm_dtype type, uint32_t lanes, float *x, uint32_t n)
 {
     static uint32_t rows;
@@ -70,7 +72,8 @@ static void fill_cache(scene *s)
     s->page_stride = a->page_bytes(&s->kv);
     check(s->page_stride % 64 == 0, "%s page_bytes is a multiple of 64", s->l->name);
     s->base = guarded((n_pages + 1) * s->page_stride, 0);
-    memset(s->base, 0xff, (n_pages + 1) * s->page_stride);           /* elements that are not stored are NaN */
+    /* elements that are not stored are NaN */
+    memset(s->base, 0xff, (n_pages + 1) * s->page_stride);
     s->pages = guarded(n_pages * 4, 0);
     for (uint32_t i = 0; i < n_pages; i++)
         s->pages[i] = n_pages - i;                                   /* page 0 stays unused */
@@ -83,8 +86,8 @@ static void fill_cache(scene *s)
         uint64_t k_stride = (uint64_t)heads * s->kv.k_dim, v_stride = (uint64_t)heads * s->kv.v_dim;
         uint32_t most = LM_PAGE - p % LM_PAGE < s->total - p ? LM_PAGE - p % LM_PAGE : s->total - p;
         n = 1 + (uint32_t)(rnd() % most);
-        a->store(&s->kv, s->base + s->pages[p / LM_PAGE] * s->page_stride, p % LM_PAGE, n, s->k + p * k_stride, k_stride,
-                 s->kv.v_in_k ? NULL : s->v + p * v_stride, v_stride);
+        a->store(&s->kv, s->base + s->pages[p / LM_PAGE] * s->page_stride, p % LM_PAGE, n,
+                 s->k + p * k_stride, k_stride, s->kv.v_in_k ? NULL : s->v + p * v_stride, v_stride);
     }
     for (uint32_t p = 0; p < s->total; p++) {
         float *k = s->k + (uint64_t)p * heads * s->kv.k_dim, *v = s->v + (uint64_t)p * heads * s->kv.v_dim;
@@ -162,13 +165,24 @@ static void release(scene *s)
 static lm_attention_args args_of(const scene *s, uint32_t head)
 {
     return (lm_attention_args){
-        .kv = &s->kv, .head = head, .group = s->group,
-        .q = s->q, .q_stride = (uint64_t)s->group * s->kv.k_dim,
-        .out = s->out, .out_stride = (uint64_t)s->group * s->kv.v_dim,
-        .rows = s->rows, .position = s->position, .window = s->window,
-        .pages = s->pages, .base = s->base, .page_stride = s->page_stride,
-        .scale = s->scale, .softcap = s->softcap,
-        .slopes = s->slopes ? s->slope : NULL, .slopes_half = s->slopes_half, .sinks = s->sinks ? s->sink : NULL,
+        .kv = &s->kv,
+        .head = head,
+        .group = s->group,
+        .q = s->q,
+        .q_stride = (uint64_t)s->group * s->kv.k_dim,
+        .out = s->out,
+        .out_stride = (uint64_t)s->group * s->kv.v_dim,
+        .rows = s->rows,
+        .position = s->position,
+        .window = s->window,
+        .pages = s->pages,
+        .base = s->base,
+        .page_stride = s->page_stride,
+        .scale = s->scale,
+        .softcap = s->softcap,
+        .slopes = s->slopes ? s->slope : NULL,
+        .slopes_half = s->slopes_half,
+        .sinks = s->sinks ? s->sink : NULL,
         .scratch = s->scratch,
     };
 }
@@ -199,7 +213,8 @@ static double dot_of(const double *x, const double *y, uint32_t n)
 static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, double *want, double *size)
 {
     static double scores[4 * LM_RANGE];
-    uint32_t p = s->position + r, first = s->window && p >= s->window ? p - s->window + 1 : 0, heads = s->kv.n_kv_heads;
+    uint32_t p = s->position + r, first = s->window && p >= s->window ? p - s->window + 1 : 0,
+             heads = s->kv.n_kv_heads;
     float q[1024];
     double q_seen[1024], max = s->sinks ? s->sink[g] : -INFINITY, sum = 0;
 
@@ -240,13 +255,14 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
     spread(size, s->kv.v_dim, lm_hadamard_of_values(&s->kv));
 }
 
-/* Queries, keys and values are already rounded here; the fast kernels also round probabilities: half a unit in the last of eight bits,
- * once in the numerator and once in the denominator. A slope takes scores down to minus the distance; e^x turns the rounding error
- * of such a score into a relative error. */
+/* Queries, keys and values are already rounded here; the fast kernels also round probabilities: half a unit
+ * in the last of eight bits, once in the numerator and once in the denominator. A slope takes scores down to
+ * minus the distance; e^x turns the rounding error of such a score into a relative error. */
 static void against_definition(const scene *s)
 {
     static double want[1024], size[1024];
-    const double far = s->slopes ? s->position + s->rows : 0, part = (s->fast ? 2 * 0x1p-8 + 1e-4 : 2e-5) + 0x1p-23 * far;
+    const double far = s->slopes ? s->position + s->rows : 0,
+                 part = (s->fast ? 2 * 0x1p-8 + 1e-4 : 2e-5) + 0x1p-23 * far;
 
     for (uint32_t h = 0; h < s->kv.n_kv_heads; h++) {
         lm_attention_args a = args_of(s, h);
@@ -255,10 +271,12 @@ static void against_definition(const scene *s)
             for (uint32_t g = 0; g < s->group; g++) {
                 definition(s, h, r, g, want, size);
                 for (uint32_t i = 0; i < s->kv.v_dim; i++)
-                    check_close(s->out[((uint64_t)r * s->group + g) * s->kv.v_dim + i], want[i], part * size[i] + 1e-30,
-                                "%s attention%s %s/%s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name,
-                                s->fast ? " (fast)" : "", name_of(s->kv.k_type), name_of(s->kv.v_type), s->kv.k_dim, s->kv.v_dim,
-                                s->group, s->position, r, s->window, h, i);
+                    check_close(
+                        s->out[((uint64_t)r * s->group + g) * s->kv.v_dim + i], want[i],
+                        part * size[i] + 1e-30,
+                        "%s attention%s %s/%s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u",
+                        s->l->name, s->fast ? " (fast)" : "", name_of(s->kv.k_type), name_of(s->kv.v_type),
+                        s->kv.k_dim, s->kv.v_dim, s->group, s->position, r, s->window, h, i);
             }
         }
     }
@@ -280,8 +298,8 @@ static void rows_alone(const scene *s)
         b.out = one;
         s->a->run(&b);
         for (size_t i = 0; i < n; i++)
-            check(same_bits(one[i], s->out[r * n + i]), "%s attention: row %u of %u depends on the others", s->l->name, r,
-                  s->rows);
+            check(same_bits(one[i], s->out[r * n + i]), "%s attention: row %u of %u depends on the others",
+                  s->l->name, r, s->rows);
     }
     guarded_free(one);
 }
@@ -304,14 +322,16 @@ static void heads_alone(const scene *s)
         s->a->run(&b);
     }
     for (size_t i = 0; i < s->rows * n; i++)
-        check(same_bits(some[i], s->out[i]), "%s attention: a query head depends on the others of its group", s->l->name);
+        check(same_bits(some[i], s->out[i]), "%s attention: a query head depends on the others of its group",
+              s->l->name);
     guarded_free(some);
 }
 
 /* Ranges computed in reverse order and merged give the bits of one call. */
 static void in_ranges(const scene *s)
 {
-    uint64_t queries = (uint64_t)s->rows * s->group, n = queries * s->kv.v_dim, bytes = lm_attention_partial_bytes(&s->kv, queries);
+    uint64_t queries = (uint64_t)s->rows * s->group, n = queries * s->kv.v_dim,
+             bytes = lm_attention_partial_bytes(&s->kv, queries);
     uint32_t first = s->window && s->position >= s->window ? (s->position - s->window + 1) / LM_RANGE : 0;
     uint32_t count = (s->position + s->rows - 1) / LM_RANGE - first + 1;
     uint8_t *partials = guarded(count * bytes, 0);
@@ -325,8 +345,10 @@ static void in_ranges(const scene *s)
     b.out = merged;
     s->a->merge(&b, partials, count);
     for (size_t i = 0; i < n; i++)
-        check(same_bits(merged[i], s->out[i]), "%s attention%s %s/%s k=%u: %u ranges of position %u+%u differ from one call", s->l->name,
-              s->fast ? " (fast)" : "", name_of(s->kv.k_type), name_of(s->kv.v_type), s->kv.k_dim, count, s->position, s->rows);
+        check(same_bits(merged[i], s->out[i]),
+              "%s attention%s %s/%s k=%u: %u ranges of position %u+%u differ from one call", s->l->name,
+              s->fast ? " (fast)" : "", name_of(s->kv.k_type), name_of(s->kv.v_type), s->kv.k_dim, count,
+              s->position, s->rows);
     guarded_free(merged);
     guarded_free(partials);
 }
@@ -348,10 +370,12 @@ static void one_scene(const scene *like, scene s)
 /* Whether the dimensions are whole blocks of their types. */
 static bool whole_blocks(const lm_kv_shape *kv)
 {
-    return kv->k_dim % lm_dtype_of(kv->k_type)->block == 0 && (kv->v_in_k || kv->v_dim % lm_dtype_of(kv->v_type)->block == 0);
+    return kv->k_dim % lm_dtype_of(kv->k_type)->block == 0 &&
+           (kv->v_in_k || kv->v_dim % lm_dtype_of(kv->v_type)->block == 0);
 }
 
-/* Queries that see several ranges, tiles that cross into the next range, windows that begin in another range. */
+/* Queries that see several ranges, tiles that cross into the next range, windows that begin in another
+ * range. */
 static void deep_scenes(const scene *like, lm_dtype keys, lm_dtype values)
 {
     static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 20, 13 } };
@@ -361,11 +385,31 @@ static void deep_scenes(const scene *like, lm_dtype keys, lm_dtype values)
         if (!whole_blocks(&kv))
             continue;
         one_scene(like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 3 * LM_RANGE });
-        one_scene(like, (scene){ .kv = kv, .group = 5, .rows = 5, .position = 2 * LM_RANGE + 70, .sinks = true, .softcap = 20.0f });
-        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = LM_RANGE - 20, .slopes = true });
-        one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 33, .position = 2 * LM_RANGE - 10, .window = LM_RANGE, .sinks = true });
-        one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 7, .position = 3 * LM_RANGE - 3, .window = 2 * LM_RANGE + 1 });
-        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 3, .position = 2 * LM_RANGE - 1, .window = 20, .slopes = true,
+        one_scene(like, (scene){ .kv = kv,
+                                 .group = 5,
+                                 .rows = 5,
+                                 .position = 2 * LM_RANGE + 70,
+                                 .sinks = true,
+                                 .softcap = 20.0f });
+        one_scene(like,
+                  (scene){ .kv = kv, .group = 2, .rows = 40, .position = LM_RANGE - 20, .slopes = true });
+        one_scene(like, (scene){ .kv = kv,
+                                 .group = 1,
+                                 .rows = 33,
+                                 .position = 2 * LM_RANGE - 10,
+                                 .window = LM_RANGE,
+                                 .sinks = true });
+        one_scene(like, (scene){ .kv = kv,
+                                 .group = 1,
+                                 .rows = 7,
+                                 .position = 3 * LM_RANGE - 3,
+                                 .window = 2 * LM_RANGE + 1 });
+        one_scene(like, (scene){ .kv = kv,
+                                 .group = 2,
+                                 .rows = 3,
+                                 .position = 2 * LM_RANGE - 1,
+                                 .window = 20,
+                                 .slopes = true,
                                  .slopes_half = true });
     }
 }
@@ -373,7 +417,8 @@ static void deep_scenes(const scene *like, lm_dtype keys, lm_dtype values)
 /* Keys of one type, values of another. */
 static void types_scenes(const scene *like, lm_dtype keys, lm_dtype values)
 {
-    static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 128, 128 }, { 20, 13 }, { 7, 8 }, { 256, 40 }, { 96, 13 }, { 9, 64 } };
+    static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 },  { 128, 128 }, { 20, 13 },
+                                        { 7, 8 },   { 256, 40 }, { 96, 13 },   { 9, 64 } };
 
     for (int d = 0; d < 8; d++) {
         lm_kv_shape kv = { 2, dims[d][0], dims[d][1], keys, values, false };
@@ -382,11 +427,23 @@ static void types_scenes(const scene *like, lm_dtype keys, lm_dtype values)
         one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 1, .position = 0 });
         one_scene(like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 200 });
         one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 70, .position = 30 });
-        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
-        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
-        one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
-        one_scene(like, (scene){ .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true, .softcap = 20.0f });
-        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
+        one_scene(like,
+                  (scene){ .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
+        one_scene(
+            like,
+            (scene){
+                .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
+        one_scene(like,
+                  (scene){ .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
+        one_scene(like, (scene){ .kv = kv,
+                                 .group = 4,
+                                 .rows = 3,
+                                 .position = 62,
+                                 .sinks = true,
+                                 .slopes = true,
+                                 .softcap = 20.0f });
+        one_scene(like,
+                  (scene){ .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
     }
 }
 
@@ -394,9 +451,17 @@ static void types_scenes(const scene *like, lm_dtype keys, lm_dtype values)
 static void latent_scenes(const scene *like, lm_dtype type)
 {
     one_scene(like, (scene){ .kv = { 1, 96, 64, type, type, true }, .group = 5, .rows = 4, .position = 130 });
-    one_scene(like, (scene){ .kv = { 1, 576, 512, type, type, true }, .group = 2, .rows = 2, .position = 63 });
-    one_scene(like, (scene){ .kv = { 1, 32, 21, type, type, true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
-    one_scene(like, (scene){ .kv = { 1, 96, 64, type, type, true }, .group = 8, .rows = 3, .position = 2 * LM_RANGE + 9 });
+    one_scene(like,
+              (scene){ .kv = { 1, 576, 512, type, type, true }, .group = 2, .rows = 2, .position = 63 });
+    one_scene(like, (scene){ .kv = { 1, 32, 21, type, type, true },
+                             .group = 3,
+                             .rows = 20,
+                             .position = 70,
+                             .window = 30 });
+    one_scene(like, (scene){ .kv = { 1, 96, 64, type, type, true },
+                             .group = 8,
+                             .rows = 3,
+                             .position = 2 * LM_RANGE + 9 });
     if (!lm_dtype_of(type)->quantized)
         one_scene(like, (scene){ .kv = { 2, 9, 7, type, type, true }, .group = 1, .rows = 3, .position = 5 });
 }
@@ -420,7 +485,9 @@ static void check_kernels(const level *l, const lm_attention_kernels *a, bool fa
             if (k == v && k % EVERY == 0)
                 types_scenes(&like, types[k], types[v]);
             one_scene(&like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 200 });
-            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
+            one_scene(&like,
+                      (scene){
+                          .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
         }
         if (k % EVERY)
             continue;
@@ -448,7 +515,8 @@ void check_attention(const level *l)
     fast  = l->k.attention_fast;
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
+/* ---- time
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void call_run(void *arg)
 {
@@ -462,11 +530,36 @@ static void time_kernels(const level *l, const lm_attention_kernels *a, const ch
 
     for (int t = 0; t < 6; t++) {
         const char *type = lm_dtype_of(types[t])->name;
-        scene decode = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], types[t], false }, .group = 4, .rows = 1, .position = 1023 };
-        scene latent = { .l = l, .a = a, .kv = { 1, 576, 512, types[t], types[t], true }, .group = 8, .rows = 1, .position = 1023 };
-        scene prompt = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], types[t], false }, .group = 4, .rows = 64, .position = 448 };
-        scene deep   = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], types[t], false }, .group = 4, .rows = 64, .position = 4032 };
-        scene alone  = { .l = l, .a = a, .kv = { 1, 128, 128, types[t], types[t], false }, .group = 1, .rows = 64, .position = 448 };
+        scene decode = { .l = l,
+                         .a = a,
+                         .kv = { 1, 64, 64, types[t], types[t], false },
+                         .group = 4,
+                         .rows = 1,
+                         .position = 1023 };
+        scene latent = { .l = l,
+                         .a = a,
+                         .kv = { 1, 576, 512, types[t], types[t], true },
+                         .group = 8,
+                         .rows = 1,
+                         .position = 1023 };
+        scene prompt = { .l = l,
+                         .a = a,
+                         .kv = { 1, 64, 64, types[t], types[t], false },
+                         .group = 4,
+                         .rows = 64,
+                         .position = 448 };
+        scene deep = { .l = l,
+                       .a = a,
+                       .kv = { 1, 64, 64, types[t], types[t], false },
+                       .group = 4,
+                       .rows = 64,
+                       .position = 4032 };
+        scene alone = { .l = l,
+                        .a = a,
+                        .kv = { 1, 128, 128, types[t], types[t], false },
+                        .group = 1,
+                        .rows = 64,
+                        .position = 448 };
         make(&decode);
         make(&prompt);
         make(&alone);
@@ -475,11 +568,12 @@ static void time_kernels(const level *l, const lm_attention_kernels *a, const ch
         double m = best_seconds(call_run, &latent), o = best_seconds(call_run, &alone);
         double d = best_seconds(call_run, &decode), p = best_seconds(call_run, &prompt);
         double q = best_seconds(call_run, &deep);
-        printf("%-10s %s %-4s ns a key and query of 64 lanes: decode at 1024 %.2f, prompt of 64 at 448 %.2f, at 4032 %.2f, "
-               "one head of 128 %.2f\n",
-               l->name, name, type, d / (1024 * 4) * 1e9, p / (64 * 4 * 480) * 1e9, q / (64 * 4 * 4064) * 1e9, o / (64 * 480) * 1e9 / 2);
-        printf("%-10s %s %-4s latent of 576, 8 heads, decode at 1024: %.2f ns a key and query\n", l->name, name, type,
-               m / (1024 * 8) * 1e9);
+        printf("%-10s %s %-4s ns a key and query of 64 lanes: decode at 1024 %.2f, prompt of 64 at 448 %.2f, "
+               "at 4032 %.2f, one head of 128 %.2f\n",
+               l->name, name, type, d / (1024 * 4) * 1e9, p / (64 * 4 * 480) * 1e9, q / (64 * 4 * 4064) * 1e9,
+               o / (64 * 480) * 1e9 / 2);
+        printf("%-10s %s %-4s latent of 576, 8 heads, decode at 1024: %.2f ns a key and query\n", l->name,
+               name, type, m / (1024 * 8) * 1e9);
         release(&latent);
         release(&decode);
         release(&prompt);

@@ -1,5 +1,6 @@
-/* batches_check.c - the guarantee of kernels.h on batches and threads, bit for bit: every stored type on every level, exact and
- * fast, in batches of 1 to 100 rows on 1 to 4 threads, equals each row alone on one thread. */
+/* batches_check.c - the guarantee of kernels.h on batches and threads, bit for bit: every stored type on
+ * every level, exact and fast, in batches of 1 to 100 rows on 1 to 4 threads, equals each row alone on one
+ * thread. */
 #include <pthread.h>
 
 #include "check.h"
@@ -26,7 +27,8 @@ static void *work(void *arg)
 }
 
 /* Compute all outputs, split between groups of rows, as the executor does. */
-static void run_on(const lm_matmul *m, const lm_matmul_args *a, uint8_t *const scratch[THREADS], uint64_t threads)
+static void run_on(const lm_matmul *m, const lm_matmul_args *a, uint8_t *const scratch[THREADS],
+                   uint64_t threads)
 {
     share s[THREADS];
     uint64_t groups = (a->rows + m->row_group - 1) / m->row_group;
@@ -62,10 +64,13 @@ static void *memory(uint64_t bytes)
 static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
-    uint64_t stored_bytes = rows * (cols / t->block * t->bytes), stride = m->x->pack ? m->x->bytes(cols) : (cols * 4 + 63) & ~UINT64_C(63);
-    uint8_t *stored = memory(stored_bytes), *packed = m->packed_bytes ? memory(m->packed_bytes(rows, cols)) : NULL;
+    uint64_t stored_bytes = rows * (cols / t->block * t->bytes),
+             stride = m->x->pack ? m->x->bytes(cols) : (cols * 4 + 63) & ~UINT64_C(63);
+    uint8_t *stored = memory(stored_bytes),
+            *packed = m->packed_bytes ? memory(m->packed_bytes(rows, cols)) : NULL;
     uint8_t *x = memory(MAX * stride), *scratch[THREADS];
-    float *alone = memory(MAX * rows * 4), *y = memory(MAX * rows * 4), *row = memory(cols * 4), *bias = memory(rows * 4);
+    float *alone = memory(MAX * rows * 4), *y = memory(MAX * rows * 4), *row = memory(cols * 4),
+          *bias = memory(rows * 4);
     long combinations = 0;
 
     rnd_matrix(type, stored, rows, cols);
@@ -84,8 +89,15 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
     for (int i = 0; i < THREADS; i++)
         scratch[i] = memory(m->scratch_bytes ? m->scratch_bytes(cols) : 64);
 
-    lm_matmul_args a = { .w = packed ? packed : stored, .rows = rows, .cols = cols, .last = rows, .x_stride = stride, .n = 1,
-                         .y_stride = rows, .bias = bias, .scale = 0.7f };
+    lm_matmul_args a = { .w = packed ? packed : stored,
+                         .rows = rows,
+                         .cols = cols,
+                         .last = rows,
+                         .x_stride = stride,
+                         .n = 1,
+                         .y_stride = rows,
+                         .bias = bias,
+                         .scale = 0.7f };
     for (uint64_t r = 0; r < MAX; r++) {
         a.x = x + r * stride;
         a.y = alone + r * rows;
@@ -101,8 +113,8 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
             run_on(m, &a, scratch, threads);
             for (uint64_t i = 0; i < a.n * rows; i++)
                 same = same && same_bits(y[i], alone[i]);
-            check(same, "%s (%s) %dx%d: %d rows on %d threads differ from one alone", m->name, l->name, (int)rows, (int)cols,
-                  (int)a.n, (int)threads);
+            check(same, "%s (%s) %dx%d: %d rows on %d threads differ from one alone", m->name, l->name,
+                  (int)rows, (int)cols, (int)a.n, (int)threads);
         }
     free(stored);
     free(packed);
@@ -123,7 +135,8 @@ static long one_type(const level *l, const lm_matmul *m, lm_dtype type)
     long combinations = 0;
 
     for (int i = 0; i < 2; i++)
-        combinations += one_shape(l, m, type, 1 + rnd_below(MAX_ROWS), block * (1 + rnd_below((uint32_t)most)));
+        combinations += one_shape(l, m, type, 1 + rnd_below(MAX_ROWS),
+                                  block * (1 + rnd_below((uint32_t)most)));
     return combinations;
 }
 
@@ -140,5 +153,6 @@ void check_batches(const level *l)
         if (l->k.fast[id] != l->k.exact[id])
             combinations += one_type(l, l->k.fast[id], (lm_dtype)id);
     }
-    printf("%-10s %d types, %ld combinations of type, arithmetic, shape, rows and threads\n", l->name, types, combinations);
+    printf("%-10s %d types, %ld combinations of type, arithmetic, shape, rows and threads\n", l->name, types,
+           combinations);
 }

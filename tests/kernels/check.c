@@ -11,7 +11,8 @@ enum { CANARY = 0xa5, FRONT = 64 };
 static uint64_t state = 1;
 static long     checks, failures;
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct guard {
     uint8_t *map, *at;
@@ -57,7 +58,8 @@ void guarded_free(void *p)
     abort();
 }
 
-/* ---- random numbers ---------------------------------------------------------------------------------------------- */
+/* ---- random numbers
+ * ---------------------------------------------------------------------------------------------- */
 
 uint32_t rnd(void)
 {
@@ -86,7 +88,8 @@ void rnd_floats(float *x, size_t n, float scale)
         x[i] = rnd_normal() * scale;
 }
 
-/* Pack random floats if the type can be packed; otherwise draw random bytes until all floats are finite and small. */
+/* Pack random floats if the type can be packed; otherwise draw random bytes until all floats are finite and
+ * small. */
 void rnd_matrix(lm_dtype type, void *dst, uint64_t rows, uint64_t cols)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
@@ -111,7 +114,8 @@ void rnd_matrix(lm_dtype type, void *dst, uint64_t rows, uint64_t cols)
     }
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------------------ */
+/* ---- checks
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void failed(const char *format, va_list args, const char *detail)
 {
@@ -154,7 +158,8 @@ bool same_bits(float a, float b)
     return !memcmp(&a, &b, sizeof a) || (isnan(a) && isnan(b));
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
+/* ---- time
+ * -------------------------------------------------------------------------------------------------------- */
 
 double best_seconds(void (*call)(void *), void *arg)
 {
@@ -169,7 +174,8 @@ double best_seconds(void (*call)(void *), void *arg)
     return best;
 }
 
-/* ---- the program ------------------------------------------------------------------------------------------------- */
+/* ---- the program
+ * ------------------------------------------------------------------------------------------------- */
 
 enum { LEVELS = 16 };
 
@@ -256,7 +262,9 @@ int main(int argc, char **argv)
     if (bench)
         return 0;
     if (batches)
-        printf("count: combinations of type, level, rows and threads with equal bits %ld\n", checks - failures);
-    printf("%d levels, %ld checks, %ld failed (seed %llu)\n", levels, checks, failures, (unsigned long long)seed);
+        printf("count: combinations of type, level, rows and threads with equal bits %ld\n",
+               checks - failures);
+    printf("%d levels, %ld checks, %ld failed (seed %llu)\n", levels, checks, failures,
+           (unsigned long long)seed);
     return failures || !levels ? 1 : 0;
 }

@@ -1,4 +1,5 @@
-/* check.h - what the kernel tests share: guarded memory, random numbers from a printed seed, levels, failures, timing. */
+/* check.h - what the kernel tests share: guarded memory, random numbers from a printed seed, levels,
+ * failures, timing. */
 #ifndef LM_TEST_KERNELS_CHECK_H
 #define LM_TEST_KERNELS_CHECK_H
 
@@ -19,8 +20,8 @@ typedef struct level {
     lm_kernels  k;
 } level;
 
-/* Allocate memory that ends at an inaccessible page, with canaries in front. `misaligned` bytes, which are canaries too, stay between
- * its end and that page, for odd addresses. */
+/* Allocate memory that ends at an inaccessible page, with canaries in front. `misaligned` bytes, which are
+ * canaries too, stay between its end and that page, for odd addresses. */
 void *guarded(size_t bytes, size_t misaligned);
 /* Free guarded memory; a changed canary is reported as a failure. */
 void  guarded_free(void *p);
@@ -34,7 +35,8 @@ void     rnd_floats(float *x, size_t n, float scale);
 /* Fill rows * cols elements with random blocks of a type whose values are finite and plausible. */
 void     rnd_matrix(lm_dtype type, void *dst, uint64_t rows, uint64_t cols);
 
-/* Count a check; report the first few failures of a case. The message says where, e.g. "q4_1 avx2 33x288 n=3 output 7". */
+/* Count a check; report the first few failures of a case. The message says where, e.g. "q4_1 avx2 33x288 n=3
+ * output 7". */
 void     check(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* |got - want| <= bound, or both NaN, or the same infinity. */
 void     check_close(double got, double want, double bound, const char *format, ...)

@@ -1,5 +1,5 @@
-/* matmul_check.c - matrix times rows: every stored type, exact and fast, compared with the product in double of the same weights
- * and the same packed activations; and bitwise independence of batches and splits. */
+/* matmul_check.c - matrix times rows: every stored type, exact and fast, compared with the product in double
+ * of the same weights and the same packed activations; and bitwise independence of batches and splits. */
 #include "check.h"
 
 #include "kernels/byte_strips.h"
@@ -42,7 +42,8 @@ static void pack_matrix(product *p)
     }
 }
 
-static product make(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols, uint64_t n, float scale)
+static product make(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols,
+                    uint64_t n, float scale)
 {
     product p = { .l = l, .m = m, .type = type, .rows = rows, .cols = cols, .n = n };
 
@@ -59,7 +60,8 @@ static product make(const level *l, const lm_matmul *m, lm_dtype type, uint64_t 
         p.x_stride = m->x->bytes(cols);
         p.x = guarded(n * p.x_stride, 0);
         for (uint64_t t = 0; t < n; t++)
-            (m->x->pack_fine && rnd_below(2) ? m->x->pack_fine : m->x->pack)(p.x + t * p.x_stride, p.input + t * cols, cols);
+            (m->x->pack_fine && rnd_below(2) ? m->x->pack_fine
+                                             : m->x->pack)(p.x + t * p.x_stride, p.input + t * cols, cols);
     } else {
         p.x_stride = cols * 4;
         p.x = (uint8_t *)p.input;
@@ -142,8 +144,8 @@ static double product_of(const float *w, const double *x, uint64_t cols, double 
     return sum;
 }
 
-/* Compare y = add + scale (W x + bias) with double. The bound grows with the terms of one accumulator; integer kernels split a
- * weight into code and offset, so each block counts with its largest weight. */
+/* Compare y = add + scale (W x + bias) with double. The bound grows with the terms of one accumulator;
+ * integer kernels split a weight into code and offset, so each block counts with its largest weight. */
 static void against_double(const product *p, bool all)
 {
     static float w[4096];
@@ -170,8 +172,8 @@ static void against_double(const product *p, bool all)
                 want = p->add[t * p->rows + o] + (double)0.7f * (sum + p->bias[o]);
                 bound += 2e-7 * (fabs(want) + fabs(p->add[t * p->rows + o]) + fabs(p->bias[o]) + fabs(sum));
             }
-            check_close(p->y[t * p->rows + o], want, bound, "%s (%s) %dx%d n=%d row %d output %d", p->m->name, p->l->name,
-                        (int)p->rows, (int)p->cols, (int)p->n, (int)t, (int)o);
+            check_close(p->y[t * p->rows + o], want, bound, "%s (%s) %dx%d n=%d row %d output %d", p->m->name,
+                        p->l->name, (int)p->rows, (int)p->cols, (int)p->n, (int)t, (int)o);
         }
     }
     free(x);
@@ -197,12 +199,14 @@ static void same_in_any_cut(const product *p)
         }
     }
     for (uint64_t i = 0; i < p->n * p->rows; i++)
-        check(same_bits(one[i], p->y[i]), "%s (%s) %dx%d n=%d: row %d output %d depends on the batch or the cut", p->m->name,
-              p->l->name, (int)p->rows, (int)p->cols, (int)p->n, (int)(i / p->rows), (int)(i % p->rows));
+        check(same_bits(one[i], p->y[i]),
+              "%s (%s) %dx%d n=%d: row %d output %d depends on the batch or the cut", p->m->name, p->l->name,
+              (int)p->rows, (int)p->cols, (int)p->n, (int)(i / p->rows), (int)(i % p->rows));
     guarded_free(one);
 }
 
-/* The rows of the file, multiplied without packing the matrix first, give the same bits: all rows of x together, and the last one alone. */
+/* The rows of the file, multiplied without packing the matrix first, give the same bits: all rows of x
+ * together, and the last one alone. */
 static void same_as_stored(const product *p)
 {
     lm_matmul_args a = args_of(p);
@@ -221,8 +225,9 @@ static void same_as_stored(const product *p)
     for (uint64_t alone = 0; alone < 2; alone++) {
         lm_stored_run(p->m, &a, row_bytes(p->type, p->cols));
         for (uint64_t i = 0; i < p->n * p->rows; i++)
-            check(same_bits(got[i], p->y[i]), "%s (%s) %dx%d n=%d: row %d output %d, rows as stored%s", p->m->name, p->l->name,
-                  (int)p->rows, (int)p->cols, (int)p->n, (int)(i / p->rows), (int)(i % p->rows), alone ? ", alone" : "");
+            check(same_bits(got[i], p->y[i]), "%s (%s) %dx%d n=%d: row %d output %d, rows as stored%s",
+                  p->m->name, p->l->name, (int)p->rows, (int)p->cols, (int)p->n, (int)(i / p->rows),
+                  (int)(i % p->rows), alone ? ", alone" : "");
         a.n = 1;
         a.x = p->x + (p->n - 1) * p->x_stride;
         a.y = got + (p->n - 1) * p->rows;
@@ -243,13 +248,15 @@ static void looked_up_rows(const product *p)
         bool same = true;
         for (uint64_t k = 0; k < p->cols; k++)
             same = same && same_bits(got[k], want[k]);
-        check(same, "%s (%s): row %d of %d is not what was stored", p->m->name, p->l->name, (int)o, (int)p->rows);
+        check(same, "%s (%s): row %d of %d is not what was stored", p->m->name, p->l->name, (int)o,
+              (int)p->rows);
     }
     guarded_free(got);
     guarded_free(want);
 }
 
-static void one_case(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols, uint64_t n, float scale)
+static void one_case(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols,
+                     uint64_t n, float scale)
 {
     product p = make(l, m, type, rows, cols, n, scale);
 
@@ -261,7 +268,8 @@ static void one_case(const level *l, const lm_matmul *m, lm_dtype type, uint64_t
     release(&p);
 }
 
-/* Use random bytes as blocks: any scale, infinities and NaN. Nothing may crash, and an output must not depend on other rows. */
+/* Use random bytes as blocks: any scale, infinities and NaN. Nothing may crash, and an output must not depend
+ * on other rows. */
 static void hostile_weights(const level *l, const lm_matmul *m, lm_dtype type, uint64_t cols)
 {
     product p = make(l, m, type, 9, cols, 2, 1.0f);
@@ -282,11 +290,12 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
 {
     uint64_t block = lm_dtype_of(type)->block;
 
-    if (m->packed_bytes) {                                   /* a packed layout takes as many bytes as the file */
+    if (m->packed_bytes) {                                   /* a packed layout takes as many bytes as the
+                                                                file */
         uint64_t rows = 4 * m->row_group, cols = block < 32 ? 512 : 2 * block;
         uint64_t stored = rows * row_bytes(type, cols), packed = m->packed_bytes(rows, cols);
-        check(packed <= stored + 63, "%s %s: %llu bytes packed into %llu", l->name, m->name, (unsigned long long)stored,
-              (unsigned long long)packed);
+        check(packed <= stored + 63, "%s %s: %llu bytes packed into %llu", l->name, m->name,
+              (unsigned long long)stored, (unsigned long long)packed);
     }
     one_case(l, m, type, 1, block, 1, 1.0f);
     one_case(l, m, type, 8, 2 * block, 4, 1.0f);
@@ -294,8 +303,10 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
     one_case(l, m, type, 35, block, 7, 1e6f);
     one_case(l, m, type, 5, block * (1 + 512 / block), 9, 1.0f);
     if (m->arithmetic == LM_ARITHMETIC_INT8) {
-        one_case(l, m, type, 40, block, 199, 1.0f);          /* enough rows that kernels unpack a group of weights */
-        one_case(l, m, type, 19, 4096, 6, 1.0f);             /* more blocks with high bytes than fit in a kernel's list */
+        one_case(l, m, type, 40, block, 199, 1.0f);          /* enough rows that kernels unpack a group of
+                                                                weights */
+        one_case(l, m, type, 19, 4096, 6, 1.0f); /* more blocks with high bytes than fit in a
+                                                                kernel's list */
     }
     if (block == 1) {
         one_case(l, m, type, 70, 300, 13, 1.0f);             /* several tiles, strips and sums */
@@ -317,10 +328,12 @@ static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
         return false;
     for (uint64_t b = 0; b < cols / 32; b++) {
         const lm_q8_block *a = &g->low[b], *c = &w->low[b];
-        if (!same_part(a, c) || !same_bits(a->d, c->d) || !same_bits(a->ratio, c->ratio) || !same_bits(a->sum, c->sum) ||
-            !same_bits(a->half_sum[0], c->half_sum[0]) || !same_bits(a->half_sum[1], c->half_sum[1]))
+        if (!same_part(a, c) || !same_bits(a->d, c->d) || !same_bits(a->ratio, c->ratio) ||
+            !same_bits(a->sum, c->sum) || !same_bits(a->half_sum[0], c->half_sum[0]) ||
+            !same_bits(a->half_sum[1], c->half_sum[1]))
             return false;
-        if (lm_q8_is_wide(w, b) && (!same_part(&g->high[b], &w->high[b]) || g->high[b].fours != w->high[b].fours))
+        if (lm_q8_is_wide(w, b) &&
+            (!same_part(&g->high[b], &w->high[b]) || g->high[b].fours != w->high[b].fours))
             return false;
     }
     return true;
@@ -335,7 +348,8 @@ static double row_max(const float *in, uint64_t cols)
     return most;
 }
 
-/* A value is off by at most half a code, and codes are no coarser than the group's largest magnitude requires. */
+/* A value is off by at most half a code, and codes are no coarser than the group's largest magnitude
+ * requires. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
     double most = 0, of_row = row_max(in, cols);             /* most: the largest magnitude of the group */
@@ -348,7 +362,8 @@ static void check_codes(const level *l, const lm_q8_row *r, const float *in, uin
         if (!isfinite(step))
             continue;
         check(lm_q8_is_wide(r, b) || !fine, "%s: a block of a fine row has eight bits", l->name);
-        check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * of_row, "%s: codes too coarse", l->name);
+        check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * of_row, "%s: codes too coarse",
+              l->name);
         check_close(seen, in[k], 0.51 * step + (double)LM_Q8_LEAST, "%s: activation packed", l->name);
     }
 }
@@ -375,7 +390,8 @@ static void check_activations(const level *l, const lm_activation *x, bool fine)
         lm_q8_row g = lm_q8_row_at(got, cols), w = lm_q8_row_at(want, cols);
         (fine ? x->pack_fine : x->pack)(got, in, cols);
         lm_q8_pack(want, in, cols, fine);
-        check(same_row(&g, &w, cols), "%s: packed activations differ from plain C (round %d)", l->name, round);
+        check(same_row(&g, &w, cols), "%s: packed activations differ from plain C (round %d)", l->name,
+              round);
         check_codes(l, &g, in, cols, fine);
     }
     guarded_free(in);
@@ -402,7 +418,8 @@ static void check_strip(const level *l, lm_byte_unpack *unpack, lm_dtype type, u
 {
     const uint64_t bytes = cols / 32 * LM_BYTE_UNIT;
     lm_matmul_args a = { .cols = cols, .rows = n, .last = n };
-    uint8_t *stored = guarded(n * row_bytes(type, cols), 0), *want = guarded(bytes, 0), *got = guarded(bytes, 0);
+    uint8_t *stored = guarded(n * row_bytes(type, cols), 0), *want = guarded(bytes, 0),
+            *got = guarded(bytes, 0);
 
     rnd_matrix(type, stored, n, cols);
     a.w = stored;
@@ -411,8 +428,8 @@ static void check_strip(const level *l, lm_byte_unpack *unpack, lm_dtype type, u
     unpack(got, &a, 0, n);
     for (uint64_t i = 0; i < bytes; i++) {
         uint64_t in = i % LM_BYTE_UNIT;
-        check(got[i] == want[i] || in % 64 / 4 >= n, "%s unpack %s %dx%d: byte %d of unit %d", l->name, lm_dtype_of(type)->name, (int)n,
-              (int)cols, (int)in, (int)(i / LM_BYTE_UNIT));
+        check(got[i] == want[i] || in % 64 / 4 >= n, "%s unpack %s %dx%d: byte %d of unit %d", l->name,
+              lm_dtype_of(type)->name, (int)n, (int)cols, (int)in, (int)(i / LM_BYTE_UNIT));
     }
     guarded_free(stored);
     guarded_free(want);
@@ -445,8 +462,10 @@ void check_matmul(const level *l)
 
     for (uint32_t id = 0; id < LM_DTYPE_SLOTS; id++) {
         const lm_dtype_info *t = lm_dtype_find(id);
-        bool matrix = t && t->in_files && (t->quantized || (id != LM_I8 && id != LM_I16 && id != LM_I32 && id != LM_I64));
-        check(matrix == !!l->k.exact[id] && matrix == !!l->k.fast[id], "%s: type %u in the table", l->name, id);
+        bool matrix = t && t->in_files &&
+                      (t->quantized || (id != LM_I8 && id != LM_I16 && id != LM_I32 && id != LM_I64));
+        check(matrix == !!l->k.exact[id] && matrix == !!l->k.fast[id], "%s: type %u in the table", l->name,
+              id);
         if (!matrix || !l->k.exact[id] || !l->k.fast[id])
             continue;
         if (!is_known(l->k.exact[id]))
@@ -460,7 +479,8 @@ void check_matmul(const level *l)
     }
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
+/* ---- time
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void call_run(void *arg)
 {
@@ -494,7 +514,8 @@ static void bench_one(const level *l, const lm_matmul *m, lm_dtype type)
         if (i == 0)
             printf(" %5.1f GB/s", 1e-9 * (double)(p.packed ? p.packed_bytes : p.stored_bytes) / s);
         if (i == 2 && p.packed)
-            printf("  pack %.2f, x %.2f ns/element", best_seconds(call_pack, &p) / (double)(rows * cols) * 1e9,
+            printf("  pack %.2f, x %.2f ns/element",
+                   best_seconds(call_pack, &p) / (double)(rows * cols) * 1e9,
                    m->x->pack ? best_seconds(call_pack_x, &p) / (double)(p.n * cols) * 1e9 : 0.0);
         release(&p);
     }

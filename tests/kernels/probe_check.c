@@ -15,7 +15,8 @@ static bool probes_of(const char *level, lm_probes *out)
 {
     lm_cpu mask;
 
-    if (lm_cpu_level(level, &mask, NULL) != LM_OK || strcmp(lm_cpu_name(mask & lm_cpu_detected()), level) != 0)
+    if (lm_cpu_level(level, &mask, NULL) != LM_OK ||
+        strcmp(lm_cpu_name(mask & lm_cpu_detected()), level) != 0)
         return false;
     lm_probes_init(out, mask & lm_cpu_detected());
     return true;
@@ -45,7 +46,8 @@ static void every_byte_is_read(void **state)
     lm_free_aligned(data, 4 * STRIDE);
 }
 
-/* Rounds continue where the previous ones stopped, and each changes the result: none is skipped or merged with another. */
+/* Rounds continue where the previous ones stopped, and each changes the result: none is skipped or merged
+ * with another. */
 static void every_round_is_computed(const lm_probe_loop *loop, enum lm_probe_kind kind)
 {
     unsigned char *a = lm_alloc_aligned(LM_PROBE_BYTES, 64), *b = lm_alloc_aligned(LM_PROBE_BYTES, 64);
@@ -113,7 +115,9 @@ static void counted_operations_are_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_is_read), cmocka_unit_test(loops), cmocka_unit_test(counted_operations_are_done),
+        cmocka_unit_test(every_byte_is_read),
+        cmocka_unit_test(loops),
+        cmocka_unit_test(counted_operations_are_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

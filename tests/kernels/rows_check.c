@@ -4,7 +4,9 @@
 #include <float.h>
 
 /* Tails of all kinds, and sizes around the block of 32. */
-static const uint64_t sizes[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 130, 576, 1000 };
+static const uint64_t sizes[] = {
+    1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 130, 576, 1000
+};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
 
 static const float scales[] = { 1.0f, 1e-20f, 1e4f, 30.0f };
@@ -52,15 +54,18 @@ static void check_norms(rows *r)
         r->l->k.row.rms(r->y, r->a, w ? r->b : NULL, r->n, eps);
         for (uint64_t i = 0; i < r->n; i++) {
             double want = r->a[i] * root * (w ? r->b[i] : 1);
-            check_close(r->y[i], want, 1e-5 * fabs(want) + 1e-40, "%s rms n=%d [%d]", r->l->name, (int)r->n, (int)i);
+            check_close(r->y[i], want, 1e-5 * fabs(want) + 1e-40, "%s rms n=%d [%d]", r->l->name, (int)r->n,
+                        (int)i);
         }
         r->l->k.row.layer_norm(r->y, r->a, w ? r->b : NULL, w ? r->b : NULL, r->n, eps);
         for (uint64_t i = 0; i < r->n; i++) {
             double v = (r->a[i] - mean) * deviation, want = w ? v * r->b[i] + r->b[i] : v;
-            double size = (fabs(v) + fabs(r->a[i] * deviation)) * (w ? fabs(r->b[i]) : 1) + (w ? fabs(r->b[i]) : 0);
-            double shift = sqrt(squares / (double)r->n) * deviation * (w ? fabs(r->b[i]) : 1);   /* error of the mean */
-            check_close(r->y[i], want, 1e-5 * size + 2e-6 * shift + 1e-40, "%s layer_norm n=%d [%d]", r->l->name, (int)r->n,
-                        (int)i);
+            double size = (fabs(v) + fabs(r->a[i] * deviation)) * (w ? fabs(r->b[i]) : 1) +
+                          (w ? fabs(r->b[i]) : 0);
+            /* error of the mean */
+            double shift = sqrt(squares / (double)r->n) * deviation * (w ? fabs(r->b[i]) : 1);
+            check_close(r->y[i], want, 1e-5 * size + 2e-6 * shift + 1e-40, "%s layer_norm n=%d [%d]",
+                        r->l->name, (int)r->n, (int)i);
         }
     }
 }
@@ -72,7 +77,8 @@ static void check_arithmetic(rows *r)
 
     k->add(r->y, r->a, r->b, s, r->n);
     for (uint64_t i = 0; i < r->n; i++)
-        check_close(r->y[i], r->a[i] + (double)s * r->b[i], 1e-6 * (fabs(r->a[i]) + fabs(r->b[i])), "%s add", r->l->name);
+        check_close(r->y[i], r->a[i] + (double)s * r->b[i], 1e-6 * (fabs(r->a[i]) + fabs(r->b[i])), "%s add",
+                    r->l->name);
     k->mul(r->y, r->a, r->b, r->n);
     for (uint64_t i = 0; i < r->n; i++)
         check(r->y[i] == r->a[i] * r->b[i], "%s mul", r->l->name);
@@ -84,12 +90,13 @@ static void check_arithmetic(rows *r)
         check(r->y[i] == fminf(fmaxf(r->a[i], -0.5f), 1.5f), "%s clamp", r->l->name);
     k->softcap(r->y, r->a, 5.0f, r->n);
     for (uint64_t i = 0; i < r->n; i++)
-        check_close(r->y[i], 5 * tanh((double)r->a[i] / 5), 3e-6, "%s softcap of %g", r->l->name, (double)r->a[i]);
+        check_close(r->y[i], 5 * tanh((double)r->a[i] / 5), 3e-6, "%s softcap of %g", r->l->name,
+                    (double)r->a[i]);
     memcpy(r->y, r->a, r->n * 4);                            /* in place */
     k->add(r->y, r->y, r->b, s, r->n);
     for (uint64_t i = 0; i < r->n; i++)
-        check_close(r->y[i], r->a[i] + (double)s * r->b[i], 1e-6 * (fabs(r->a[i]) + fabs(r->b[i])), "%s add in place",
-                    r->l->name);
+        check_close(r->y[i], r->a[i] + (double)s * r->b[i], 1e-6 * (fabs(r->a[i]) + fabs(r->b[i])),
+                    "%s add in place", r->l->name);
 }
 
 static double exact_act(double x, lm_act act)
@@ -97,7 +104,8 @@ static double exact_act(double x, lm_act act)
     switch (act) {
     case LM_ACT_SILU: return x / (1 + exp(-x));
     case LM_ACT_GELU: return x / 2 * (1 + erf(x / sqrt(2)));
-    case LM_ACT_GELU_TANH: return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case LM_ACT_GELU_TANH:
+        return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case LM_ACT_GELU_QUICK: return x / (1 + exp(-1.702 * x));
     case LM_ACT_RELU: return x > 0 ? x : 0;
     case LM_ACT_RELU2: return x > 0 ? x * x : 0;
@@ -116,11 +124,13 @@ static void check_acts(rows *r)
             double want = exact_act(r->a[i], act), size = fabs(want) + fabs((double)r->a[i]);
             if (act == LM_ACT_SIGMOID || act == LM_ACT_TANH)
                 size = 1;
-            check_close(r->y[i], want, 1e-6 * size + 1e-38, "%s act %d of %g", r->l->name, (int)act, (double)r->a[i]);
+            check_close(r->y[i], want, 1e-6 * size + 1e-38, "%s act %d of %g", r->l->name, (int)act,
+                        (double)r->a[i]);
         }
         r->l->k.row.glu(r->y, r->a, r->b, act, r->n);
         for (uint64_t i = 0; i < r->n; i++) {
-            double gate = exact_act(r->a[i], act), size = (fabs(gate) + fabs((double)r->a[i]) + 1) * fabs(r->b[i]);
+            double gate = exact_act(r->a[i], act),
+                   size = (fabs(gate) + fabs((double)r->a[i]) + 1) * fabs(r->b[i]);
             check_close(r->y[i], gate * r->b[i], 2e-6 * size + 1e-38, "%s glu %d", r->l->name, (int)act);
         }
         r->l->k.row.glu_clamped(r->y, r->a, r->b, act, 1.5f, r->n);
@@ -144,7 +154,8 @@ static void check_softmax(rows *r)
     r->l->k.row.softmax(r->y, r->n);
     for (uint64_t i = 0; i < r->n; i++) {
         double want = exp(r->a[i] - max) / sum;
-        check_close(r->y[i], want, 1e-5 * want + 1.2e-38, "%s softmax n=%d [%d]", r->l->name, (int)r->n, (int)i);
+        check_close(r->y[i], want, 1e-5 * want + 1.2e-38, "%s softmax n=%d [%d]", r->l->name, (int)r->n,
+                    (int)i);
     }
 }
 
@@ -167,12 +178,14 @@ static void check_rope(const level *l)
                 for (uint64_t i = 0; i < dim / 2; i++) {
                     uint64_t at = h * stride + (pair ? 2 * i : i), other = at + (pair ? 1 : dim / 2);
                     double a = before[at], b = before[other];
-                    check_close(x[at], a * c[i] - b * s[i], 1e-6 * (fabs(a) + fabs(b)), "%s rope dim=%d", l->name, (int)dim);
-                    check_close(x[other], b * c[i] + a * s[i], 1e-6 * (fabs(a) + fabs(b)), "%s rope dim=%d", l->name,
-                                (int)dim);
+                    check_close(x[at], a * c[i] - b * s[i], 1e-6 * (fabs(a) + fabs(b)), "%s rope dim=%d",
+                                l->name, (int)dim);
+                    check_close(x[other], b * c[i] + a * s[i], 1e-6 * (fabs(a) + fabs(b)), "%s rope dim=%d",
+                                l->name, (int)dim);
                 }
                 for (uint64_t i = dim; i < stride && h + 1 < heads; i++)
-                    check(same_bits(x[h * stride + i], before[h * stride + i]), "%s rope touched a free lane", l->name);
+                    check(same_bits(x[h * stride + i], before[h * stride + i]), "%s rope touched a free lane",
+                          l->name);
             }
             guarded_free(x);
             guarded_free(c);
@@ -210,12 +223,14 @@ static void check_limits(const level *l)
 
     float masked[9] = { -INFINITY, 1, -INFINITY, 1, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY };
     l->k.row.softmax(masked, 9);
-    check(masked[0] == 0 && masked[1] == 0.5f && masked[3] == 0.5f && masked[8] == 0, "%s softmax of masked scores", l->name);
+    check(masked[0] == 0 && masked[1] == 0.5f && masked[3] == 0.5f && masked[8] == 0,
+          "%s softmax of masked scores", l->name);
 }
 
 void check_rows(const level *l)
 {
-    static lm_row_kernels last;                              /* levels are in rising order: unchanged kernels have been checked */
+    static lm_row_kernels last;                              /* levels are in rising order: unchanged kernels
+                                                                have been checked */
 
     if (!memcmp(&last, &l->k.row, sizeof last))
         return;
@@ -234,7 +249,8 @@ void check_rows(const level *l)
     check_limits(l);
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------------- */
+/* ---- time
+ * -------------------------------------------------------------------------------------------------------- */
 
 enum { BENCH = 4096 };
 
@@ -261,7 +277,8 @@ void bench_rows(const level *l)
 {
     rows r = make(l, BENCH, 1.0f);
 
-    printf("%-10s rms %.2f  silu*up %.2f  softmax %.2f  ns/element\n", l->name, best_seconds(call_rms, &r) / BENCH * 1e9,
-           best_seconds(call_glu, &r) / BENCH * 1e9, best_seconds(call_softmax, &r) / BENCH * 1e9);
+    printf("%-10s rms %.2f  silu*up %.2f  softmax %.2f  ns/element\n", l->name,
+           best_seconds(call_rms, &r) / BENCH * 1e9, best_seconds(call_glu, &r) / BENCH * 1e9,
+           best_seconds(call_softmax, &r) / BENCH * 1e9);
     release(&r);
 }

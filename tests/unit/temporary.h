@@ -1,4 +1,5 @@
-/* temporary.h - where the C tests write: below TMPDIR, which `scripts/test` sets to a folder in memory, else below /tmp. */
+/* temporary.h - where the C tests write: below TMPDIR, which `scripts/test` sets to a folder in memory, else
+ * below /tmp. */
 #ifndef LM_TEST_TEMPORARY_H
 #define LM_TEST_TEMPORARY_H
 

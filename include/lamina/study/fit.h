@@ -1,7 +1,9 @@
-/* study/fit.h - does a model fit, how far, and how fast would it be: the plan against a machine, in each precision.
+/* study/fit.h - does a model fit, how far, and how fast would it be: the plan against a machine, in each
+ * precision.
  *
- * Nothing is estimated: every size is that of a plan, and the longest context and the most sequences are the last for which
- * a plan fits. Speeds are the roofline of the plan's steps: what the machine allows at best. */
+ * Nothing is estimated: every size is that of a plan, and the longest context and the most sequences are the
+ * last for which a plan fits. Speeds are the roofline of the plan's steps: what the machine allows at
+ * best. */
 #ifndef LAMINA_FIT_H
 #define LAMINA_FIT_H
 
@@ -16,12 +18,17 @@ extern "C" {
 typedef struct lm_fit_options {
     lm_engine_options  engine;           /* context, sequences, cache type, rows …; as for lm_engine_new */
     const lm_device   *device;           /* NULL: this machine */
-    const lm_limits   *limits;           /* of this machine (lm_machine_measure), for its speeds; NULL: they are not known */
-    uint64_t           memory;           /* bytes that the model can have; 0: the device's less its reserve, or what is available here */
-    bool               no_speed;         /* nothing is known of the machine but its memory: device is not looked at */
+    const lm_limits   *limits;           /* of this machine (lm_machine_measure), for its speeds; NULL: they
+                                            are not known */
+    uint64_t           memory;           /* bytes that the model can have; 0: the device's less its reserve,
+                                            or what is available here */
+    bool               no_speed;         /* nothing is known of the machine but its memory: device is not
+                                            looked at */
     bool               sizes_only;       /* neither longest nor most is looked for: they stay 0 */
-    const char        *precision;        /* only this one; NULL: as stored where there are weights, and all usual ones */
-    uint32_t           prompt;           /* tokens of the prompt whose speed is predicted; 0: 512, or the context */
+    const char        *precision;        /* only this one; NULL: as stored where there are weights, and all
+                                            usual ones */
+    uint32_t           prompt;           /* tokens of the prompt whose speed is predicted; 0: 512, or the
+                                            context */
     uint64_t           reserved[4];  /* zero */
 } lm_fit_options;
 
@@ -40,7 +47,8 @@ typedef struct lm_fit_row {
     bool         fits;
     bool         tight;                  /* fits, but less than 5 % of the memory is left */
     bool         larger;                 /* than what the model is published in: nothing is gained by it */
-    uint64_t     longest;                /* maximum context of the requested sequences, at most the model's; 0: none */
+    uint64_t     longest;                /* maximum context of the requested sequences, at most the model's;
+                                            0: none */
     uint64_t     most;                   /* maximum sequences of the requested context; 0: none */
     lm_fit_speed prompt, token;          /* one prompt; all sequences together, their contexts full */
     uint64_t     reserved[4];        /* zero */
@@ -54,13 +62,15 @@ typedef struct lm_fit {
     const char *level;                   /* whose kernels the plan is made for; "ref": weights as stored */
     size_t      n;
     lm_fit_row  rows[LM_FIT_ROWS];       /* from the most exact to the smallest */
-    int         best;                    /* the most exact row that fits and gains something; as stored where there are
-                                            weights; -1: none */
-    uint64_t    reserve;                 /* bytes of the device that others need (lm_device_reserve), not in `memory` */
+    int         best;                    /* the most exact row that fits and gains something; as stored where
+                                            there are weights; -1: none */
+    uint64_t    reserve;                 /* bytes of the device that others need (lm_device_reserve), not in
+                                            `memory` */
     uint64_t    reserved[3];         /* zero */
 } lm_fit;
 
-/* Nothing is measured and nothing is written. LM_OK also when nothing fits. LM_USAGE for an unknown precision or impossible options. */
+/* Nothing is measured and nothing is written. LM_OK also when nothing fits. LM_USAGE for an unknown precision
+ * or impossible options. */
 lm_status lm_fit_model(const lm_model *m, const lm_fit_options *o, lm_fit *out, lm_error *e);
 
 #ifdef __cplusplus

@@ -10,7 +10,8 @@
 #define NONE      UINT64_MAX
 #define UNLIMITED (UINT64_C(1) << 62)          /* v1 writes "no limit" as the highest multiple of a page */
 
-/* The groups of a controller: mounted at `mount`, where the root is the group `top`; this process is in `group`. */
+/* The groups of a controller: mounted at `mount`, where the root is the group `top`; this process is in
+ * `group`. */
 typedef struct hierarchy {
     bool v2;
     char mount[PATH_MAX], top[PATH_MAX], group[PATH_MAX];
@@ -73,7 +74,8 @@ static uint64_t number_of(const char *folder, const char *name)
 /* Return the bytes of file pages, which are clean or soon written. */
 static uint64_t file_pages(const char *folder, bool v2)
 {
-    const char *const names[] = { v2 ? "inactive_file " : "total_inactive_file ", v2 ? "active_file " : "total_active_file " };
+    const char *const names[] = { v2 ? "inactive_file " : "total_inactive_file ",
+                                  v2 ? "active_file " : "total_active_file " };
     char              line[128];
     FILE             *f   = open_file(folder, "/memory.stat");
     uint64_t          sum = 0;
@@ -91,12 +93,14 @@ static uint64_t file_pages(const char *folder, bool v2)
 static void limit_memory(const char *folder, bool v2, lm_cgroup *out)
 {
     uint64_t limit = number_of(folder, v2 ? "/memory.max" : "/memory.limit_in_bytes");
-    uint64_t high  = v2 ? number_of(folder, "/memory.high") : NONE;         /* above it the kernel all but stops a process */
+    /* above it the kernel all but stops a process */
+    uint64_t high  = v2 ? number_of(folder, "/memory.high") : NONE;
 
     limit = high < limit ? high : limit;
     if (limit == NONE)
         return;
-    uint64_t used = number_of(folder, v2 ? "/memory.current" : "/memory.usage_in_bytes"), files = file_pages(folder, v2);
+    uint64_t used = number_of(folder, v2 ? "/memory.current" : "/memory.usage_in_bytes"),
+             files = file_pages(folder, v2);
     used          = used == NONE || used < files ? 0 : used - files;
     uint64_t left = used < limit ? limit - used : 0;
     out->memory_limit = limit < out->memory_limit ? limit : out->memory_limit;
@@ -201,7 +205,8 @@ static bool find_mount(const char *root, const char *controller, hierarchy *h)
     return found;
 }
 
-/* Return the group's path below the mount; "" if it is not visible there, as for groups outside of a container. */
+/* Return the group's path below the mount; "" if it is not visible there, as for groups outside of a
+ * container. */
 static const char *below_mount(const hierarchy *h)
 {
     size_t n = strcmp(h->top, "/") == 0 ? 0 : strlen(h->top);
@@ -211,8 +216,8 @@ static const char *below_mount(const hierarchy *h)
     return strcmp(h->group + n, "/") == 0 ? "" : h->group + n;
 }
 
-static void read_controller(const char *root, const char *controller, void (*limit)(const char *folder, bool v2, lm_cgroup *out),
-                            lm_cgroup *out)
+static void read_controller(const char *root, const char *controller,
+                            void (*limit)(const char *folder, bool v2, lm_cgroup *out), lm_cgroup *out)
 {
     hierarchy h;
     char      folder[3 * PATH_MAX];

@@ -1,5 +1,5 @@
-/* condition.h - condition variables whose waits are timed by base/os/clock.h, so that setting the machine's clock neither shortens nor
- * lengthens them. */
+/* condition.h - condition variables whose waits are timed by base/os/clock.h, so that setting the machine's
+ * clock neither shortens nor lengthens them. */
 #ifndef LM_BASE_CONDITION_H
 #define LM_BASE_CONDITION_H
 

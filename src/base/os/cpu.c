@@ -84,8 +84,10 @@ static lm_cpu detect(void)
 {
 #define BIT(n) (UINT32_C(1) << (n))
     enum { XMM_YMM = 0x6, XMM_YMM_ZMM = 0xe6, TILES = 3 << 17 };                           /* in XCR0 */
-    const uint32_t ssse3_sse41 = BIT(9) | BIT(19), avx_fma_f16c = BIT(12) | BIT(27) | BIT(28) | BIT(29), avx2_bmi2 = BIT(5) | BIT(8);
-    const uint32_t f_dq_cd_bw_vl = BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31), amx_bf16_tile_int8 = BIT(22) | BIT(24) | BIT(25);
+    const uint32_t ssse3_sse41 = BIT(9) | BIT(19), avx_fma_f16c = BIT(12) | BIT(27) | BIT(28) | BIT(29),
+                   avx2_bmi2 = BIT(5) | BIT(8);
+    const uint32_t f_dq_cd_bw_vl = BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31),
+                   amx_bf16_tile_int8 = BIT(22) | BIT(24) | BIT(25);
 #undef BIT
     uint32_t a, b, c, d, a1, b7, c7, d7;
     lm_cpu   set = LM_CPU_SSE41;
@@ -136,7 +138,8 @@ static void read_brand(void)
 #else
 #include <sys/auxv.h>
 
-/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h), for C libraries too old to name them. */
+/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h), for C libraries too old to
+ * name them. */
 #ifndef HWCAP_ASIMD
 #define HWCAP_ASIMD (1ul << 1)
 #endif
@@ -164,9 +167,9 @@ static lm_cpu detect(void)
 static void read_brand(void) {}
 #endif
 
-/* Return the mask of "auto": everything except what makes this processor slower. That is AVX512-BF16 on processors whose vdpbf16ps takes
- * both ports: it multiplies two pairs in the time of four float32 products, so float32 is as fast and more exact. With AMX, bfloat16
- * uses the tiles and stays enabled. */
+/* Return the mask of "auto": everything except what makes this processor slower. That is AVX512-BF16 on
+ * processors whose vdpbf16ps takes both ports: it multiplies two pairs in the time of four float32 products,
+ * so float32 is as fast and more exact. With AMX, bfloat16 uses the tiles and stays enabled. */
 static lm_cpu automatic(void)
 {
     bool slow_bf16 = detected & LM_CPU_INTEL;
@@ -238,7 +241,8 @@ lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e)
         return LM_OK;
     for (size_t i = 0; i < N_LEVELS && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s ", levels[i].name);
-    return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "unknown instruction set level \"%s\"; use %sauto", name, known);
+    return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "unknown instruction set level \"%s\"; use %sauto", name,
+                   known);
 }
 
 lm_status lm_cpu_choose(const char *level, lm_cpu *out, lm_error *e)
@@ -249,7 +253,8 @@ lm_status lm_cpu_choose(const char *level, lm_cpu *out, lm_error *e)
     if (!level)
         return lm_cpu_environment(e);
     if (!*level)
-        return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "empty instruction set level; use auto for the best available");
+        return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET,
+                       "empty instruction set level; use auto for the best available");
     LM_TRY(lm_cpu_level(level, &mask, e));
     if (strcmp(level, "auto") != 0 && strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return lm_fail(e, LM_UNSUPPORTED, "cpu", LM_NO_OFFSET, "not supported by this processor: %s", level);
@@ -282,7 +287,8 @@ const char *lm_cpu_brand(void)
     return brand;
 }
 
-/* Return the lowest processor in `mask` that shares a core with `cpu`; `cpu` itself if the system does not report it. */
+/* Return the lowest processor in `mask` that shares a core with `cpu`; `cpu` itself if the system does not
+ * report it. */
 static int first_of_core(int cpu, const cpu_set_t *mask)
 {
     char  path[96], line[256] = "";
@@ -316,7 +322,8 @@ static unsigned count_cores(const cpu_set_t *mask)
     return cores ? cores : 1;
 }
 
-/* Limit the cores to what the quota pays for: threads beyond it would be stopped in the middle of every step. */
+/* Limit the cores to what the quota pays for: threads beyond it would be stopped in the middle of every
+ * step. */
 static unsigned paid_for(unsigned cores)
 {
     lm_cgroup group;

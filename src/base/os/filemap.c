@@ -14,7 +14,8 @@
 enum { READ_AT_ONCE = 16 << 20 };        /* bytes between two progress reports */
 
 /* Read all `size` bytes of fd. */
-static lm_status read_all(int fd, void *data, size_t size, const char *path, const lm_filemap_options *o, lm_error *e)
+static lm_status read_all(int fd, void *data, size_t size, const char *path, const lm_filemap_options *o,
+                          lm_error *e)
 {
     for (size_t at = 0; at < size;) {
         size_t  most = size - at < READ_AT_ONCE ? size - at : READ_AT_ONCE;
@@ -73,7 +74,8 @@ static void release(const lm_filemap *m)
 }
 
 /* Map or read a file. The map owns `fd` from here on; it is closed on failure. */
-static lm_status map_file(int fd, const struct stat *st, const char *path, const lm_filemap_options *o, lm_filemap *out, lm_error *e)
+static lm_status map_file(int fd, const struct stat *st, const char *path, const lm_filemap_options *o,
+                          lm_filemap *out, lm_error *e)
 {
     void     *data   = NULL;
     lm_status status = LM_OK;
@@ -93,7 +95,8 @@ static lm_status map_file(int fd, const struct stat *st, const char *path, const
     if (status == LM_OK && !m.path)
         status = lm_fail_memory(e, path, strlen(path));
     if (status == LM_OK)
-        status = lm_filemap_check(&m, e);                /* the file may have shrunk between the two system calls */
+        status = lm_filemap_check(&m, e);                /* the file may have shrunk between the two system
+                                                            calls */
     if (status == LM_OK && data && !o->copy && !lm_guarded_add(data, size))
         status = lm_fail_memory(e, path, size);
     if (status == LM_OK)
@@ -117,7 +120,8 @@ lm_status lm_filemap_open(const char *path, bool use_mmap, lm_filemap *out, lm_e
     return lm_filemap_open_with(path, &(lm_filemap_options){ .copy = !use_mmap }, out, e);
 }
 
-lm_status lm_filemap_of_fd(int fd, const char *name, const lm_filemap_options *o, lm_filemap *out, lm_error *e)
+lm_status lm_filemap_of_fd(int fd, const char *name, const lm_filemap_options *o, lm_filemap *out,
+                           lm_error *e)
 {
     struct stat st;
     int         own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -177,9 +181,11 @@ static lm_status check_text(lm_text *t, size_t from, const char *path, lm_error 
 {
     size_t n = t->size - from;
 
-    if (n >= sizeof BYTE_ORDER_MARK - 1 && memcmp(t->data + from, BYTE_ORDER_MARK, sizeof BYTE_ORDER_MARK - 1) == 0) {
+    if (n >= sizeof BYTE_ORDER_MARK - 1 &&
+        memcmp(t->data + from, BYTE_ORDER_MARK, sizeof BYTE_ORDER_MARK - 1) == 0) {
         t->size -= sizeof BYTE_ORDER_MARK - 1;
-        memmove(t->data + from, t->data + from + sizeof BYTE_ORDER_MARK - 1, n - (sizeof BYTE_ORDER_MARK - 1));
+        memmove(t->data + from, t->data + from + sizeof BYTE_ORDER_MARK - 1,
+                n - (sizeof BYTE_ORDER_MARK - 1));
     }
     if (n < sizeof POINTER - 1 || memcmp(t->data + from, POINTER, sizeof POINTER - 1) != 0)
         return LM_OK;
@@ -201,12 +207,13 @@ lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
     LM_TRY(open_regular(path, &fd, &st, e));
     if ((uint64_t)st.st_size > max) {
         close(fd);
-        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is %lld bytes long; at most %llu are allowed", (long long)st.st_size,
-                (unsigned long long)max);
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is %lld bytes long; at most %llu are allowed",
+                (long long)st.st_size, (unsigned long long)max);
         return lm_fail_in(e, path);
     }
     size_t    size   = (size_t)st.st_size;
-    lm_status status = lm_text_reserve(t, size) ? read_all(fd, t->data + t->size, size, path, NULL, e) : lm_fail_memory(e, path, size);
+    lm_status status = lm_text_reserve(t, size) ? read_all(fd, t->data + t->size, size, path, NULL, e)
+                                                : lm_fail_memory(e, path, size);
     close(fd);
     if (status == LM_OK) {
         t->size += size;

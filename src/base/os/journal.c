@@ -40,7 +40,8 @@ static void checksum(const head *h, const void *data, uint8_t out[16])
 /* ---- reading ---- */
 
 /* Read records from `at` on; *whole: where the last valid one ends. */
-static lm_status read_records(const lm_filemap *f, size_t at, lm_journal_record *each, void *arg, size_t *whole, lm_error *e)
+static lm_status read_records(const lm_filemap *f, size_t at, lm_journal_record *each, void *arg,
+                              size_t *whole, lm_error *e)
 {
     for (*whole = at; f->size - at >= sizeof(head); *whole = at) {
         head    h;
@@ -63,8 +64,8 @@ static lm_status refuse(const char *path, const char *why, lm_error *e)
     return lm_fail_in(e, path);
 }
 
-static lm_status read_all(const lm_filemap *f, const char *path, const char *line, lm_journal_record *each, void *arg, size_t *whole,
-                          lm_error *e)
+static lm_status read_all(const lm_filemap *f, const char *path, const char *line, lm_journal_record *each,
+                          void *arg, size_t *whole, lm_error *e)
 {
     size_t n = strlen(line);
 
@@ -127,7 +128,8 @@ static lm_status fill(lm_journal *j, const char *line, lm_journal_record *each, 
     return whole ? LM_OK : write_all(j, line, strlen(line), e);
 }
 
-lm_status lm_journal_open(const char *path, const char *key, lm_journal_record *each, void *arg, lm_journal **out, lm_error *e)
+lm_status lm_journal_open(const char *path, const char *key, lm_journal_record *each, void *arg,
+                          lm_journal **out, lm_error *e)
 {
     lm_journal *j = lm_alloc_zero(1, sizeof *j);
     char        line[KEY + HEAD];

@@ -18,7 +18,8 @@ struct lm_outfile {
     char *path, *temp;                                   /* temp NULL: a device or a pipe, written directly */
 };
 
-/* Return whether a path is /dev/stdout, /dev/null, a named pipe or the like: a file in its place would break it for other processes. */
+/* Return whether a path is /dev/stdout, /dev/null, a named pipe or the like: a file in its place would break
+ * it for other processes. */
 static bool is_special(const char *path)
 {
     struct stat st;

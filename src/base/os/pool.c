@@ -1,9 +1,10 @@
-/* pool.c - fork and join by counters: the job number that workers watch, the ticket that chunks are taken from, and how much is
- * left to finish.
+/* pool.c - fork and join by counters: the job number that workers watch, the ticket that chunks are taken
+ * from, and how much is left to finish.
  *
- * A ticket contains the job number and how many chunks are left to take. A chunk is taken by exchanging the ticket, which fails if the
- * job has changed; the caller changes it only when every chunk is done. So a worker that takes a chunk may read the job, and
- * a late worker finds nothing. The ticket of a job for all workers is marked instead, and stays until each has run it. */
+ * A ticket contains the job number and how many chunks are left to take. A chunk is taken by exchanging the
+ * ticket, which fails if the job has changed; the caller changes it only when every chunk is done. So a
+ * worker that takes a chunk may read the job, and a late worker finds nothing. The ticket of a job for all
+ * workers is marked instead, and stays until each has run it. */
 #include "base/os/pool.h"
 
 #include <assert.h>
@@ -81,7 +82,8 @@ static bool spin(lm_pool *p, unsigned index, atomic_uint *at, unsigned value, bo
             continue;
         idle = NULL;
         pause_cpu();
-        if (i % 64 == 63) {                              /* the length of a pause differs tenfold between processors */
+        if (i % 64 == 63) {                              /* the length of a pause differs tenfold between
+                                                            processors */
             int64_t t = lm_clock_ns();
             end       = end ? end : t + SPIN_NS;
             if (t > end)
@@ -137,7 +139,8 @@ static void take_chunks(lm_pool *p, unsigned number, unsigned index)
     unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
 
     while (t >> 32 == number && chunks_left(t)) {
-        if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t - 1, memory_order_acq_rel, memory_order_acquire))
+        if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t - 1, memory_order_acq_rel,
+                                                   memory_order_acquire))
             continue;
         p->chunk_job(p->arg, index, p->chunks - chunks_left(t));
         finish_one(p);
@@ -270,7 +273,8 @@ lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
         p->workers[i] = (worker){ .pool = p, .index = i };
         if (lm_thread_start(&p->workers[i].thread, work, p->workers + i, NULL, LM_COMPUTE_STACK) != 0) {
             lm_pool_free(p);
-            return lm_fail(e, LM_FAILED, "threads", LM_NO_OFFSET, "cannot start thread %u of %u", i + 1, threads);
+            return lm_fail(e, LM_FAILED, "threads", LM_NO_OFFSET, "cannot start thread %u of %u", i + 1,
+                           threads);
         }
         p->threads = i + 1;
     }
@@ -299,7 +303,8 @@ unsigned lm_pool_threads(const lm_pool *p)
 void lm_pool_range(uint64_t n, uint64_t grain, unsigned index, unsigned workers, uint64_t *from, uint64_t *to)
 {
     uint64_t grains = n / grain + (n % grain != 0), each = grains / workers, rest = grains % workers;
-    uint64_t a = each * index + (index < rest ? index : rest);           /* the first `rest` chunks have one grain more */
+    /* the first `rest` chunks have one grain more */
+    uint64_t a = each * index + (index < rest ? index : rest);
     uint64_t b = a + each + (index < rest);
 
     *from = a < grains ? a * grain : n;

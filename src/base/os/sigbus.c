@@ -1,9 +1,10 @@
 /* sigbus.c - turn a read past the end of a file that has shrunk into an error of the thread that reads.
  *
- * The handler jumps only if the fault lies in a registered mapping and the thread that faulted is inside a guard; any
- * other SIGBUS goes to the previous handler. The mapping is checked first: a thread of the host may not have this library's
- * thread-local memory yet, and a handler must not allocate it. SA_NODEFER leaves the signal mask unchanged, so that entering a guard
- * needs no system call; SA_ONSTACK is for hosts whose threads have stacks too small for a handler, such as Go's. */
+ * The handler jumps only if the fault lies in a registered mapping and the thread that faulted is inside a
+ * guard; any other SIGBUS goes to the previous handler. The mapping is checked first: a thread of the host
+ * may not have this library's thread-local memory yet, and a handler must not allocate it. SA_NODEFER leaves
+ * the signal mask unchanged, so that entering a guard needs no system call; SA_ONSTACK is for hosts whose
+ * threads have stacks too small for a handler, such as Go's. */
 #include "base/os/sigbus.h"
 
 #include <pthread.h>
@@ -22,7 +23,8 @@ typedef struct table {
     _Atomic(struct table *) next;
 } table;
 
-/* ThreadSanitizer blocks every signal while a handler runs, whatever the handler's mask is, so the mask must be restored. */
+/* ThreadSanitizer blocks every signal while a handler runs, whatever the handler's mask is, so the mask must
+ * be restored. */
 #if defined(__SANITIZE_THREAD__)
 #define SAVE_MASK 1
 #else

@@ -21,7 +21,8 @@ static bool is_temporary(const char *name)
 {
     const char *digits = name + sizeof PREFIX - 1;
 
-    return strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 && strspn(digits, "0123456789abcdef") == DIGITS && digits[DIGITS] == '\0';
+    return strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 && strspn(digits, "0123456789abcdef") == DIGITS &&
+           digits[DIGITS] == '\0';
 }
 
 /* ---- removal of what dead writers left ---- */

@@ -24,7 +24,8 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e);
 lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
 
 /* Append the tokens of such a text. `flags`: those of lm_tokenize. */
-lm_status lm_read_tokens(const char *path, const lm_tokenizer *t, unsigned flags, lm_tokens *out, lm_error *e);
+lm_status lm_read_tokens(const char *path, const lm_tokenizer *t, unsigned flags, lm_tokens *out,
+                         lm_error *e);
 
 /* If the tokenizer adds BOS before a text, set *added and *bos. */
 lm_status lm_added_bos(const lm_tokenizer *t, bool *added, lm_token *bos, lm_error *e);

@@ -140,9 +140,12 @@ const lm_command lm_command_diff = {
     .name = "diff",
     .usage = "A B [-f TEXT] [--markdown FILE] [flags]",
     .summary = "compare two models tensor by tensor, and on a text",
-    .about = "  A is the reference for B: the model before it was quantised or trained. Their formats may differ: a folder and a\n"
-             "  GGUF file, BF16 and Q4. With a text, also shows the error of the residual stream after each layer, the first layer\n"
-             "  that changes a token, and the tensors of B that gain most from a larger type. To try them takes 4 bytes of memory\n"
+    .about = "  A is the reference for B: the model before it was quantised or trained. Their formats may "
+             "differ: a folder and a\n"
+             "  GGUF file, BF16 and Q4. With a text, also shows the error of the residual stream after each "
+             "layer, the first layer\n"
+             "  that changes a token, and the tensors of B that gain most from a larger type. To try them "
+             "takes 4 bytes of memory\n"
              "  per weight.\n",
     .groups = diff_groups,
     .min_args = 2,

@@ -493,7 +493,8 @@ const lm_command lm_command_doctor = {
     .name = "doctor",
     .usage = "[--fresh] [--cpu LEVEL]",
     .summary = "check this machine: hardware, limits, speed, installation",
-    .about = "  Measures peak arithmetic throughput and memory bandwidth with one thread and with all, in about a second,\n"
+    .about = "  Measures peak arithmetic throughput and memory bandwidth with one thread and with all, in "
+             "about a second,\n"
              "  and saves the results in the cache folder.\n",
     .groups = doctor_groups,
     .options_size = sizeof(doctor_options),

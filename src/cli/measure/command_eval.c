@@ -200,12 +200,14 @@ const lm_command lm_command_eval = {
     .name = "eval",
     .usage = "[MODEL] perplexity|kl|choices|needle|speed [-f FILE] [flags]",
     .summary = "measure the quality of a model",
-    .about = "  perplexity   perplexity of a text, as llama-perplexity computes it; with --rule sliding, over every token\n"
+    .about = "  perplexity   perplexity of a text, as llama-perplexity computes it; with --rule sliding, "
+             "over every token\n"
              "  kl           divergence of the model's predictions from those of --base\n"
              "  choices      share of questions answered correctly, in the form of lm-eval\n"
              "  needle       how often a number hidden in a long text is found, by length and position\n"
              "  speed        tokens per second: prompt processing and generation\n"
-             "  Results do not depend on the number of threads or on batching. Use --compute f32 for the arithmetic of\n"
+             "  Results do not depend on the number of threads or on batching. Use --compute f32 for the "
+             "arithmetic of\n"
              "  the reference.\n",
     .groups = eval_groups,
     .foreign = true,

@@ -194,8 +194,10 @@ const lm_command lm_command_score = {
     .name = "score",
     .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS | --jsonl FILE] [flags]",
     .summary = "compute the log-probability of each token of a text",
-    .about = "  Prints one line per token after the first: its natural log-probability given all tokens before it, and its rank among\n"
-             "  all tokens (0: the most probable). Then their sum and the perplexity, exp(-sum / tokens scored). Use --compute f32 for\n"
+    .about = "  Prints one line per token after the first: its natural log-probability given all tokens "
+             "before it, and its rank among\n"
+             "  all tokens (0: the most probable). Then their sum and the perplexity, exp(-sum / tokens "
+             "scored). Use --compute f32 for\n"
              "  the arithmetic of the reference.\n",
     .groups = score_groups,
     .foreign = true,

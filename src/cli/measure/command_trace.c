@@ -434,9 +434,12 @@ const lm_command lm_command_trace = {
     .name = "trace",
     .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS] [-n N] [--at N] [flags]",
     .summary = "show what happens inside a model while it processes a text",
-    .about = "  Shows the surprise of each token in bits, and for one position what the model would predict after each layer (the\n"
-             "  logit lens), what each attention and MLP adds to the next token, where heads look, and which experts are used. The\n"
-             "  weights are used as they are stored. With --set, --add or --patch, shows how the predictions change.\n",
+    .about = "  Shows the surprise of each token in bits, and for one position what the model would predict "
+             "after each layer (the\n"
+             "  logit lens), what each attention and MLP adds to the next token, where heads look, and which "
+             "experts are used. The\n"
+             "  weights are used as they are stored. With --set, --add or --patch, shows how the predictions "
+             "change.\n",
     .groups = trace_groups,
     .foreign = true,
     .max_args = 1,

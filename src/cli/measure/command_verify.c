@@ -286,11 +286,16 @@ const lm_command lm_command_verify = {
     .name = "verify",
     .usage = "MODEL GOLDEN.safetensors | MODEL REFERENCE -f TEXT",
     .summary = "compare the engine with reference logits, or two models on a text",
-    .about = "  GOLDEN contains input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions I64 [P]), optionally\n"
-             "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. The prompt is computed at once, in uneven chunks and token by\n"
-             "  token; all three must be bitwise equal. Exit status 5 if the results differ. -v and --json show every row.\n"
-             "  With a text, MODEL is compared with another model of the same vocabulary: KL divergence of its predictions from those\n"
-             "  of REFERENCE, share of equal top tokens, and change of the probability of the text's own tokens (Δp).\n",
+    .about = "  GOLDEN contains input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions "
+             "I64 [P]), optionally\n"
+             "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. The prompt is computed at once, in "
+             "uneven chunks and token by\n"
+             "  token; all three must be bitwise equal. Exit status 5 if the results differ. -v and --json "
+             "show every row.\n"
+             "  With a text, MODEL is compared with another model of the same vocabulary: KL divergence of "
+             "its predictions from those\n"
+             "  of REFERENCE, share of equal top tokens, and change of the probability of the text's own "
+             "tokens (Δp).\n",
     .groups = verify_groups,
     .min_args = 1,
     .max_args = 2,

@@ -180,7 +180,8 @@ const lm_command lm_command_chat = {
     .name = "chat",
     .usage = "[MODEL] [flags]",
     .summary = "chat with a model",
-    .about = "  Each line is one message. Special tokens in it are treated as plain text. Without MODEL, uses the demo model.\n"
+    .about = "  Each line is one message. Special tokens in it are treated as plain text. Without MODEL, "
+             "uses the demo model.\n"
              "  With --json, each answer and each error is one line of JSON.\n",
     .groups = chat_groups,
     .foreign = true,

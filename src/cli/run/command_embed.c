@@ -250,8 +250,10 @@ const lm_command lm_command_embed = {
     .usage = "[MODEL] [-p TEXT | -f FILE | --jsonl FILE] [--pooling last|mean|none]"
              " [--normalize | --no-normalize]",
     .summary = "compute embedding vectors of texts",
-    .about = "  Prints the last hidden state, after the final norm, as a JSON array of numbers on one line; with --pooling none\n"
-             "  an array of arrays. Computes and caches in float32 by default; --compute auto -ctk f16 is faster.\n",
+    .about = "  Prints the last hidden state, after the final norm, as a JSON array of numbers on one line; "
+             "with --pooling none\n"
+             "  an array of arrays. Computes and caches in float32 by default; --compute auto -ctk f16 is "
+             "faster.\n",
     .groups = embed_groups,
     .foreign = true,
     .max_args = 1,

@@ -146,8 +146,10 @@ const lm_command lm_command_presets = {
     .name = "presets",
     .usage = "[WORD ...]",
     .summary = "list known published models",
-    .about = "  Lists only presets whose name contains every WORD. A preset is a MODEL for commands that need no weights;\n"
-             "  lamina synth creates one with random weights. \"parameters\" counts stored parameters, \"active\" those used per token.\n",
+    .about = "  Lists only presets whose name contains every WORD. A preset is a MODEL for commands that "
+             "need no weights;\n"
+             "  lamina synth creates one with random weights. \"parameters\" counts stored parameters, "
+             "\"active\" those used per token.\n",
     .max_args = 16,
     .run = presets,
 };

@@ -232,7 +232,8 @@ const lm_command lm_command_template = {
     .name = "template",
     .usage = "[MODEL | FILE.jinja] --variables FILE.json | MODEL --show | --jsonl FILE",
     .summary = "render a chat template",
-    .about = "  Prints the prompt exactly as transformers' apply_chat_template does. bos_token and eos_token default to the\n"
+    .about = "  Prints the prompt exactly as transformers' apply_chat_template does. bos_token and eos_token "
+             "default to the\n"
              "  model's; set \"now\" to an ISO date to fix the time that strftime_now returns.\n",
     .groups = template_groups,
     .max_args = 1,

@@ -312,8 +312,10 @@ const lm_command lm_command_tokenize = {
     .name = "tokenize",
     .usage = "[MODEL] [-p TEXT | -f FILE | --jsonl FILE] [--add-special] [--no-parse-special]",
     .summary = "convert text to tokens",
-    .about = "  MODEL is a .gguf file, a Hugging Face folder, or a bare tokenizer.json. Prints one line per token: its id and\n"
-             "  its vocabulary entry; on a terminal or with --text also the text that is complete with it. Special tokens in the\n"
+    .about = "  MODEL is a .gguf file, a Hugging Face folder, or a bare tokenizer.json. Prints one line per "
+             "token: its id and\n"
+             "  its vocabulary entry; on a terminal or with --text also the text that is complete with it. "
+             "Special tokens in the\n"
              "  text are parsed; none are added without --add-special.\n",
     .groups = tokenize_groups,
     .max_args = 1,

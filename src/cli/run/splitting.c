@@ -111,7 +111,8 @@ lm_status lm_split_imagine(lm_model_flags *f, lm_error *e)
                                "requires --split");
     lm_cluster_leave(imagined);
     imagined = NULL;
-    LM_TRY(lm_cluster_simulate(&(lm_cluster_options){ .split = f->split, .exact = f->exact_split }, f->rank, &imagined, e));
+    LM_TRY(lm_cluster_simulate(&(lm_cluster_options){ .split = f->split, .exact = f->exact_split }, f->rank,
+                               &imagined, e));
     f->o.cluster = imagined;
     return LM_OK;
 }

@@ -1,5 +1,5 @@
-/* talk.c - what the loop of `lamina chat` and its slash commands share: the flags that may be set, and showing an
- * answer. */
+/* talk.c - what the loop of `lamina chat` and its slash commands share: the flags that may be set, and
+ * showing an answer. */
 #include <inttypes.h>
 
 #include "cli/base/tokenjson.h"

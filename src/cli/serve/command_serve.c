@@ -273,11 +273,15 @@ const lm_command lm_command_serve = {
     .usage = "[MODEL ...] [--models-dir DIR] [--host ADDRESS] [--port N] [--api-key KEY]"
              " [--parallel N] [-c N]",
     .summary = "serve models over HTTP",
-    .about = "  Speaks the APIs of OpenAI (/v1/chat/completions ...), Anthropic (/v1/messages), ollama (/api/chat ...) and\n"
-             "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c sets the context size per request, --parallel\n"
+    .about = "  Speaks the APIs of OpenAI (/v1/chat/completions ...), Anthropic (/v1/messages), ollama "
+             "(/api/chat ...) and\n"
+             "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c sets the context size "
+             "per request, --parallel\n"
              "  the number of requests generated concurrently.\n"
-             "  Several models are loaded when requests name them, as far as memory allows, and unloaded when idle.\n"
-             "  SIGTERM and Ctrl-C let running requests finish; a second one ends them. Flags can be set in the environment:\n"
+             "  Several models are loaded when requests name them, as far as memory allows, and unloaded "
+             "when idle.\n"
+             "  SIGTERM and Ctrl-C let running requests finish; a second one ends them. Flags can be set in "
+             "the environment:\n"
              "  LAMINA_ARG_CTX_SIZE=4096 is --ctx-size 4096.\n",
     .groups = serve_groups,
     .foreign = true,

@@ -67,7 +67,8 @@ const lm_command lm_command_usage = {
     .name = "usage",
     .usage = "FILE [--api-key KEY]",
     .summary = "show the token counts of a server's clients, from its --store file",
-    .about = "  Lists counts by day, API key and model. Keys are stored as hashes, whose first digits are shown. Without keys, all\n"
+    .about = "  Lists counts by day, API key and model. Keys are stored as hashes, whose first digits are "
+             "shown. Without keys, all\n"
              "  clients are counted together, shown as \"-\". The server may be running.\n",
     .groups = usage_groups,
     .min_args = 1,

@@ -339,14 +339,16 @@ const lm_command lm_command_audit = {
     .name = "audit",
     .usage = "DOCUMENT | FILE.tsv | - [-m MODEL]...",
     .summary = "check statements about models in a document",
-    .about = "  A document is Markdown, plain text, JSON or YAML. Its tables, lines \"name: value\", keys of\n"
-             "  config.json, printed modules and tables of torchinfo are read, each about the model that its row,\n"
-             "  column, line or heading names.\n"
-             "  FILE.tsv is a list of statements if its header line has the columns model, quantity and claim. A\n"
-             "  quantity is a key of config.json (num_hidden_layers) or a path of lamina inspect --query.\n"
-             "  - reads either from standard input.\n"
-             "  Exit status 5 if a statement is wrong, 2 if a quantity is misspelt. With --strict also 5 if a\n"
-             "  statement cannot be checked, or a row not understood.\n",
+    .about =
+        "  A document is Markdown, plain text, JSON or YAML. Its tables, lines \"name: value\", keys of\n"
+        "  config.json, printed modules and tables of torchinfo are read, each about the model that its "
+        "row,\n"
+        "  column, line or heading names.\n"
+        "  FILE.tsv is a list of statements if its header line has the columns model, quantity and claim. A\n"
+        "  quantity is a key of config.json (num_hidden_layers) or a path of lamina inspect --query.\n"
+        "  - reads either from standard input.\n"
+        "  Exit status 5 if a statement is wrong, 2 if a quantity is misspelt. With --strict also 5 if a\n"
+        "  statement cannot be checked, or a row not understood.\n",
     .groups = audit_groups,
     .min_args = 1,
     .max_args = 1,

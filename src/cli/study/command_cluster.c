@@ -63,7 +63,8 @@ const lm_command lm_command_cluster = {
     .name = "cluster",
     .usage = "plan MODEL --nodes N [--link NAME] [--device NAME] | run -- COMMAND …",
     .summary = "plan a model on several machines, and keep a job running",
-    .about = "  Lists every split whose copies fill the nodes. Memory is that of the ranks' plans. Speeds are upper bounds set by\n"
+    .about = "  Lists every split whose copies fill the nodes. Memory is that of the ranks' plans. Speeds "
+             "are upper bounds set by\n"
              "  memory, arithmetic and network. docs/guide/cluster.md describes how splits are run.\n"
              "  run starts COMMAND, an mpirun, and restarts it when it fails: after 1, 2, 4 … 30 seconds.\n",
     .groups = cluster_groups,

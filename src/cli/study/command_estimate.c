@@ -255,8 +255,10 @@ const lm_command lm_command_estimate = {
     .usage = "MODEL [--config] | --hidden N --layers N --heads N --ffn N --vocab N [--kv-heads N] …"
              " | --from-tree FILE",
     .summary = "estimate parameters by formula and compare with the exact count",
-    .about = "  The sizes become a config.json, which is read like any other. A module tree is the output of print(model) in\n"
-             "  transformers; values it lacks are taken from a published model of the same widths, or must be given as flags.\n"
+    .about = "  The sizes become a config.json, which is read like any other. A module tree is the output of "
+             "print(model) in\n"
+             "  transformers; values it lacks are taken from a published model of the same widths, or must "
+             "be given as flags.\n"
              "  --config with a preset writes its config.json, to be changed and given as MODEL.\n",
     .groups = estimate_groups,
     .max_args = 1,

@@ -385,10 +385,12 @@ const lm_command lm_command_explain = {
     .usage = "[TOPIC [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]]"
              " [--md | --svg]",
     .summary = "explain a component of a model, with its arithmetic",
-    .about = "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
-             "  forward runs a text through a model and shows what each operation makes of it. For a preset, which has no weights, a\n"
-             "  small model of its form with random weights is created and shown whole.\n"
-             "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",
+    .about =
+        "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
+        "  forward runs a text through a model and shows what each operation makes of it. For a preset, "
+        "which has no weights, a\n"
+        "  small model of its form with random weights is created and shown whole.\n"
+        "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",
     .groups = explain_groups,
     .max_args = 2,
     .options_size = sizeof(explain_options),

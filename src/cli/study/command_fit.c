@@ -312,8 +312,10 @@ const lm_command lm_command_fit = {
     .name = "fit",
     .usage = "[MODEL] [--device NAME | --ram 16G | --vram 24GiB] [--context N] | --fleet MODEL ...",
     .summary = "check whether a model fits a machine, and how fast it would run",
-    .about = "  Sizes are those of the engine's plan, including weights mapped from the file. Speeds are upper bounds set by memory\n"
-             "  bandwidth and arithmetic throughput. Exit status 4 if the model does not fit. MODEL may be a preset, a\n"
+    .about = "  Sizes are those of the engine's plan, including weights mapped from the file. Speeds are "
+             "upper bounds set by memory\n"
+             "  bandwidth and arithmetic throughput. Exit status 4 if the model does not fit. MODEL may be a "
+             "preset, a\n"
              "  config.json, or a folder without weights.\n",
     .groups = fit_groups,
     .max_args = MAX_MODELS,

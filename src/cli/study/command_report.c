@@ -198,7 +198,8 @@ const lm_command lm_command_report = {
     .name = "report",
     .usage = "MODEL... -o FILE.(html|md|json|txt)",
     .summary = "write a complete report about one or several models",
-    .about = "  MODEL may be a preset (lamina presets), a config.json, a folder or a .gguf file. Without MODEL, uses the demo model.\n"
+    .about = "  MODEL may be a preset (lamina presets), a config.json, a folder or a .gguf file. Without "
+             "MODEL, uses the demo model.\n"
              "  A report about several models compares them first and then describes each.\n",
     .groups = report_groups,
     .max_args = MAX_MODELS,

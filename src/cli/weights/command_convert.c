@@ -113,8 +113,10 @@ const lm_command lm_command_convert = {
     .name = "convert",
     .usage = "IN OUT [--type TYPE] [--split-max-size SIZE] [--dry-run]",
     .summary = "convert between Hugging Face folders and GGUF files",
-    .about = "  IN is a Hugging Face folder or a GGUF file; any part of a split one will do. OUT ends in .gguf, or is the folder to\n"
-             "  create. GGUF to GGUF splits a file, joins its parts or changes its type. A warning lists what OUT cannot store.\n",
+    .about = "  IN is a Hugging Face folder or a GGUF file; any part of a split one will do. OUT ends in "
+             ".gguf, or is the folder to\n"
+             "  create. GGUF to GGUF splits a file, joins its parts or changes its type. A warning lists "
+             "what OUT cannot store.\n",
     .groups = convert_groups,
     .min_args = 2,
     .max_args = 2,

@@ -301,8 +301,10 @@ const lm_command lm_command_imatrix = {
     .name = "imatrix",
     .usage = "[MODEL -f TEXT] [--in-file FILE] [-o FILE] [flags]",
     .summary = "measure which weights matter over a text, for quantize",
-    .about = "  Reads the text in chunks and sums the squared activations of every input of every matrix. Rules, names and files\n"
-             "  are those of llama-imatrix. Then: lamina quantize IN OUT TYPE --imatrix FILE. Use a few hundred chunks of mixed\n"
+    .about = "  Reads the text in chunks and sums the squared activations of every input of every matrix. "
+             "Rules, names and files\n"
+             "  are those of llama-imatrix. Then: lamina quantize IN OUT TYPE --imatrix FILE. Use a few "
+             "hundred chunks of mixed\n"
              "  prose, code and conversation, and measure the result on another text.\n",
     .groups = imatrix_groups,
     .foreign = true,

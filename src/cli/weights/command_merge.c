@@ -127,8 +127,10 @@ const lm_command lm_command_merge = {
     .name = "merge",
     .usage = "MODEL ADAPTER[:SCALE] ... OUT [--type TYPE] [--lossy]",
     .summary = "merge adapters into a model's weights",
-    .about = "  MODEL is a GGUF file, and OUT one to create; or both are Hugging Face folders. ADAPTER: as in --lora of lamina\n"
-             "  run. Quantised weights need --lossy or --type: 4-bit blocks preserve a few per cent of a typical adapter.\n",
+    .about = "  MODEL is a GGUF file, and OUT one to create; or both are Hugging Face folders. ADAPTER: as "
+             "in --lora of lamina\n"
+             "  run. Quantised weights need --lossy or --type: 4-bit blocks preserve a few per cent of a "
+             "typical adapter.\n",
     .groups = merge_groups,
     .min_args = 2,
     .max_args = 64,

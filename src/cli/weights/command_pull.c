@@ -119,10 +119,14 @@ const lm_command lm_command_pull = {
     .name = "pull",
     .usage = "ORG/NAME[:TYPE|@REVISION] [--dry-run] | list | rm ORG/NAME | verify-cache",
     .summary = "download a model from a hub into the local cache",
-    .about = "  The cache is that of huggingface_hub: other programs find the model there, and run, chat, serve ... take ORG/NAME.\n"
-             "  In a repository of GGUF files, :TYPE chooses one (default Q4_K_M, or the only one), and :PATH.gguf names a file.\n"
-             "  Files are checked by their hashes before they are renamed; an interrupted pull continues where it stopped.\n"
-             "  list [ORG/NAME] shows what the cache holds, rm ORG/NAME[:TYPE|@REVISION] removes it, verify-cache [ORG/NAME] reads\n"
+    .about = "  The cache is that of huggingface_hub: other programs find the model there, and run, chat, "
+             "serve ... take ORG/NAME.\n"
+             "  In a repository of GGUF files, :TYPE chooses one (default Q4_K_M, or the only one), and "
+             ":PATH.gguf names a file.\n"
+             "  Files are checked by their hashes before they are renamed; an interrupted pull continues "
+             "where it stopped.\n"
+             "  list [ORG/NAME] shows what the cache holds, rm ORG/NAME[:TYPE|@REVISION] removes it, "
+             "verify-cache [ORG/NAME] reads\n"
              "  every file again and compares its hash.\n",
     .groups = pull_groups,
     .min_args = 1,

@@ -242,9 +242,12 @@ const lm_command lm_command_quantize = {
     .name = "quantize",
     .usage = "IN OUT TYPE [--imatrix FILE] [--keep REGEX=TYPE] [--budget BPW --text FILE] [--dry-run]",
     .summary = "quantise a model's weights",
-    .about = "  IN is a Hugging Face folder or a GGUF file (any part of a split one), preferably in f32, f16 or bf16. OUT is the GGUF\n"
-             "  file to create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs, iq3_m ... The type and bytes of each tensor are\n"
-             "  those of llama-quantize; mxfp4 and iq1 to iq3 have a smaller error. Types below 3 bits require --imatrix.\n",
+    .about = "  IN is a Hugging Face folder or a GGUF file (any part of a split one), preferably in f32, f16 "
+             "or bf16. OUT is the GGUF\n"
+             "  file to create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs, iq3_m ... The type and bytes "
+             "of each tensor are\n"
+             "  those of llama-quantize; mxfp4 and iq1 to iq3 have a smaller error. Types below 3 bits "
+             "require --imatrix.\n",
     .groups = quantize_groups,
     .min_args = 2,
     .max_args = 3,

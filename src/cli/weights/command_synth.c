@@ -108,8 +108,10 @@ const lm_command lm_command_synth = {
     .name = "synth",
     .usage = "PRESET|config.json OUT [--type T] [--layers N] [--seed S]",
     .summary = "create a model of a known shape with random weights",
-    .about = "  OUT is a file name ending in .gguf, or the Hugging Face folder to create. The weights are random: use the model\n"
-             "  to measure. K and IQ4 block scales are chosen by a quick rule, not optimised as a real quantiser would.\n",
+    .about = "  OUT is a file name ending in .gguf, or the Hugging Face folder to create. The weights are "
+             "random: use the model\n"
+             "  to measure. K and IQ4 block scales are chosen by a quick rule, not optimised as a real "
+             "quantiser would.\n",
     .groups = synth_groups,
     .min_args = 2,
     .max_args = 2,

@@ -22,7 +22,8 @@ static lm_status read_type(lm_conversion *c, bool gguf, lm_error *e)
             c->type      = &c->requested;
             return LM_OK;
         }
-    lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of f32, f16, bf16, %sauto", requested, gguf ? "q8_0, " : "");
+    lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of f32, f16, bf16, %sauto", requested,
+            gguf ? "q8_0, " : "");
     return gguf ? lm_fail_hint(e, "quantising the converted file creates other types") : LM_USAGE;
 }
 
@@ -57,12 +58,24 @@ static lm_status give(lm_conversion *c, double seconds, lm_convert_result *r, lm
         return lm_fail_memory(e, "a result", c->n * sizeof *list);
     for (size_t i = 0; i < c->n; i++) {
         const lm_moved *t = &c->tensors[i];
-        list[i] = (lm_converted_tensor){ .name = t->name, .from = lm_dtype_of(t->from)->name, .to = lm_dtype_of(t->to)->name,
-                                         .elements = t->elements, .bytes = t->bytes, .part = t->part };
+        list[i] = (lm_converted_tensor){ .name = t->name,
+                                         .from = lm_dtype_of(t->from)->name,
+                                         .to = lm_dtype_of(t->to)->name,
+                                         .elements = t->elements,
+                                         .bytes = t->bytes,
+                                         .part = t->part };
         bytes += t->bytes;
     }
-    *r = (lm_convert_result){ .path = c->path, .family = c->family, .tensors = list, .n_tensors = c->n, .notes = notes, .n_notes = n_notes,
-                              .bytes = bytes, .files = c->files, .seconds = seconds, .impl = c };
+    *r = (lm_convert_result){ .path = c->path,
+                              .family = c->family,
+                              .tensors = list,
+                              .n_tensors = c->n,
+                              .notes = notes,
+                              .n_notes = n_notes,
+                              .bytes = bytes,
+                              .files = c->files,
+                              .seconds = seconds,
+                              .impl = c };
     return LM_OK;
 }
 
@@ -76,7 +89,8 @@ static void end(lm_conversion *c)
     lm_free(c);
 }
 
-lm_status lm_convert(const char *in, const char *out, const lm_convert_options *o, lm_convert_result *result, lm_error *e)
+lm_status lm_convert(const char *in, const char *out, const lm_convert_options *o, lm_convert_result *result,
+                     lm_error *e)
 {
     LM_REQUIRE(e, in && out);
     LM_CHECK_RESERVED(e, o);

@@ -26,7 +26,8 @@ lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e);         /* from a f
 lm_status lm_convert_gguf_again(lm_conversion *c, lm_error *e);      /* from a GGUF file */
 lm_status lm_convert_to_folder(lm_conversion *c, lm_error *e);       /* from a GGUF file */
 
-/* Check that nothing exists at `path` unless it may be replaced, and that it is not one of the input files. */
+/* Check that nothing exists at `path` unless it may be replaced, and that it is not one of the input
+ * files. */
 lm_status lm_check_new_file(const lm_conversion *c, const lm_container *in, const char *path, lm_error *e);
 
 /* Return LM_IO if an input file has changed since it was opened. */

@@ -1,4 +1,5 @@
-/* convertfolder.c - create a Hugging Face folder from a GGUF file: config.json, a tokenizer, a card, safetensors shards. */
+/* convertfolder.c - create a Hugging Face folder from a GGUF file: config.json, a tokenizer, a card,
+ * safetensors shards. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,13 +43,14 @@ static void note_lost_keys(folding *f)
     for (size_t i = 0; lm_meta_entry(m, i, &key, &v); i++)
         for (size_t k = 0; lost[k]; k++)
             if (lm_view_starts(key, lm_view_of(lost[k])))
-                lm_text_printf(&f->c->notes, "key \"%.*s\" has no place in a folder: not carried\n", (int)key.size, key.data);
+                lm_text_printf(&f->c->notes, "key \"%.*s\" has no place in a folder: not carried\n",
+                               (int)key.size, key.data);
 }
 
 static lm_status describe(folding *f, lm_error *e)
 {
     lm_conversion *c      = f->c;
-    lm_source      source = { .kind = LM_GGUF, .meta = lm_container_meta(c->container), .tensors = c->container };
+    lm_source source = { .kind = LM_GGUF, .meta = lm_container_meta(c->container), .tensors = c->container };
     size_t         unused = 0;
 
     f->config = lm_alloc_zero(1, sizeof *f->config);
@@ -59,16 +61,18 @@ static lm_status describe(folding *f, lm_error *e)
     LM_TRY(lm_matrices_new(c->container, f->family, f->config, f->program, &f->matrices, e));
     const lm_tensor_info *first = lm_matrices_unused(f->matrices, &unused);
     if (unused)
-        lm_text_printf(&c->notes, "%zu tensor%s that this model does not use, the first is %s: not carried\n", unused, unused > 1
-                       ? "s" : "", first->name);
+        lm_text_printf(&c->notes, "%zu tensor%s that this model does not use, the first is %s: not carried\n",
+                       unused, unused > 1 ? "s" : "", first->name);
     LM_TRY(lm_folder_model_new(c->container, f->family, f->config, f->program, &f->model, &c->notes, e));
     f->configs[0] = f->config;
     f->configs[1] = f->model.config;
-    LM_TRY(lm_folder_tensors_new(f->program, f->matrices, f->model.program, f->configs, f->family, c->type, &c->arena, &f->tensors, e));
+    LM_TRY(lm_folder_tensors_new(f->program, f->matrices, f->model.program, f->configs, f->family, c->type,
+                                 &c->arena, &f->tensors, e));
     c->tensors       = lm_folder_tensors_list(f->tensors, &c->n);
     c->moving.source = lm_folder_tensors_source(f->tensors);
     note_lost_keys(f);
-    return lm_folder_tokenizer(lm_container_meta(c->container), &c->notes, &f->tokenizer, &f->tokenizer_config, e);
+    return lm_folder_tokenizer(lm_container_meta(c->container), &c->notes, &f->tokenizer,
+                               &f->tokenizer_config, e);
 }
 
 static void plan_shards(folding *f)
@@ -143,7 +147,8 @@ static lm_status write_shard(folding *f, uint32_t part, const char *path, lm_err
     lm_safetensors_add_meta(w, LM_MADE_BY, MAKER);
     for (size_t i = 0; i < c->n; i++)
         if (c->tensors[i].part == part)
-            lm_safetensors_add_tensor(w, c->tensors[i].name, c->tensors[i].to, c->tensors[i].n_dims, c->tensors[i].dims);
+            lm_safetensors_add_tensor(w, c->tensors[i].name, c->tensors[i].to, c->tensors[i].n_dims,
+                                      c->tensors[i].dims);
     lm_status status = lm_safetensors_begin(w, e);
     for (size_t i = 0; i < c->n && status == LM_OK; i++)
         if (c->tensors[i].part == part)
@@ -172,14 +177,17 @@ static lm_status write_weights(folding *f, lm_error *e)
     }
     if (status == LM_OK && c->files > 1)
         return lm_new_folder_json(&f->folder, "model.safetensors.index.json",
-                                  json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)f->bytes, "weight_map", map), e);
+                                  json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)f->bytes,
+                                            "weight_map", map),
+                                  e);
     json_decref(map);
     return status;
 }
 
 /* ---- conversion ---- */
 
-/* Check that an existing OUT may be replaced: only if requested, and only if it was created by this command. */
+/* Check that an existing OUT may be replaced: only if requested, and only if it was created by this
+ * command. */
 static lm_status check_target(folding *f, lm_error *e)
 {
     struct stat st;

@@ -88,10 +88,15 @@ static lm_status list_carried(lm_conversion *c, lm_error *e)
         return lm_fail_memory(e, "tensors", c->n * sizeof *c->tensors);
     for (size_t i = 0; i < c->n; i++) {
         const lm_carried *t = &c->carrier->tensors[i];
-        c->tensors[i] = (lm_moved){ .name = t->name, .from = t->stored, .to = t->type, .raw = lm_carrier_is_raw(c->carrier, i),
-                                   .n_dims = t->n_dims,
-                                    .dims = { t->dims[0], t->dims[1], t->dims[2] }, .elements = t->elements, .rows = t->rows,
-                                        .cols = t->cols };
+        c->tensors[i] = (lm_moved){ .name = t->name,
+                                    .from = t->stored,
+                                    .to = t->type,
+                                    .raw = lm_carrier_is_raw(c->carrier, i),
+                                    .n_dims = t->n_dims,
+                                    .dims = { t->dims[0], t->dims[1], t->dims[2] },
+                                    .elements = t->elements,
+                                    .rows = t->rows,
+                                    .cols = t->cols };
         LM_TRY(lm_moved_measure(&c->tensors[i], e));
     }
     return LM_OK;
@@ -108,7 +113,10 @@ lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e)
     LM_TRY(lm_carrier_preview(c->carrier, c->o->name, e));
     lm_text_add_view(&c->notes, lm_text_view(&c->carrier->notes));
     LM_TRY(list_carried(c, e));
-    lm_parts_plan p = { .path = c->out, .keys = lm_container_meta(c->carrier->seen), .file_type = id, .max_bytes = c->o->part_bytes,
+    lm_parts_plan p = { .path = c->out,
+                        .keys = lm_container_meta(c->carrier->seen),
+                        .file_type = id,
+                        .max_bytes = c->o->part_bytes,
                         .max_tensors = c->o->part_tensors };
     c->moving.source = (lm_row_source){ c->carrier, carried_bytes, carried_floats, drop_carried };
     return write_file(c, &p, c->carrier->folder, e);
@@ -116,7 +124,12 @@ lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e)
 
 /* ---- conversion of a GGUF file ---- */
 
-typedef struct stored { const lm_container *in; const lm_tensor_info *t; uint64_t cols, from, n; void *out; } stored;
+typedef struct stored {
+    const lm_container *in;
+    const lm_tensor_info *t;
+    uint64_t cols, from, n;
+    void *out;
+} stored;
 
 static lm_status copy_guarded(void *arg)
 {
@@ -171,7 +184,9 @@ static lm_status list_stored(lm_conversion *c, bool *changed, lm_error *e)
     for (size_t i = 0; i < c->n; i++) {
         const lm_tensor_info *t = lm_container_tensor(c->container, i);
         lm_moved             *m = &c->tensors[i];
-        *m = (lm_moved){ .name = t->name, .from = t->type, .to = t->type, .n_dims = t->n_dims, .elements = t->elements };
+        *m = (lm_moved){
+            .name = t->name, .from = t->type, .to = t->type, .n_dims = t->n_dims, .elements = t->elements
+        };
         memcpy(m->dims, t->dims, t->n_dims * sizeof *m->dims);
         m->cols = t->n_dims ? t->dims[t->n_dims - 1] : 1;
         m->rows = t->elements / m->cols;
@@ -191,7 +206,10 @@ lm_status lm_convert_gguf_again(lm_conversion *c, lm_error *e)
     bool                     changed   = false;
 
     LM_TRY(list_stored(c, &changed, e));
-    lm_parts_plan p = { .path = c->out, .keys = lm_container_meta(c->container), .file_type = -1, .max_bytes = c->o->part_bytes,
+    lm_parts_plan p = { .path = c->out,
+                        .keys = lm_container_meta(c->container),
+                        .file_type = -1,
+                        .max_bytes = c->o->part_bytes,
                         .max_tensors = c->o->part_tensors };
     if (changed) {
         p.except    = retyped;

@@ -11,7 +11,8 @@ json_t *lm_generation_config(const lm_meta *m)
         { "general.sampling.top_k", "top_k" },    { "general.sampling.top_p", "top_p" }, { "general.sampling.min_p", "min_p" },
         { "general.sampling.temp", "temperature" }, { "general.sampling.penalty_repeat", "repetition_penalty" },
     };
-    static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id" };
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id" };
     json_t       *made = json_object(), *list = json_array();
     lm_meta_value v;
 
@@ -25,7 +26,8 @@ json_t *lm_generation_config(const lm_meta *m)
     json_decref(list);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (lm_meta_get(m, numbers[i].key, &v) && (v.kind == LM_META_UINT || v.kind == LM_META_FLOAT))
-            json_object_set_new(made, numbers[i].member, v.kind == LM_META_UINT ? json_integer((json_int_t)v.u) : lm_json_float(v.f));
+            json_object_set_new(made, numbers[i].member,
+                                v.kind == LM_META_UINT ? json_integer((json_int_t)v.u) : lm_json_float(v.f));
     return made;
 }
 
@@ -35,7 +37,9 @@ static void put(lm_text *out, lm_view v)
     bool plain = v.size > 0;
 
     for (size_t i = 0; i < v.size; i++)
-        plain &= strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./", v.data[i]) != NULL && v.data[i];
+        plain &= strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./", v.data[i]) !=
+                     NULL &&
+                 v.data[i];
     if (!plain)
         lm_text_add_char(out, '"');
     for (size_t i = 0; i < v.size; i++)

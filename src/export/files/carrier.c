@@ -18,16 +18,26 @@ static lm_status add(lm_carrier *c, lm_carried t, lm_error *e)
 {
     for (size_t i = 0; i < c->n; i++)
         if (strcmp(c->tensors[i].name, t.name) == 0)
-            return lm_fail(e, LM_UNSUPPORTED, t.name, LM_NO_OFFSET, "two weights of this model have one name in GGUF");
+            return lm_fail(e, LM_UNSUPPORTED, t.name, LM_NO_OFFSET,
+                           "two weights of this model have one name in GGUF");
     c->tensors[c->n++] = t;
     return LM_OK;
 }
 
 static lm_status add_made(lm_carrier *c, const char *name, const float *values, uint64_t n, lm_error *e)
 {
-    return add(c, (lm_carried){ .name = name, .stored = LM_F32, .type = LM_F32, .n_dims = 1, .dims = { n }, .elements = n, .rows = 1,
-                               .cols = n,
-                                .weight = LM_NONE, .values = values }, e);
+    return add(c,
+               (lm_carried){ .name = name,
+                             .stored = LM_F32,
+                             .type = LM_F32,
+                             .n_dims = 1,
+                             .dims = { n },
+                             .elements = n,
+                             .rows = 1,
+                             .cols = n,
+                             .weight = LM_NONE,
+                             .values = values },
+               e);
 }
 
 static lm_status add_weight(lm_carrier *c, uint32_t i, lm_error *e)
@@ -38,14 +48,25 @@ static lm_status add_weight(lm_carrier *c, uint32_t i, lm_error *e)
     if (!w->gguf) {
         uint32_t n = lm_pieces_of(c->program, c->family, i, &c->arena, pieces);
         for (uint32_t k = 0; k < n; k++)
-            LM_TRY(add(c, (lm_carried){ .name = pieces[k].gguf, .stored = lm_matrices_type(c->matrices, i), .n_dims = 2,
-                                        .dims = { pieces[k].rows, w->dims[1] }, .elements = pieces[k].rows * w->dims[1],
-                                            .rows = pieces[k].rows,
-                                        .cols = w->dims[1], .weight = i, .first = pieces[k].first }, e));
-        return n ? LM_OK : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "GGUF has no name for this tensor");
+            LM_TRY(add(c,
+                       (lm_carried){ .name = pieces[k].gguf,
+                                     .stored = lm_matrices_type(c->matrices, i),
+                                     .n_dims = 2,
+                                     .dims = { pieces[k].rows, w->dims[1] },
+                                     .elements = pieces[k].rows * w->dims[1],
+                                     .rows = pieces[k].rows,
+                                     .cols = w->dims[1],
+                                     .weight = i,
+                                     .first = pieces[k].first },
+                       e));
+        return n ? LM_OK
+                 : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "GGUF has no name for this tensor");
     }
-    lm_carried t = { .name = w->gguf, .stored = lm_matrices_type(c->matrices, i), .n_dims = w->n_dims, .elements = w->elements,
-                    .weight = i };
+    lm_carried t = { .name = w->gguf,
+                     .stored = lm_matrices_type(c->matrices, i),
+                     .n_dims = w->n_dims,
+                     .elements = w->elements,
+                     .weight = i };
     memcpy(t.dims, w->dims, w->n_dims * sizeof *t.dims);
     t.cols = w->dims[w->n_dims - 1];
     t.rows = w->elements / t.cols;
@@ -77,14 +98,15 @@ static bool contains(const char *name, const char *const *words)
     return false;
 }
 
-/* Return whether a tensor is F32 in every file: vectors, biases, norms, routers, position and token-type embeddings. */
+/* Return whether a tensor is F32 in every file: vectors, biases, norms, routers, position and token-type
+ * embeddings. */
 static bool stays_f32(const lm_carried *t)
 {
     static const char *const words[] = { "ffn_gate_inp", "position_embd", "token_types", NULL };
     lm_view                  name = lm_view_of(t->name);
 
-    return t->n_dims <= 1 || !lm_view_ends(name, LM_VIEW(".weight")) || lm_view_ends(name, LM_VIEW("_norm.weight")) ||
-        contains(t->name, words);
+    return t->n_dims <= 1 || !lm_view_ends(name, LM_VIEW(".weight")) ||
+           lm_view_ends(name, LM_VIEW("_norm.weight")) || contains(t->name, words);
 }
 
 uint32_t lm_carrier_choose(lm_carrier *c, const lm_dtype *matrices)
@@ -97,8 +119,11 @@ uint32_t lm_carrier_choose(lm_carrier *c, const lm_dtype *matrices)
     for (size_t i = 0; i < c->n; i++) {
         lm_carried *t    = &c->tensors[i];
         bool        wide = t->stored == LM_F16 || t->stored == LM_BF16 || t->stored == LM_F32;
-        t->type          = t->values || stays_f32(t) ? LM_F32 : t->stored == LM_MXFP4 ? LM_MXFP4 : matrices ? *matrices : wide
-            ? t->stored : LM_F32;
+        t->type = t->values || stays_f32(t) ? LM_F32
+                  : t->stored == LM_MXFP4   ? LM_MXFP4
+                  : matrices                ? *matrices
+                  : wide                    ? t->stored
+                                            : LM_F32;
         if (t->cols % lm_dtype_of(t->type)->block)
             t->type = LM_F16;
         if (t->type == LM_MXFP4 || (main == LM_F32 && !stays_f32(t) && !t->values))
@@ -120,8 +145,8 @@ static void note_unused(lm_carrier *c)
     const lm_tensor_info *first = lm_matrices_unused(c->matrices, &n);
 
     if (n)
-        lm_text_printf(&c->notes, "%zu tensor%s that this model does not use, the first is %s: not carried\n", n, n > 1 ? "s" : "",
-                       first->name);
+        lm_text_printf(&c->notes, "%zu tensor%s that this model does not use, the first is %s: not carried\n",
+                       n, n > 1 ? "s" : "", first->name);
 }
 
 static lm_status open_folder(lm_carrier *c, lm_error *e)
@@ -193,11 +218,12 @@ static lm_status check_names(const lm_carrier *c, const lm_program *read, lm_err
         if (name && lm_map_get(made, lm_view_of(name), &hit))
             found++;
         else
-            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET, "GGUF has no form for this model");
+            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET,
+                             "GGUF has no form for this model");
     }
     if (status == LM_OK && found < c->n)
-        status = lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET, "GGUF has no form for %zu of this model's tensors",
-                         c->n - found);
+        status = lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET,
+                         "GGUF has no form for %zu of this model's tensors", c->n - found);
     lm_map_free(made);
     return status;
 }
@@ -214,11 +240,13 @@ static lm_status read_back(lm_carrier *c, lm_error *e)
         return lm_fail_memory(e, "a configuration", sizeof *stored);
     lm_status status = lm_describe(&source, &family, stored, &read, NULL, &why);
     if (status != LM_OK) {
-        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s", why.message);
+        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s",
+                         why.message);
     } else {
         const char *what = lm_program_difference(c->program, c->config, read, stored);
-        status           = what ? lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET, "GGUF has no form for its %s", what)
-                                : check_names(c, read, e);
+        status = what ? lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET,
+                                "GGUF has no form for its %s", what)
+                      : check_names(c, read, e);
     }
     for (size_t i = 0; status == LM_OK && i < c->n; i++)
         if (c->tensors[i].weight != LM_NONE)
@@ -238,7 +266,8 @@ static lm_status add_keys(lm_carrier *c, lm_gguf_writer *w, const char *name, lm
         parameters += c->tensors[i].values ? 0 : c->tensors[i].elements;
     lm_gguf_add_string(w, "general.architecture", lm_view_of(lm_gguf_arch_of(c->family)));
     lm_gguf_add_u32(w, "general.quantization_version", 2);
-    LM_TRY(lm_add_general_keys(w, c->folder, name, parameters, c->config->route.n_experts, c->program, &c->notes, e));
+    LM_TRY(lm_add_general_keys(w, c->folder, name, parameters, c->config->route.n_experts, c->program,
+                               &c->notes, e));
     LM_TRY(lm_add_gguf_keys(w, c->family, c->config, c->program, e));
     return lm_add_folder_vocabulary(w, c->folder, c->program->n_vocab, &c->notes, e);
 }
@@ -252,7 +281,8 @@ lm_status lm_carrier_preview(lm_carrier *c, const char *name, lm_error *e)
     LM_TRY(lm_gguf_create("/dev/null", &w, e));
     lm_status status = add_keys(c, w, name, e);
     for (size_t i = 0; i < c->n; i++)
-        lm_gguf_add_tensor(w, c->tensors[i].name, c->tensors[i].type, c->tensors[i].n_dims, c->tensors[i].dims);
+        lm_gguf_add_tensor(w, c->tensors[i].name, c->tensors[i].type, c->tensors[i].n_dims,
+                           c->tensors[i].dims);
     if (status == LM_OK)
         status = lm_gguf_preview(w, &c->seen, e);
     lm_gguf_abort(w);
@@ -268,9 +298,10 @@ bool lm_carrier_is_raw(const lm_carrier *c, size_t i)
     return t->type == t->stored && (t->values || !lm_matrices_lifted(c->matrices, t->weight));
 }
 
-/* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector are reordered, its elements
- * count as rows. */
-static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t from, uint64_t n, uint8_t *out, lm_error *e)
+/* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector
+ * are reordered, its elements count as rows. */
+static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t from, uint64_t n, uint8_t *out,
+                           lm_error *e)
 {
     uint64_t rows = lm_matrices_rows(c->matrices, t->weight), bytes = 0;
     bool     vector = t->n_dims == 1, moved = lm_row_order_changes(&t->order);
@@ -287,12 +318,13 @@ static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t fr
         return status;
     }
     if (!lm_dtype_row_bytes(t->stored, t->cols, &bytes))
-        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(t->stored)->name);
+        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
+                       lm_dtype_of(t->stored)->name);
     for (uint64_t done = 0, take; done < n; done += take) {
         uint64_t row = (t->first + from + done) % rows, k = (t->first + from + done) / rows;
         take = moved ? 1 : rows - row < n - done ? rows - row : n - done;
-        LM_TRY(lm_matrices_read(c->matrices, t->weight, k, moved ? lm_row_of_checkpoint(&t->order, row) : row, take,
-                                out + done * bytes, e));
+        LM_TRY(lm_matrices_read(c->matrices, t->weight, k, moved ? lm_row_of_checkpoint(&t->order, row) : row,
+                                take, out + done * bytes, e));
     }
     return LM_OK;
 }
@@ -317,7 +349,8 @@ lm_status lm_carrier_floats(const lm_carrier *c, size_t i, uint64_t from, uint64
         LM_TRY(lm_carrier_bytes(c, i, from, n, out, e));
     } else {
         if (!lm_dtype_row_bytes(t->stored, n * t->cols, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", type->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET,
+                           "a row is not a whole number of %s blocks", type->name);
         uint8_t *stored = lm_alloc(bytes + 1);
         if (!stored)
             return lm_fail_memory(e, t->name, bytes);

@@ -48,21 +48,23 @@ lm_status lm_feed_floats(const lm_feed *f, size_t i, uint64_t from, uint64_t n, 
     return LM_OK;
 }
 
-/* Read rows whose stored bytes differ from those of the file: norms that a checkpoint stores less one, and types missing from GGUF. */
+/* Read rows whose stored bytes differ from those of the file: norms that a checkpoint stores less one, and
+ * types missing from GGUF. */
 static lm_status unpacked_bytes(const lm_feed *f, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
     const lm_carried *t = &f->carrier->tensors[i];
 
     if (t->type == LM_F32)
         return lm_carrier_floats(f->carrier, i, from, n, out, e);
-    return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s", lm_dtype_of(t->type)->name,
-                   lm_dtype_of(t->stored)->name);
+    return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s",
+                   lm_dtype_of(t->type)->name, lm_dtype_of(t->stored)->name);
 }
 
 lm_status lm_feed_bytes(const lm_feed *f, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
     if (f->carrier)
-        return lm_carrier_is_raw(f->carrier, i) ? lm_carrier_bytes(f->carrier, i, from, n, out, e) : unpacked_bytes(f, i, from, n, out, e);
+        return lm_carrier_is_raw(f->carrier, i) ? lm_carrier_bytes(f->carrier, i, from, n, out, e)
+                                                : unpacked_bytes(f, i, from, n, out, e);
     const lm_tensor_info *t = lm_container_tensor(f->file, i);
     uint64_t              row = t->bytes / (t->elements / cols_of(t));
     memcpy(out, (const uint8_t *)lm_container_data(f->file, t) + from * row, n * row);
@@ -93,7 +95,8 @@ lm_status lm_feed_refuse(const lm_feed *f, const char *path, lm_error *e)
     if (stat(path, &b) != 0)
         return LM_OK;
     for (size_t i = 0; i < lm_container_n_files(files_of(f)); i++)
-        if (stat(lm_container_file(files_of(f), i)->path, &a) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        if (stat(lm_container_file(files_of(f), i)->path, &a) == 0 && a.st_dev == b.st_dev &&
+            a.st_ino == b.st_ino)
             return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "input and output are the same file");
     return LM_OK;
 }

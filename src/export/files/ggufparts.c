@@ -1,4 +1,5 @@
-/* ggufparts.c - write a model as several files, split like llama-gguf-split does: all keys in the first file, a count in each. */
+/* ggufparts.c - write a model as several files, split like llama-gguf-split does: all keys in the first file,
+ * a count in each. */
 #include "export/files/ggufparts.h"
 
 #include <stdio.h>
@@ -14,7 +15,8 @@ void lm_plan_parts(lm_parts_plan *p, lm_moved *tensors, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         uint64_t padded = (tensors[i].bytes + 31) / 32 * 32;
-        bool     full   = (p->max_bytes && bytes + padded > p->max_bytes) || (p->max_tensors && in_part == p->max_tensors);
+        bool full = (p->max_bytes && bytes + padded > p->max_bytes) ||
+                    (p->max_tensors && in_part == p->max_tensors);
         if (in_part && full) {
             part++;
             bytes = in_part = 0;
@@ -37,7 +39,8 @@ char *lm_part_path(const lm_parts_plan *p, uint32_t k, lm_arena *arena)
     return lm_arena_printf(arena, "%.*s-%05u-of-%05u.gguf", (int)stem, p->path, k + 1, p->n);
 }
 
-static lm_status begin(const lm_parts_plan *p, void *arg, uint32_t k, const lm_moved *tensors, size_t n, lm_gguf_writer *w, lm_error *e)
+static lm_status begin(const lm_parts_plan *p, void *arg, uint32_t k, const lm_moved *tensors, size_t n,
+                       lm_gguf_writer *w, lm_error *e)
 {
     if (k == 0) {
         lm_gguf_add_some(w, p->keys, "", p->except);
@@ -57,8 +60,8 @@ static lm_status begin(const lm_parts_plan *p, void *arg, uint32_t k, const lm_m
     return lm_gguf_begin(w, e);
 }
 
-static lm_status fill(const lm_parts_plan *p, lm_gguf_writer **files, const lm_parts_source *source, const lm_moved *tensors, size_t n,
-                      lm_arena *arena, lm_error *e)
+static lm_status fill(const lm_parts_plan *p, lm_gguf_writer **files, const lm_parts_source *source,
+                      const lm_moved *tensors, size_t n, lm_arena *arena, lm_error *e)
 {
     for (uint32_t k = 0; k < p->n; k++) {
         char *path = lm_part_path(p, k, arena);
@@ -73,8 +76,8 @@ static lm_status fill(const lm_parts_plan *p, lm_gguf_writer **files, const lm_p
     return source->check(source->arg, e);
 }
 
-lm_status lm_write_parts(const lm_parts_plan *p, const lm_parts_source *source, const lm_moved *tensors, size_t n, lm_arena *arena,
-                         lm_error *e)
+lm_status lm_write_parts(const lm_parts_plan *p, const lm_parts_source *source, const lm_moved *tensors,
+                         size_t n, lm_arena *arena, lm_error *e)
 {
     if (p->n > UINT16_MAX)
         return lm_fail(e, LM_USAGE, "parts", LM_NO_OFFSET, "%u files are too many: allow larger ones", p->n);

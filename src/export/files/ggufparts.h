@@ -12,7 +12,8 @@ typedef struct lm_parts_plan {
     const lm_meta *keys;             /* of a GGUF reader; split.* and general.alignment are not copied */
     const char *const *except;       /* prefixes of keys to omit; NULL: none */
     int64_t        file_type;        /* general.file_type to add; -1: none */
-    void         (*more_keys)(void *arg, lm_gguf_writer *w);      /* add other keys after the copied ones; NULL: none */
+    /* add other keys after the copied ones; NULL: none */
+    void         (*more_keys)(void *arg, lm_gguf_writer *w);
     uint64_t       max_bytes;        /* 0: no limit */
     uint32_t       max_tensors;
     uint32_t       n;                /* set by lm_plan_parts */
@@ -31,9 +32,10 @@ typedef struct lm_parts_source {
     lm_status (*check)(void *arg, lm_error *e);
 } lm_parts_source;
 
-/* Write all parts as temporary files, then rename each, the first one last. If writing fails, no part is created; if a rename fails, later
- * parts may remain without the first one. LM_USAGE: more than 65535 parts. */
-lm_status lm_write_parts(const lm_parts_plan *p, const lm_parts_source *source, const lm_moved *tensors, size_t n, lm_arena *arena,
-                         lm_error *e);
+/* Write all parts as temporary files, then rename each, the first one last. If writing fails, no part is
+ * created; if a rename fails, later parts may remain without the first one. LM_USAGE: more than 65535
+ * parts. */
+lm_status lm_write_parts(const lm_parts_plan *p, const lm_parts_source *source, const lm_moved *tensors,
+                         size_t n, lm_arena *arena, lm_error *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* newfolder.c - create a folder under a temporary name next to its final one, and rename it when it is complete. */
+/* newfolder.c - create a folder under a temporary name next to its final one, and rename it when it is
+ * complete. */
 #include "export/files/newfolder.h"
 
 #include <dirent.h>
@@ -57,12 +58,14 @@ static bool is_marked(const lm_new_folder *f, const char *path)
 
     if (!path || lm_safetensors_open(path, NULL, &c, NULL) != LM_OK)
         return false;
-    bool marked = lm_meta_string(lm_container_meta(c), LM_MADE_BY, &maker, NULL) == LM_OK && lm_view_is(maker, f->maker);
+    bool marked = lm_meta_string(lm_container_meta(c), LM_MADE_BY, &maker, NULL) == LM_OK &&
+                  lm_view_is(maker, f->maker);
     lm_container_close(c);
     return marked;
 }
 
-/* Return the name of a file that was not created here, or "". Published models have the same file names, so the weights must prove it. */
+/* Return the name of a file that was not created here, or "". Published models have the same file names, so
+ * the weights must prove it. */
 static lm_status first_stranger(lm_new_folder *f, const char *path, char out[256], lm_error *e)
 {
     DIR           *dir    = opendir(path);
@@ -77,10 +80,13 @@ static lm_status first_stranger(lm_new_folder *f, const char *path, char out[256
             continue;
         any = true;
         snprintf(out, 256, "%s", d->d_name);
-        strange = !is_ours(out) || (is_weights(out) && !is_marked(f, lm_arena_printf(f->arena, "%s/%s", path, out)));
+        strange = !is_ours(out) ||
+                  (is_weights(out) && !is_marked(f, lm_arena_printf(f->arena, "%s/%s", path, out)));
         proven |= is_weights(out);
     }
-    lm_status status = strange || errno == 0 ? LM_OK : lm_fail_errno(e, path, "cannot be read, so it is not replaced");
+    lm_status status = strange || errno == 0
+                           ? LM_OK
+                           : lm_fail_errno(e, path, "cannot be read, so it is not replaced");
     closedir(dir);
     if (!strange && (proven || !any))
         out[0] = '\0';
@@ -96,17 +102,20 @@ static lm_status check_old(lm_new_folder *f, const char *path, lm_error *e)
     if (access(path, F_OK) != 0)
         return LM_OK;
     if (!lm_path_is_folder(path)) {
-        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is a file, not a folder; end the name in .gguf to write a GGUF file");
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                "is a file, not a folder; end the name in .gguf to write a GGUF file");
         return lm_fail_in(e, path);
     }
     LM_TRY(first_stranger(f, path, stranger, e));
     if (!*stranger)
         return LM_OK;
-    lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not created by %s; the folder is not replaced", strrchr(f->maker, ' ') + 1);
+    lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not created by %s; the folder is not replaced",
+            strrchr(f->maker, ' ') + 1);
     return lm_fail_in(e, path);
 }
 
-/* Return an unused name next to `path` that is not cleaned up: the folder that gets it belongs to the user. */
+/* Return an unused name next to `path` that is not cleaned up: the folder that gets it belongs to the
+ * user. */
 static lm_status name_aside(lm_new_folder *f, const char *path, char **out, lm_error *e)
 {
     uint64_t random;
@@ -117,7 +126,8 @@ static lm_status name_aside(lm_new_folder *f, const char *path, char **out, lm_e
     return *out ? LM_OK : lm_fail_memory(e, path, 0);
 }
 
-/* Exchange two folders with renames, between which the name is briefly unused: for file systems without atomic exchange (NFS, 9p). */
+/* Exchange two folders with renames, between which the name is briefly unused: for file systems without
+ * atomic exchange (NFS, 9p). */
 static int exchange(const char *made, const char *path, const char *aside)
 {
     if (rename(path, aside) != 0)
@@ -162,7 +172,8 @@ static lm_status put_in_place(lm_new_folder *f, const char *made, const char *pa
     return LM_OK;
 }
 
-lm_status lm_new_folder_check(lm_new_folder *f, const char *path, const char *maker, lm_arena *arena, lm_error *e)
+lm_status lm_new_folder_check(lm_new_folder *f, const char *path, const char *maker, lm_arena *arena,
+                              lm_error *e)
 {
     size_t n = strlen(path);
     char  *name = lm_arena_strdup(arena, path);
@@ -177,7 +188,8 @@ lm_status lm_new_folder_check(lm_new_folder *f, const char *path, const char *ma
     return check_old(f, f->path, e);
 }
 
-lm_status lm_new_folder_begin(lm_new_folder *f, const char *path, const char *maker, lm_arena *arena, lm_error *e)
+lm_status lm_new_folder_begin(lm_new_folder *f, const char *path, const char *maker, lm_arena *arena,
+                              lm_error *e)
 {
     LM_TRY(lm_new_folder_check(f, path, maker, arena, e));
     f->lock = lm_temporary_folder(f->path, f->made);
@@ -226,7 +238,8 @@ lm_status lm_new_folder_json(lm_new_folder *f, const char *name, json_t *documen
     bool   good = document && lm_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text);
 
     json_decref(document);
-    lm_status status = good ? lm_new_folder_text(f, name, text.data, text.size, e) : lm_fail_memory(e, name, text.size);
+    lm_status status = good ? lm_new_folder_text(f, name, text.data, text.size, e)
+                            : lm_fail_memory(e, name, text.size);
     lm_text_free(&text);
     return status;
 }

@@ -72,7 +72,8 @@ static void take_pair(void *arg, const char *hf, const char *gguf)
     char          key[128];
     lm_meta_value v;
 
-    if (strcmp(gguf, "rope.dimension_count%") == 0) {    /* config.json contains the rotated share of a head's lanes */
+    if (strcmp(gguf, "rope.dimension_count%") == 0) {    /* config.json contains the rotated share of a head's
+                                                            lanes */
         if (m->c->rope.dim && m->c->head_dim)
             set(m->json, hf, json_real((double)m->c->rope.dim / m->c->head_dim));
         return;
@@ -87,7 +88,9 @@ static lm_status trace(builder *m, lm_error *e)
     const lm_family *f;
     lm_program      *again = NULL;
     lm_config       *c     = lm_alloc_zero(1, sizeof *c);
-    lm_source        s     = { .kind = LM_GGUF, .meta = m->keys, .tensors = m->stored, .pair = take_pair, .pair_arg = m };
+    lm_source s = {
+        .kind = LM_GGUF, .meta = m->keys, .tensors = m->stored, .pair = take_pair, .pair_arg = m
+    };
 
     if (!c)
         return lm_fail_memory(e, "a configuration", sizeof *c);
@@ -99,8 +102,8 @@ static lm_status trace(builder *m, lm_error *e)
 
 /* ---- comparing models ---- */
 
-/* Count the weights that do not match: every weight of the folder's program must be in the file's program, whole or in pieces, and none may
- * be left over. */
+/* Count the weights that do not match: every weight of the folder's program must be in the file's program,
+ * whole or in pieces, and none may be left over. */
 static uint32_t count_strangers(builder *m, const lm_program *folder)
 {
     lm_map  *known    = lm_map_new(m->p->n_weights + 1);
@@ -108,12 +111,14 @@ static uint32_t count_strangers(builder *m, const lm_program *folder)
     uint64_t hit;
 
     for (uint32_t i = 0; known && i < m->p->n_weights; i++)
-        lm_map_add(known, lm_view_of(m->p->weights[i].gguf ? m->p->weights[i].gguf : m->p->weights[i].path), i);
+        lm_map_add(known, lm_view_of(m->p->weights[i].gguf ? m->p->weights[i].gguf : m->p->weights[i].path),
+                   i);
     for (uint32_t i = 0; known && i < folder->n_weights; i++) {
         const lm_weight *w = &folder->weights[i];
         lm_piece_of      pieces[LM_MAX_PIECES];
         uint32_t         n = w->gguf ? 0 : lm_pieces_of(folder, m->family, i, &m->arena, pieces);
-        bool             here = w->gguf && lm_map_get(known, lm_view_of(w->gguf), &hit) && m->p->weights[hit].elements == w->elements;
+        bool here = w->gguf && lm_map_get(known, lm_view_of(w->gguf), &hit) &&
+                    m->p->weights[hit].elements == w->elements;
         for (uint32_t k = 0; k < n; k++) {
             bool piece = lm_map_get(known, lm_view_of(pieces[k].gguf), &hit);
             found += piece;
@@ -131,7 +136,8 @@ static uint32_t count_strangers(builder *m, const lm_program *folder)
 
 enum { NOT_READ = 1 << 30, DIFFERENT = 1 << 20 };
 
-/* Return how far the folder's model is from the file's model; 0 means identical. `what` names the difference. */
+/* Return how far the folder's model is from the file's model; 0 means identical. `what` names the
+ * difference. */
 static uint32_t distance(builder *m, lm_folder_model *out, const char **what, lm_error *why)
 {
     const lm_family *f;
@@ -218,7 +224,8 @@ static void try_plain_rotation(builder *m, lm_folder_model *out, uint32_t *best)
     if (json_object_get(m->json, "rope_scaling"))
         return;
     json_object_set_new(m->json, "rope_parameters",
-                        json_pack("{s:O, s:s}", "rope_theta", json_object_get(m->json, "rope_theta"), "rope_type", "default"));
+                        json_pack("{s:O, s:s}", "rope_theta", json_object_get(m->json, "rope_theta"),
+                                  "rope_type", "default"));
     uint32_t far = distance(m, out, &what, NULL);
     if (far < *best)
         *best = far;
@@ -244,9 +251,11 @@ static lm_status settle(builder *m, lm_folder_model *out, lm_error *e)
     if (distance(m, out, &what, &why) == 0)
         return LM_OK;
     if (what)
-        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET, "config.json cannot express its %s, as far as this file shows", what);
+        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET,
+                "config.json cannot express its %s, as far as this file shows", what);
     else if (out->program)
-        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET, "config.json cannot express its tensors, as far as this file shows");
+        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET,
+                "config.json cannot express its tensors, as far as this file shows");
     else
         lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "no config.json for this file: %s", why.message);
     return lm_fail_in(e, lm_container_path(m->stored));
@@ -273,7 +282,8 @@ static lm_status make_as(builder *m, const lm_family *f, lm_folder_model *out, l
 
     m->family = f;
     json_object_clear(m->json);
-    snprintf(class, sizeof class, "%s%s", m->family->class_prefix, m->family->head_class ? m->family->head_class : "ForCausalLM");
+    snprintf(class, sizeof class, "%s%s", m->family->class_prefix,
+             m->family->head_class ? m->family->head_class : "ForCausalLM");
     set(m->json, "architectures", json_pack("[s]", class));
     set(m->json, "model_type", json_string(m->family->hf_types[0]));
     set(m->json, "vocab_size", json_integer(m->c->vocab_size));
@@ -291,13 +301,14 @@ static lm_status make(builder *m, lm_folder_model *out, lm_error *e)
     lm_status        status = make_as(m, own, out, e);
 
     for (size_t i = 0; status == LM_UNSUPPORTED && (f = lm_family_at(i)); i++)
-        if (f != own && lm_gguf_arch_of(f) && strcmp(lm_gguf_arch_of(f), m->arch) == 0 && make_as(m, f, out, NULL) == LM_OK)
+        if (f != own && lm_gguf_arch_of(f) && strcmp(lm_gguf_arch_of(f), m->arch) == 0 &&
+            make_as(m, f, out, NULL) == LM_OK)
             status = LM_OK;
     return status;
 }
 
-lm_status lm_folder_model_new(const lm_container *stored, const lm_family *f, const lm_config *c, const lm_program *p, lm_folder_model *out,
-                              lm_text *notes, lm_error *e)
+lm_status lm_folder_model_new(const lm_container *stored, const lm_family *f, const lm_config *c,
+                              const lm_program *p, lm_folder_model *out, lm_text *notes, lm_error *e)
 {
     builder  m = { .stored = stored, .keys = lm_container_meta(stored), .family = f, .c = c, .p = p };
     lm_view arch;

@@ -90,7 +90,8 @@ static void add_windows(words *w)
         set(w, "layer_types", json_incref(list));
     json_decref(list);
     if (c->attention.scale != 1 / sqrtf((float)c->attention.k_dim) || knows(w, "query_pre_attn_scalar"))
-        set(w, "query_pre_attn_scalar", lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));
+        set(w, "query_pre_attn_scalar",
+            lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));
     if (c->attention.softcap > 0)
         set(w, "attn_logit_softcapping", lm_json_float((double)c->attention.softcap));
 }
@@ -119,7 +120,8 @@ static void add_experts(words *w)
     whole(w, "shared_expert_intermediate_size", c->shared_width);
     whole(w, "shared_intermediate_size", c->shared_width);
     if (c->expert_width)
-        set(w, "n_shared_experts", c->shared_width ? json_integer(c->shared_width / c->expert_width) : json_null());
+        set(w, "n_shared_experts",
+            c->shared_width ? json_integer(c->shared_width / c->expert_width) : json_null());
     if (c->route.n_groups) {
         whole(w, "n_group", c->route.n_groups);
         whole(w, "topk_group", c->route.top_groups);
@@ -127,7 +129,10 @@ static void add_experts(words *w)
     set(w, "norm_topk_prob", json_boolean(c->route.renormalise));
     set(w, "routed_scaling_factor", lm_json_float((double)c->route.scale));
     set(w, "scoring_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
-    set(w, "topk_method", json_string(c->route.sigmoid ? "noaux_tc" : c->route.n_groups ? "group_limited_greedy" : "greedy"));
+    set(w, "topk_method",
+        json_string(c->route.sigmoid    ? "noaux_tc"
+                    : c->route.n_groups ? "group_limited_greedy"
+                                        : "greedy"));
 }
 
 static void add_act(words *w)
@@ -179,7 +184,8 @@ static bool has_divisors(const lm_rope_spec *s, const float *divisors)
     return true;
 }
 
-/* Solve for parameters when only one frequency is in between: many scalings have these divisors, and any of them is valid. */
+/* Solve for parameters when only one frequency is in between: many scalings have these divisors, and any of
+ * them is valid. */
 static bool solve_one(lm_rope_spec *s, const float *divisors, uint32_t k)
 {
     double wavelength = 2 * 3.14159265358979323846 * pow(s->base, 2.0 * k / s->dim);
@@ -195,8 +201,8 @@ static bool solve_one(lm_rope_spec *s, const float *divisors, uint32_t k)
     return false;
 }
 
-/* Between the unscaled and the fully scaled frequencies, 1/divisor is linear in 1/wavelength, so two points determine its ends. Only ratios
- * are known, so low_freq_factor is set to 1. */
+/* Between the unscaled and the fully scaled frequencies, 1/divisor is linear in 1/wavelength, so two points
+ * determine its ends. Only ratios are known, so low_freq_factor is set to 1. */
 static bool solve_llama3(lm_rope_spec *s, const float *divisors)
 {
     uint32_t half = s->dim / 2, first = half, last = half;
@@ -253,9 +259,9 @@ static lm_status find_llama3(words *w, json_t **out, lm_error *e)
     if (!known_llama3(&s, divisors) && !solve_llama3(&s, divisors))
         return lm_fail(e, LM_UNSUPPORTED, "rope_freqs.weight", LM_NO_OFFSET,
                        "its divisors are of no scaling that config.json has a form for");
-    *out = json_pack("{s:s, s:o, s:f, s:f, s:i}", "rope_type", "llama3", "factor", lm_json_float(s.factor), "low_freq_factor",
-                     s.low_freq_factor, "high_freq_factor", s.high_freq_factor, "original_max_position_embeddings",
-                     (int)s.original_context);
+    *out = json_pack("{s:s, s:o, s:f, s:f, s:i}", "rope_type", "llama3", "factor", lm_json_float(s.factor),
+                     "low_freq_factor", s.low_freq_factor, "high_freq_factor", s.high_freq_factor,
+                     "original_max_position_embeddings", (int)s.original_context);
     return LM_OK;
 }
 
@@ -267,8 +273,8 @@ static lm_status find_longrope(words *w, json_t **out, lm_error *e)
 
     LM_TRY(read_factors(w, "rope_factors_short.weight", lists[0], half, e));
     LM_TRY(read_factors(w, "rope_factors_long.weight", lists[1], half, e));
-    *out = json_pack("{s:s, s:o, s:o, s:o}", "rope_type", "longrope", "short_factor", list_of(lists[0], half), "long_factor",
-                     list_of(lists[1], half), "factor", lm_json_float(r->factor));
+    *out = json_pack("{s:s, s:o, s:o, s:o}", "rope_type", "longrope", "short_factor", list_of(lists[0], half),
+                     "long_factor", list_of(lists[1], half), "factor", lm_json_float(r->factor));
     if (r->attention_factor > 0)
         json_object_set_new(*out, "attention_factor", lm_json_float(r->attention_factor));
     json_object_set_new(w->json, "original_max_position_embeddings", json_integer(r->original_context));
@@ -277,8 +283,8 @@ static lm_status find_longrope(words *w, json_t **out, lm_error *e)
 
 static json_t *yarn(const lm_rope_spec *r)
 {
-    json_t *s = json_pack("{s:s, s:o, s:i}", "rope_type", "yarn", "factor", lm_json_float(r->factor), "original_max_position_embeddings",
-                          (int)r->original_context);
+    json_t *s = json_pack("{s:s, s:o, s:i}", "rope_type", "yarn", "factor", lm_json_float(r->factor),
+                          "original_max_position_embeddings", (int)r->original_context);
 
     if (r->beta_fast != 32)
         json_object_set_new(s, "beta_fast", lm_json_float(r->beta_fast));
@@ -316,8 +322,8 @@ static lm_status add_rope(words *w, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f, const lm_config *c, const lm_program *p,
-                              lm_error *e)
+lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f,
+                              const lm_config *c, const lm_program *p, lm_error *e)
 {
     words w = { json, stored, f, c, p };
 

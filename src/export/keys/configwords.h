@@ -11,10 +11,11 @@ enum { LM_CONFIG_VALUES = 8 };
 typedef struct lm_config_word { const char *key, *values[LM_CONFIG_VALUES]; } lm_config_word;
 extern const lm_config_word lm_config_words[];       /* terminated by a NULL key */
 
-/* Add members derived from the configuration: windows, rotary scaling, activation, latents, experts. Only members that the family reads and
- * that are not set yet are added. LM_UNSUPPORTED: a rotary scaling whose parameters cannot be recovered from the file. */
-lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f, const lm_config *c, const lm_program *p,
-                              lm_error *e);
+/* Add members derived from the configuration: windows, rotary scaling, activation, latents, experts. Only
+ * members that the family reads and that are not set yet are added. LM_UNSUPPORTED: a rotary scaling whose
+ * parameters cannot be recovered from the file. */
+lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f,
+                              const lm_config *c, const lm_program *p, lm_error *e);
 
 /* Return the shortest decimal that is the same float32, as in config.json. */
 json_t *lm_json_float(double v);

@@ -46,7 +46,8 @@ static bool is_lower(const char *word)
     return letters;
 }
 
-/* Capitalise words: "smollm2-135m instruct" becomes "Smollm2 135m Instruct". Words with capitals and versions are not changed. */
+/* Capitalise words: "smollm2-135m instruct" becomes "Smollm2 135m Instruct". Words with capitals and versions
+ * are not changed. */
 static void title(const char *id, size_t n, char out[MAX_TEXT])
 {
     char   copy[MAX_TEXT], *rest = NULL;
@@ -78,10 +79,13 @@ static const char *hub_name(const json_t *config)
     return given && *given && !(slash && strchr(slash + 1, '/')) ? given : NULL;
 }
 
-static void add_names(lm_gguf_writer *w, const json_t *card, const json_t *config, const char *path, const char *name)
+static void add_names(lm_gguf_writer *w, const json_t *card, const json_t *config, const char *path,
+                      const char *name)
 {
     char        made[MAX_TEXT] = "";
-    const char *id = hub_name(config), *own = name ? name : text_of(card, "name") ? text_of(card, "name") : text_of(card, "model_name");
+    const char *id = hub_name(config), *own = name                    ? name
+                                              : text_of(card, "name") ? text_of(card, "name")
+                                                                      : text_of(card, "model_name");
     size_t      n  = strlen(path);
 
     while (n > 1 && path[n - 1] == '/')
@@ -95,7 +99,8 @@ static void add_names(lm_gguf_writer *w, const json_t *card, const json_t *confi
         own = made;
     }
     add_text(w, "general.name", *own ? own : "model");
-    add_text(w, "general.author", text_of(card, "author") ? text_of(card, "author") : text_of(card, "model_creator"));
+    add_text(w, "general.author",
+             text_of(card, "author") ? text_of(card, "author") : text_of(card, "model_creator"));
     add_text(w, "general.description", text_of(card, "description"));
     if (text_of(card, "organization")) {
         add_text(w, "general.organization", text_of(card, "organization"));
@@ -122,7 +127,8 @@ static void rounded(double n, char out[32])
     lm_print(out, 32, "%.*f%c", 2 - digits, scaled, units[i].letter);
 }
 
-static void add_size(lm_gguf_writer *w, const json_t *card, uint64_t parameters, uint32_t n_experts, const lm_program *p)
+static void add_size(lm_gguf_writer *w, const json_t *card, uint64_t parameters, uint32_t n_experts,
+                     const lm_program *p)
 {
     char     label[64], size[32];
     uint64_t experts = 0;
@@ -149,7 +155,8 @@ static size_t collect(const json_t *card, const char *key, lm_view *list, size_t
     return n;
 }
 
-static void add_list(lm_gguf_writer *w, const char *key, const json_t *card, const char *first, const char *second)
+static void add_list(lm_gguf_writer *w, const char *key, const json_t *card, const char *first,
+                     const char *second)
 {
     lm_view list[MAX_LIST];
     size_t  n = collect(card, second, list, collect(card, first, list, 0));
@@ -159,7 +166,8 @@ static void add_list(lm_gguf_writer *w, const char *key, const json_t *card, con
 }
 
 /* Add the base models: general.base_model.count, general.base_model.0.name … */
-static void add_origins(lm_gguf_writer *w, const char *kind, const json_t *card, const char *one, const char *many)
+static void add_origins(lm_gguf_writer *w, const char *kind, const json_t *card, const char *one,
+                        const char *many)
 {
     lm_view list[MAX_LIST];
     size_t  n = collect(card, json_object_get(card, one) ? one : many, list, 0);
@@ -231,9 +239,8 @@ static lm_status parsed(lm_container *folder, const char *name, json_t **out, lm
     return text.data ? lm_document_parse(text, name, out, e) : LM_OK;
 }
 
-lm_status lm_add_general_keys(lm_gguf_writer *w, lm_container *folder, const char *name, uint64_t parameters, uint32_t n_experts,
-                              const lm_program *p,
-                              lm_text *notes, lm_error *e)
+lm_status lm_add_general_keys(lm_gguf_writer *w, lm_container *folder, const char *name, uint64_t parameters,
+                              uint32_t n_experts, const lm_program *p, lm_text *notes, lm_error *e)
 {
     json_t *config = NULL, *generation = NULL;
     lm_view readme;

@@ -114,7 +114,8 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
             real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
         }
         break;
-    case LM_ROPE_LONGROPE:           /* the factors are tensors; llama.cpp rejects them in most families by default */
+    case LM_ROPE_LONGROPE:           /* the factors are tensors; llama.cpp rejects them in most families by
+                                        default */
         lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("longrope"));
         whole(k, "rope.scaling.original_context_length", r->original_context);
         real(k, "rope.scaling.attn_factor",
@@ -123,7 +124,8 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
                                      : 1);
         break;
     case LM_ROPE_DYNAMIC:
-        return lm_fail(e, LM_UNSUPPORTED, "rope_scaling", LM_NO_OFFSET, "dynamic scaling cannot be stored in GGUF");
+        return lm_fail(e, LM_UNSUPPORTED, "rope_scaling", LM_NO_OFFSET,
+                       "dynamic scaling cannot be stored in GGUF");
     }
     return LM_OK;
 }
@@ -141,7 +143,8 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
         real(k, "expert_weights_scale", (double)c->route.scale);
     if (c->route.sigmoid || c->latent.kv_rank)
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
-    if (c->shared_width && (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size")))
+    if (c->shared_width &&
+        (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size")))
         whole(k, "expert_shared_feed_forward_length", c->shared_width);
     else if (c->shared_width && c->shared_width % c->expert_width == 0)
         whole(k, "expert_shared_count", c->shared_width / c->expert_width);
@@ -173,7 +176,8 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
         real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
     if (a->window)
         add_window(k, c);
-    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)    /* with latents it follows from the rotation */
+    /* with latents it follows from the rotation */
+    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)
         real(k, "attention.scale", (double)a->scale);
     if (a->softcap > 0)
         real(k, "attn_logit_softcapping", (double)a->softcap);
@@ -181,7 +185,8 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
         real(k, "attention.max_alibi_bias", (double)a->alibi);
 }
 
-lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_config *c, const lm_program *p, lm_error *e)
+lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_config *c, const lm_program *p,
+                           lm_error *e)
 {
     keys           k    = { .w = w, .arch = lm_gguf_arch_of(f) };
     const lm_node *caps = first_node(p, LM_OP_SOFTCAP);

@@ -8,8 +8,9 @@
 /* Return the GGUF architecture name of the family; NULL: it has no GGUF form. */
 const char *lm_gguf_arch_of(const lm_family *f);
 
-/* Add the keys of that architecture, as llama.cpp's converter writes them, from the configuration read from config.json. LM_UNSUPPORTED:
- * the format has no key for some part of it. */
-lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_config *c, const lm_program *p, lm_error *e);
+/* Add the keys of that architecture, as llama.cpp's converter writes them, from the configuration read from
+ * config.json. LM_UNSUPPORTED: the format has no key for some part of it. */
+lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_config *c, const lm_program *p,
+                           lm_error *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* modelcard.c - parse the subset of YAML used in model cards: KEY: VALUE, KEY: [A, B], and lists of lines that begin with "- ". */
+/* modelcard.c - parse the subset of YAML used in model cards: KEY: VALUE, KEY: [A, B], and lists of lines
+ * that begin with "- ". */
 #include "export/keys/modelcard.h"
 
 #include <string.h>
@@ -70,8 +71,9 @@ static void take_key(json_t *card, lm_view line, char key[128])
     lm_view value = trim((lm_view){ line.data + n + 1, line.size - n - 1 });
     if (!value.size)
         return;
-    json_t *v = value.data[0] == '[' && value.data[value.size - 1] == ']' ? flow(value) : strchr("|>{", value.data[0]) ? NULL
-        : scalar(value);
+    json_t *v = value.data[0] == '[' && value.data[value.size - 1] == ']' ? flow(value)
+                : strchr("|>{", value.data[0])                            ? NULL
+                                                                          : scalar(value);
     if (v)
         json_object_set_new(card, key, v);
     key[0] = '\0';                       /* the key has a value: no list follows */

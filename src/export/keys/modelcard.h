@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 
-/* Return the top-level members that are text or lists of text: {"license": "mit", "tags": ["a", "b"]}. Nested members are skipped. Without
- * front matter the object is empty. NULL: out of memory. */
+/* Return the top-level members that are text or lists of text: {"license": "mit", "tags": ["a", "b"]}. Nested
+ * members are skipped. Without front matter the object is empty. NULL: out of memory. */
 json_t *lm_model_card(lm_view readme);
 
 #endif

@@ -26,8 +26,8 @@ static const char *scores(const lm_attention_spec *a, const lm_attention_spec *b
 {
     if (a->window != b->window)
         return "windows";
-    if (!near(a->scale, b->scale) || !near(a->softcap, b->softcap) || !near(a->alibi, b->alibi) || a->alibi_half != b->alibi_half ||
-        a->sinks != b->sinks)
+    if (!near(a->scale, b->scale) || !near(a->softcap, b->softcap) || !near(a->alibi, b->alibi) ||
+        a->alibi_half != b->alibi_half || a->sinks != b->sinks)
         return "scale of scores";
     return NULL;
 }
@@ -45,10 +45,11 @@ static bool same_scaling(const lm_rope_spec *a, const lm_rope_spec *b)
     case LM_ROPE_LINEAR:
         return b->type == LM_ROPE_LINEAR && near((float)a->factor, (float)b->factor);
     case LM_ROPE_YARN:
-        return b->type == LM_ROPE_YARN && near((float)a->factor, (float)b->factor) && a->original_context == b->original_context &&
-               near((float)a->beta_fast, (float)b->beta_fast) && near((float)a->beta_slow, (float)b->beta_slow) &&
-                   a->truncate == b->truncate &&
-               near(lm_rope_frequencies(a, 1, NULL, NULL, lanes), lm_rope_frequencies(b, 1, NULL, NULL, lanes));
+        return b->type == LM_ROPE_YARN && near((float)a->factor, (float)b->factor) &&
+               a->original_context == b->original_context && near((float)a->beta_fast, (float)b->beta_fast) &&
+               near((float)a->beta_slow, (float)b->beta_slow) && a->truncate == b->truncate &&
+               near(lm_rope_frequencies(a, 1, NULL, NULL, lanes),
+                    lm_rope_frequencies(b, 1, NULL, NULL, lanes));
     default:
         return a->type == b->type;
     }
@@ -63,8 +64,8 @@ static const char *rotation(const lm_rope_spec *a, const lm_rope_spec *b)
 
 static const char *routing(const lm_route_spec *a, const lm_route_spec *b)
 {
-    bool same = a->n_experts == b->n_experts && a->top_k == b->top_k && a->sigmoid == b->sigmoid && a->renormalise == b->renormalise &&
-                near(a->scale, b->scale) &&
+    bool same = a->n_experts == b->n_experts && a->top_k == b->top_k && a->sigmoid == b->sigmoid &&
+                a->renormalise == b->renormalise && near(a->scale, b->scale) &&
                 (a->n_groups <= 1 || (a->n_groups == b->n_groups && a->top_groups == b->top_groups));
 
     return same ? NULL : "mixture of experts";
@@ -107,11 +108,13 @@ static const char *operation(const lm_program *p, const lm_node *a, const lm_pro
 
 static bool same_sizes(const lm_config *m, const lm_config *r)
 {
-    return m->vocab_size == r->vocab_size && m->hidden == r->hidden && m->intermediate == r->intermediate && m->n_layers == r->n_layers &&
-           m->n_heads == r->n_heads && m->n_kv_heads == r->n_kv_heads && m->head_dim == r->head_dim;
+    return m->vocab_size == r->vocab_size && m->hidden == r->hidden && m->intermediate == r->intermediate &&
+           m->n_layers == r->n_layers && m->n_heads == r->n_heads && m->n_kv_heads == r->n_kv_heads &&
+           m->head_dim == r->head_dim;
 }
 
-const char *lm_program_difference(const lm_program *meant, const lm_config *m, const lm_program *read, const lm_config *r)
+const char *lm_program_difference(const lm_program *meant, const lm_config *m, const lm_program *read,
+                                  const lm_config *r)
 {
     const char *what;
 

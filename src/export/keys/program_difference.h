@@ -4,8 +4,9 @@
 
 #include "arch/config.h"
 
-/* Return the first difference between what the model read from the file computes and what the described model computes; NULL: none.
- * Differences in storage do not count: fused projections and the pairing of lanes. */
-const char *lm_program_difference(const lm_program *meant, const lm_config *m, const lm_program *read, const lm_config *r);
+/* Return the first difference between what the model read from the file computes and what the described model
+ * computes; NULL: none. Differences in storage do not count: fused projections and the pairing of lanes. */
+const char *lm_program_difference(const lm_program *meant, const lm_config *m, const lm_program *read,
+                                  const lm_config *r);
 
 #endif

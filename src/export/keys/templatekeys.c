@@ -32,7 +32,8 @@ static void add_named(lm_gguf_writer *w, const json_t *list, lm_text *notes)
     size_t        i, n = 0;
 
     json_array_foreach(list, i, one) {
-        const char *name = json_string_value(json_object_get(one, "name")), *text = json_string_value(json_object_get(one, "template"));
+        const char *name = json_string_value(json_object_get(one, "name")),
+                   *text = json_string_value(json_object_get(one, "template"));
         if (!name || !text) {
             lm_text_printf(notes, "chat_template: entry %zu has no name or template: not carried\n", i);
         } else if (strcmp(name, "default") == 0) {
@@ -52,13 +53,15 @@ static void add_named(lm_gguf_writer *w, const json_t *list, lm_text *notes)
         lm_gguf_add_strings(w, "tokenizer.chat_templates", views, n);
 }
 
-lm_status lm_add_template_keys(lm_gguf_writer *w, lm_container *c, const json_t *config, lm_text *notes, lm_error *e)
+lm_status lm_add_template_keys(lm_gguf_writer *w, lm_container *c, const json_t *config, lm_text *notes,
+                               lm_error *e)
 {
     const json_t *templates = json_object_get(config, "chat_template");
     lm_view       text;
 
     if (json_is_string(templates)) {
-        lm_gguf_add_string(w, "tokenizer.chat_template", (lm_view){ json_string_value(templates), json_string_length(templates) });
+        lm_gguf_add_string(w, "tokenizer.chat_template",
+                           (lm_view){ json_string_value(templates), json_string_length(templates) });
         return LM_OK;
     }
     if (json_is_array(templates)) {
@@ -73,7 +76,8 @@ lm_status lm_add_template_keys(lm_gguf_writer *w, lm_container *c, const json_t 
     LM_TRY(lm_container_text(c, "chat_template.json", &text, e));
     json_t *whole = text.data ? json_loadb(text.data, text.size, 0, NULL) : NULL;
     if (json_is_string(json_object_get(whole, "chat_template")))
-        lm_gguf_add_string(w, "tokenizer.chat_template", lm_view_of(json_string_value(json_object_get(whole, "chat_template"))));
+        lm_gguf_add_string(w, "tokenizer.chat_template",
+                           lm_view_of(json_string_value(json_object_get(whole, "chat_template"))));
     json_decref(whole);
     return LM_OK;
 }

@@ -34,7 +34,8 @@ void lm_imatrix_free(lm_imatrix *m)
 
 /* ---- entries ---- */
 
-static lm_status add_entry(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices, lm_imatrix_sums **out, lm_error *e)
+static lm_status add_entry(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices,
+                           lm_imatrix_sums **out, lm_error *e)
 {
     if (m->n_entries == m->capacity) {
         size_t           capacity = m->capacity ? 2 * m->capacity : 256;
@@ -59,7 +60,8 @@ static lm_status add_entry(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t 
     return LM_OK;
 }
 
-lm_status lm_imatrix_entry_of(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices, lm_imatrix_sums **out, lm_error *e)
+lm_status lm_imatrix_entry_of(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices,
+                              lm_imatrix_sums **out, lm_error *e)
 {
     uint64_t i;
 
@@ -68,7 +70,8 @@ lm_status lm_imatrix_entry_of(lm_imatrix *m, lm_view name, uint64_t cols, uint64
     *out = &m->entries[i];
     if ((*out)->cols == cols && (*out)->matrices == matrices)
         return LM_OK;
-    return lm_fail(e, LM_BAD_MODEL, (*out)->name, LM_NO_OFFSET, "importance of %u × %llu inputs and of %llu × %llu", (*out)->matrices,
+    return lm_fail(e, LM_BAD_MODEL, (*out)->name, LM_NO_OFFSET,
+                   "importance of %u × %llu inputs and of %llu × %llu", (*out)->matrices,
                    (unsigned long long)(*out)->cols, (unsigned long long)matrices, (unsigned long long)cols);
 }
 
@@ -127,7 +130,10 @@ const float *lm_imatrix_of(lm_imatrix *m, const char *tensor, uint64_t *n)
 size_t      lm_imatrix_entries(const lm_imatrix *m) { return m->n_entries; }
 uint32_t    lm_imatrix_chunks(const lm_imatrix *m) { return m ? m->chunks : 0; }
 uint32_t    lm_imatrix_chunk_size(const lm_imatrix *m) { return m ? m->chunk_size : 0; }
-const char *lm_imatrix_dataset(const lm_imatrix *m, size_t i) { return m && i < m->n_datasets ? m->datasets[i] : NULL; }
+const char *lm_imatrix_dataset(const lm_imatrix *m, size_t i)
+{
+    return m && i < m->n_datasets ? m->datasets[i] : NULL;
+}
 
 /* ---- statistics ---- */
 
@@ -145,7 +151,8 @@ static double mean_of(const lm_imatrix_sums *s, uint64_t k)
     return rows ? s->sums[k] / (double)rows : 0;
 }
 
-/* Return the entry of the same tensor in the previous layer: "blk.7.attn_q.weight" for "blk.8.attn_q.weight". */
+/* Return the entry of the same tensor in the previous layer: "blk.7.attn_q.weight" for
+ * "blk.8.attn_q.weight". */
 static const lm_imatrix_sums *before(const lm_imatrix *m, const lm_imatrix_sums *s)
 {
     char          name[160], *end;
@@ -155,7 +162,8 @@ static const lm_imatrix_sums *before(const lm_imatrix *m, const lm_imatrix_sums 
     if (strncmp(s->name, "blk.", 4) != 0 || (layer = strtoul(s->name + 4, &end, 10)) == 0 || *end != '.')
         return NULL;
     snprintf(name, sizeof name, "blk.%lu%s", layer - 1, end);
-    if (!lm_map_get(m->names, lm_view_of(name), &i) || m->entries[i].cols != s->cols || m->entries[i].matrices != s->matrices)
+    if (!lm_map_get(m->names, lm_view_of(name), &i) || m->entries[i].cols != s->cols ||
+        m->entries[i].matrices != s->matrices)
         return NULL;
     return &m->entries[i];
 }
@@ -211,7 +219,9 @@ bool lm_imatrix_at(const lm_imatrix *m, size_t i, lm_imatrix_entry *out)
     qsort(sorted, m->n_entries, sizeof *sorted, by_name);
     const lm_imatrix_sums *s = sorted[i], *last = before(m, s);
     lm_free(sorted);
-    *out = (lm_imatrix_entry){ .name = s->name, .cols = s->cols, .matrices = s->matrices, .sums = s->sums, .rows = s->rows };
+    *out = (lm_imatrix_entry){
+        .name = s->name, .cols = s->cols, .matrices = s->matrices, .sums = s->sums, .rows = s->rows
+    };
     for (uint32_t k = 0; k < s->matrices; k++)
         out->unseen += !s->rows[k];
     add_statistics(s, out);

@@ -30,13 +30,14 @@ struct lm_imatrix {
 };
 
 /* Return the entry with that name, which is created if needed. LM_BAD_MODEL: it has another shape. */
-lm_status lm_imatrix_entry_of(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices, lm_imatrix_sums **out, lm_error *e);
+lm_status lm_imatrix_entry_of(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices,
+                              lm_imatrix_sums **out, lm_error *e);
 
 /* Add the name of a dataset; duplicates are ignored. */
 lm_status lm_imatrix_add_dataset(lm_imatrix *m, lm_view name, lm_error *e);
 
-/* Return the mean square of each input of a tensor: *n numbers, matrix by matrix; 1 for matrices without rows. NULL: there is no such entry
- * (*n is 0), or out of memory (*n is 1). */
+/* Return the mean square of each input of a tensor: *n numbers, matrix by matrix; 1 for matrices without
+ * rows. NULL: there is no such entry (*n is 0), or out of memory (*n is 1). */
 const float *lm_imatrix_of(lm_imatrix *m, const char *tensor, uint64_t *n);
 
 size_t lm_imatrix_entries(const lm_imatrix *m);

@@ -15,16 +15,19 @@ static lm_status check(const lm_imatrix_sums *s, lm_error *e)
 {
     for (uint64_t i = 0; i < s->matrices * s->cols; i++)
         if (!isfinite(s->sums[i]) || s->sums[i] < 0)
-            return lm_fail(e, LM_BAD_MODEL, s->name, LM_NO_OFFSET, "importance %llu is %g", (unsigned long long)i, s->sums[i]);
+            return lm_fail(e, LM_BAD_MODEL, s->name, LM_NO_OFFSET, "importance %llu is %g",
+                           (unsigned long long)i, s->sums[i]);
     return LM_OK;
 }
 
-static lm_status entry_once(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices, lm_imatrix_sums **out, lm_error *e)
+static lm_status entry_once(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices,
+                            lm_imatrix_sums **out, lm_error *e)
 {
     size_t before = m->n_entries;
 
     LM_TRY(lm_imatrix_entry_of(m, name, cols, matrices, out, e));
-    return m->n_entries > before ? LM_OK : lm_fail(e, LM_BAD_MODEL, (*out)->name, LM_NO_OFFSET, "listed twice");
+    return m->n_entries > before ? LM_OK
+                                 : lm_fail(e, LM_BAD_MODEL, (*out)->name, LM_NO_OFFSET, "listed twice");
 }
 
 /* ---- GGUF ---- */
@@ -39,8 +42,10 @@ static lm_status read_sums(lm_imatrix *m, const lm_container *c, const lm_tensor
     snprintf(counts_name, sizeof counts_name, "%.*s.counts", (int)name.size, name.data);
     const lm_tensor_info *counts = lm_container_find(c, counts_name);
     uint64_t              cols = t->dims[t->n_dims - 1], matrices = t->elements / cols;
-    if (!counts || counts->elements != matrices || t->type != LM_F32 || counts->type != LM_F32 || matrices > UINT32_MAX)
-        return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "has no counts of its %llu matrices in F32", (unsigned long long)matrices);
+    if (!counts || counts->elements != matrices || t->type != LM_F32 || counts->type != LM_F32 ||
+        matrices > UINT32_MAX)
+        return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "has no counts of its %llu matrices in F32",
+                       (unsigned long long)matrices);
     LM_TRY(entry_once(m, name, cols, matrices, &s, e));
     float *row = lm_alloc(cols * sizeof *row);
     if (!row)
@@ -50,7 +55,8 @@ static lm_status read_sums(lm_imatrix *m, const lm_container *c, const lm_tensor
         float count;
         lm_container_unpack(c, counts, k, 1, &count);
         if (!(count >= 0 && count <= 9e15f))
-            status = lm_fail(e, LM_BAD_MODEL, counts->name, LM_NO_OFFSET, "count %llu is %g", (unsigned long long)k, (double)count);
+            status = lm_fail(e, LM_BAD_MODEL, counts->name, LM_NO_OFFSET, "count %llu is %g",
+                             (unsigned long long)k, (double)count);
         else
             s->rows[k] = (uint64_t)count;
         lm_container_unpack(c, t, k * cols, cols, row);
@@ -66,7 +72,8 @@ static lm_status read_keys(lm_imatrix *m, const lm_meta *meta, lm_error *e)
     lm_meta_value sets, one;
     lm_view       kind;
 
-    if (!lm_meta_has(meta, "general.type") || lm_meta_string(meta, "general.type", &kind, NULL) != LM_OK || !lm_view_is(kind, "imatrix"))
+    if (!lm_meta_has(meta, "general.type") || lm_meta_string(meta, "general.type", &kind, NULL) != LM_OK ||
+        !lm_view_is(kind, "imatrix"))
         return lm_fail(e, LM_BAD_MODEL, "general.type", LM_NO_OFFSET, "the file is not an importance matrix");
     if (lm_meta_has(meta, "imatrix.chunk_count"))
         LM_TRY(lm_meta_u32(meta, "imatrix.chunk_count", 0, UINT32_MAX, &m->chunks, e));
@@ -86,7 +93,8 @@ static lm_status read_gguf(lm_imatrix *m, const char *path, lm_error *e)
     lm_status status = read_keys(m, lm_container_meta(c), e);
     for (size_t i = 0; status == LM_OK && i < lm_container_n_tensors(c); i++) {
         const lm_tensor_info *t = lm_container_tensor(c, i);
-        if (lm_view_ends(lm_view_of(t->name), LM_VIEW(".in_sum2")) && strlen(t->name) > strlen(".in_sum2") && t->n_dims)
+        if (lm_view_ends(lm_view_of(t->name), LM_VIEW(".in_sum2")) && strlen(t->name) > strlen(".in_sum2") &&
+            t->n_dims)
             status = read_sums(m, c, t, e);
     }
     lm_container_close(c);
@@ -140,7 +148,8 @@ static lm_status write_gguf(const lm_imatrix *m, const char *path, lm_error *e)
 
 /* ---- the older format ---- */
 
-/* i32 entries, each: i32 length, name, i32 calls, i32 n, f32[n] = mean × calls; then i32 chunks, i32 length, name of the dataset. */
+/* i32 entries, each: i32 length, name, i32 calls, i32 n, f32[n] = mean × calls; then i32 chunks, i32 length,
+ * name of the dataset. */
 
 static lm_status read_entry(lm_imatrix *m, lm_cursor *c, lm_error *e)
 {
@@ -150,7 +159,8 @@ static lm_status read_entry(lm_imatrix *m, lm_cursor *c, lm_error *e)
 
     LM_TRY(lm_cursor_u32(c, "name", &length, e));
     if (length < 1 || length > MAX_NAME)
-        return lm_fail(e, LM_BAD_MODEL, "name", (int64_t)c->at, "%u bytes, expected 1 to %d", length, MAX_NAME);
+        return lm_fail(e, LM_BAD_MODEL, "name", (int64_t)c->at, "%u bytes, expected 1 to %d", length,
+                       MAX_NAME);
     LM_TRY(lm_cursor_view(c, "name", length, &name, e));
     LM_TRY(lm_cursor_u32(c, "calls", &calls, e));
     LM_TRY(lm_cursor_u32(c, "values", &many, e));
@@ -201,7 +211,10 @@ static lm_status put(lm_outfile *f, const void *data, size_t n, lm_error *e)
     return lm_outfile_write(f, data, n, e);
 }
 
-static lm_status put_u32(lm_outfile *f, uint64_t n, lm_error *e) { return put(f, &(uint32_t){ (uint32_t)n }, sizeof(uint32_t), e); }
+static lm_status put_u32(lm_outfile *f, uint64_t n, lm_error *e)
+{
+    return put(f, &(uint32_t){ (uint32_t)n }, sizeof(uint32_t), e);
+}
 
 static lm_status put_older(const lm_imatrix *m, lm_outfile *f, lm_error *e)
 {

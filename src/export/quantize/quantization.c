@@ -1,4 +1,5 @@
-/* quantization.c - quantize a GGUF file, or a folder presented as one: tensor by tensor, the rows of each by all threads. */
+/* quantization.c - quantize a GGUF file, or a folder presented as one: tensor by tensor, the rows of each by
+ * all threads. */
 #include "lamina/quantize.h"
 
 #include <inttypes.h>
@@ -34,7 +35,8 @@ static void note_bad_row(lm_quantizing *q, uint64_t row)
 {
     uint64_t seen = __atomic_load_n(&q->bad_row, __ATOMIC_RELAXED);
 
-    while (row < seen && !__atomic_compare_exchange_n(&q->bad_row, &seen, row, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (row < seen &&
+           !__atomic_compare_exchange_n(&q->bad_row, &seen, row, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
 
@@ -53,7 +55,7 @@ static void quantize_rows(void *arg, unsigned worker, unsigned chunk)
     lm_quantizing       *q = arg;
     const lm_dtype_info *to = lm_dtype_of(q->to);
     float               *x = q->scratch + worker * (q->room + q->cols), *y = x + q->room;
-    uint64_t             begin = chunk * q->grain, end = begin + q->grain < q->rows ? begin + q->grain : q->rows;
+    uint64_t begin = chunk * q->grain, end = begin + q->grain < q->rows ? begin + q->grain : q->rows;
     uint64_t             stride = q->cols / to->block * to->bytes;
     lm_error             why = { 0 };
 
@@ -80,7 +82,8 @@ static void quantize_rows(void *arg, unsigned worker, unsigned chunk)
 static lm_status report_progress(lm_quantizing *q, uint64_t elements, lm_error *e)
 {
     q->done += elements;
-    if (q->o->progress && !q->o->progress(q->o->progress_arg, q->elements ? (double)q->done / (double)q->elements : 1))
+    if (q->o->progress &&
+        !q->o->progress(q->o->progress_arg, q->elements ? (double)q->done / (double)q->elements : 1))
         return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
     return LM_OK;
 }
@@ -88,7 +91,7 @@ static lm_status report_progress(lm_quantizing *q, uint64_t elements, lm_error *
 static lm_status copy_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm_gguf_writer *w, lm_error *e)
 {
     const lm_tensor_info *t    = p->from;
-    uint64_t              cols = t->n_dims ? t->dims[t->n_dims - 1] : 1, rows = t->elements / cols, row = t->bytes / rows;
+    uint64_t cols = t->n_dims ? t->dims[t->n_dims - 1] : 1, rows = t->elements / cols, row = t->bytes / rows;
     uint64_t              most = PIECE / (row ? row : 1) ? PIECE / row : 1;
 
     for (uint64_t at = 0, n; at < rows; at += n) {
@@ -100,7 +103,8 @@ static lm_status copy_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm
     return report_progress(q, t->elements, e);
 }
 
-static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm_quantized_tensor *r, lm_gguf_writer *w, lm_error *e)
+static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm_quantized_tensor *r,
+                                 lm_gguf_writer *w, lm_error *e)
 {
     const lm_tensor_info *t = p->from;
     const unsigned        threads = lm_pool_threads(q->pool);
@@ -124,9 +128,11 @@ static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p
             return q->why.code;
         }
         if (q->bad_row != UINT64_MAX)
-            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", q->bad_row);
+            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET,
+                           "row %" PRIu64 " has a number that is not finite", q->bad_row);
         if (!lm_dtype_row_bytes(p->to, q->rows * q->cols, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(p->to)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET,
+                           "a row is not a whole number of %s blocks", lm_dtype_of(p->to)->name);
         LM_TRY(lm_gguf_write(w, q->packed, bytes, e));
         LM_TRY(report_progress(q, q->rows * q->cols, e));
     }
@@ -159,16 +165,26 @@ static void add_keys(void *arg, lm_gguf_writer *w)
 /* Split the tensors into parts, in the order of the file. */
 static lm_status plan_parts(lm_quantizing *q, const char *out, lm_error *e)
 {
-    static const char *const replaced[] = { "general.file_type", "general.quantization_version", "quantize.imatrix.", NULL };
+    static const char *const replaced[] = { "general.file_type", "general.quantization_version",
+                                            "quantize.imatrix.", NULL };
 
-    q->parts = (lm_parts_plan){ .path = out ? out : "", .keys = lm_container_meta(q->in.seen), .except = replaced, .file_type = -1,
-                                .more_keys = add_keys, .max_bytes = q->o->part_bytes, .max_tensors = q->o->part_tensors };
+    q->parts = (lm_parts_plan){ .path = out ? out : "",
+                                .keys = lm_container_meta(q->in.seen),
+                                .except = replaced,
+                                .file_type = -1,
+                                .more_keys = add_keys,
+                                .max_bytes = q->o->part_bytes,
+                                .max_tensors = q->o->part_tensors };
     q->moved = lm_arena_new(&q->arena, q->n + 1, lm_moved);
     if (!q->moved)
         return lm_fail_memory(e, "tensors", q->n * sizeof *q->moved);
     for (size_t i = 0; i < q->n; i++) {
         const lm_tensor_info *t = q->plan[i].from;
-        q->moved[i] = (lm_moved){ .name = t->name, .from = t->type, .to = q->plan[i].to, .n_dims = t->n_dims, .elements = t->elements,
+        q->moved[i] = (lm_moved){ .name = t->name,
+                                  .from = t->type,
+                                  .to = q->plan[i].to,
+                                  .n_dims = t->n_dims,
+                                  .elements = t->elements,
                                   .bytes = q->tensors[i].bytes };
         memcpy(q->moved[i].dims, t->dims, t->n_dims * sizeof *t->dims);
     }
@@ -186,7 +202,8 @@ static lm_status write_guarded(void *arg)
     lm_quantizing              *q = t->q;
     const lm_quantizing_tensor *p = &q->plan[t->i];
 
-    return p->to == p->from->type ? copy_tensor(q, p, t->w, t->e) : quantize_tensor(q, p, &q->tensors[t->i], t->w, t->e);
+    return p->to == p->from->type ? copy_tensor(q, p, t->w, t->e)
+                                  : quantize_tensor(q, p, &q->tensors[t->i], t->w, t->e);
 }
 
 static lm_status write_tensor(void *arg, size_t i, lm_gguf_writer *w, lm_error *e)
@@ -214,7 +231,8 @@ static lm_status write_files(lm_quantizing *q, lm_error *e)
     }
     LM_TRY(lm_check_space(q->parts.path, q->bytes, e));
     LM_TRY(lm_pool_new(threads, &q->pool, e));
-    q->packed  = lm_alloc(PIECE * sizeof(float) > longest * sizeof(double) ? PIECE * sizeof(float) : longest * sizeof(double));
+    q->packed = lm_alloc(PIECE * sizeof(float) > longest * sizeof(double) ? PIECE * sizeof(float)
+                                                                          : longest * sizeof(double));
     q->room    = longest > CHUNK ? longest : CHUNK;
     q->scratch = lm_alloc(threads * (q->room + longest) * sizeof(float));
     q->errors  = lm_alloc(threads * sizeof *q->errors);
@@ -238,8 +256,8 @@ static lm_status check_free(const char *out, const lm_quantize_options *o, lm_er
     return lm_fail_hint(e, "use `overwrite` to replace it");
 }
 
-/* Check that no part is one of the input files, and that the first part, or the only one, may be written. Later parts without a first one
- * are left over from an interrupted run and may be replaced. */
+/* Check that no part is one of the input files, and that the first part, or the only one, may be written.
+ * Later parts without a first one are left over from an interrupted run and may be replaced. */
 static lm_status check_targets(lm_quantizing *q, lm_error *e)
 {
     for (uint32_t k = 0; k < q->parts.n; k++) {
@@ -262,7 +280,8 @@ static lm_status check_name(const char *in, const char *out, const lm_quantize_o
         return LM_OK;
     if (!out || !*out)
         return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "the file name is empty");
-    if (stat(in, &a) == 0 && stat(out, &b) == 0 && S_ISREG(b.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    if (stat(in, &a) == 0 && stat(out, &b) == 0 && S_ISREG(b.st_mode) && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino)
         return lm_fail(e, LM_USAGE, out, LM_NO_OFFSET, "input and output are the same file");
     return o->part_bytes || o->part_tensors ? LM_OK : check_free(out, o, e);
 }
@@ -325,8 +344,8 @@ static void end(lm_quantizing *q)
     lm_free(q);
 }
 
-lm_status lm_quantize(const char *in, const char *out, const char *type, const lm_quantize_options *o, lm_quantize_result *result,
-                      lm_error *e)
+lm_status lm_quantize(const char *in, const char *out, const char *type, const lm_quantize_options *o,
+                      lm_quantize_result *result, lm_error *e)
 {
     LM_REQUIRE(e, in && type);
     LM_CHECK_RESERVED(e, o);

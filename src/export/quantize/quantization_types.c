@@ -16,7 +16,8 @@ static lm_status type_named(const char *name, const char *flag, lm_dtype *out, l
     const lm_dtype_info *t = lm_dtype_named(name);
 
     if (!t || !lm_can_quantize(t->type))
-        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "cannot make \"%s\": unknown type, or one without a quantizer", name);
+        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET,
+                       "cannot make \"%s\": unknown type, or one without a quantizer", name);
     *out = t->type;
     return LM_OK;
 }
@@ -34,7 +35,8 @@ lm_status lm_quantizing_read_keep(lm_quantizing *q, lm_error *e)
             return lm_fail(e, LM_USAGE, "keep", LM_NO_OFFSET, "\"%s\" is not REGEX=TYPE", q->o->keep[i]);
         LM_TRY(type_named(equals + 1, "keep", &type, e));
         q->keep[i].type = lm_dtype_of(type);
-        if (lm_regex_new((lm_view){ q->o->keep[i], (size_t)(equals - q->o->keep[i]) }, "keep", &q->keep[i].pattern, e) != LM_OK)
+        if (lm_regex_new((lm_view){ q->o->keep[i], (size_t)(equals - q->o->keep[i]) }, "keep",
+                         &q->keep[i].pattern, e) != LM_OK)
             return LM_USAGE;
     }
     return LM_OK;
@@ -47,7 +49,8 @@ static uint32_t model_number(const lm_meta *m, const char *arch, const char *key
     lm_meta_value v;
 
     snprintf(name, sizeof name, "%s.%s", arch, key);
-    if (!lm_meta_get(m, name, &v) || (v.kind == LM_META_ARRAY && !lm_meta_at(&v, 0, &v)) || v.kind != LM_META_UINT || v.u > UINT32_MAX)
+    if (!lm_meta_get(m, name, &v) || (v.kind == LM_META_ARRAY && !lm_meta_at(&v, 0, &v)) ||
+        v.kind != LM_META_UINT || v.u > UINT32_MAX)
         return 0;
     return (uint32_t)v.u;
 }
@@ -84,7 +87,8 @@ lm_status lm_quantizing_study(lm_quantizing *q, const lm_file_type *type, lm_err
 
 /* ---- tensor types ---- */
 
-/* Sort by layer, tensors without a layer first, and by name within a layer. The counters of the mixed types depend on this order. */
+/* Sort by layer, tensors without a layer first, and by name within a layer. The counters of the mixed types
+ * depend on this order. */
 static int by_layer(const void *a, const void *b)
 {
     const lm_quantizing_tensor *x = a, *y = b;
@@ -137,11 +141,13 @@ static lm_status choose(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_
             wanted      = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
             r->replaced = q->chooser.replaced;
             if (t->type == LM_MXFP4 && !q->o->requantize) {
-                wanted      = LM_MXFP4;          /* the type that experts were trained in: published files of every type keep it */
+                wanted      = LM_MXFP4;          /* the type that experts were trained in: published files of
+                                                    every type keep it */
                 r->replaced = false;
             }
         } else if (cols % lm_dtype_of(wanted)->block) {
-            return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "rows of %" PRIu64 " elements are not a whole number of %s blocks", cols,
+            return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET,
+                           "rows of %" PRIu64 " elements are not a whole number of %s blocks", cols,
                            lm_dtype_of(wanted)->name);
         }
         p->to = wanted;
@@ -149,13 +155,16 @@ static lm_status choose(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_
     if (p->to != t->type) {
         if (from->quantized && !q->o->requantize) {
             lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "the tensor is quantised already (%s)", from->name);
-            return lm_fail_hint(e, "start from a file of f32, f16 or bf16; `requantize` quantises what is left of the weights again");
+            return lm_fail_hint(e, "start from a file of f32, f16 or bf16; `requantize` quantises what is "
+                                   "left of the weights again");
         }
         if (!from->unpack || !lm_can_quantize(p->to))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s", lm_dtype_of(p->to)->name, from->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s",
+                           lm_dtype_of(p->to)->name, from->name);
     }
     if (!lm_dtype_row_bytes(p->to, t->elements, &bytes))
-        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(p->to)->name);
+        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
+                       lm_dtype_of(p->to)->name);
     r->name     = t->name;
     r->from     = from->name;
     r->to       = lm_dtype_of(p->to)->name;
@@ -165,7 +174,8 @@ static lm_status choose(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_
 }
 
 /* Find the importance of a tensor that is packed: [matrices × cols]. */
-static lm_status find_importance(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_tensor *r, lm_error *e)
+static lm_status find_importance(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_tensor *r,
+                                 lm_error *e)
 {
     const lm_tensor_info *t = p->from;
     uint64_t              n = 0, rows = t->n_dims > 1 ? t->dims[t->n_dims - 2] : 1, want = t->elements / rows;
@@ -174,8 +184,10 @@ static lm_status find_importance(lm_quantizing *q, lm_quantizing_tensor *p, lm_q
         return LM_OK;
     p->importance = lm_imatrix_of(q->imatrix, t->name, &n);
     if (p->importance && n != want && strcmp(t->name, "token_embd.weight") != 0)
-        return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "importance of %" PRIu64 " inputs; the tensor has %" PRIu64, n, want);
-    p->importance = n == want ? p->importance : NULL;        /* an embedding used as the output head: llama.cpp also omits it */
+        return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET,
+                       "importance of %" PRIu64 " inputs; the tensor has %" PRIu64, n, want);
+    p->importance = n == want ? p->importance : NULL;        /* an embedding used as the output head:
+                                                                llama.cpp also omits it */
     r->unweighted = !p->importance;
     q->weighted += p->importance != NULL;
     return LM_OK;
@@ -186,11 +198,14 @@ static lm_status check_importance(const lm_quantizing *q, const lm_quantizing_te
 {
     const char *type = lm_dtype_of(p->to)->name, *name = p->from->name;
 
-    if (p->importance || p->to == p->from->type || q->o->dry_run || !lm_requires_importance(q->chooser.type, name, p->to))
+    if (p->importance || p->to == p->from->type || q->o->dry_run ||
+        !lm_requires_importance(q->chooser.type, name, p->to))
         return LM_OK;
     if (q->imatrix) {
-        lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "%s requires importance, and the importance matrix does not contain this tensor", type);
-        return lm_fail_hint(e, "measure the importance on a longer text, or give the tensor another type with `keep`");
+        lm_fail(e, LM_USAGE, name, LM_NO_OFFSET,
+                "%s requires importance, and the importance matrix does not contain this tensor", type);
+        return lm_fail_hint(
+            e, "measure the importance on a longer text, or give the tensor another type with `keep`");
     }
     lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "%s requires an importance matrix", type);
     return lm_fail_hint(e, "measure the importance of the model's inputs on a text and give it as `imatrix`");

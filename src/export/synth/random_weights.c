@@ -10,7 +10,8 @@
 #include "export/synth/synthesis.h"
 
 #define PIECE (UINT64_C(1) << 22)    /* elements per write */
-#define GRAIN (UINT64_C(1) << 14)    /* elements per task of a thread: whole blocks of every type, which fit its cache */
+#define GRAIN (UINT64_C(1) << 14)    /* elements per task of a thread: whole blocks of every type, which fit
+                                        its cache */
 
 lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name)
 {
@@ -59,9 +60,10 @@ static bool is_norm(const lm_node *n)
     return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
 }
 
-/* If the output head is tied to the embedding, each token finds its own row again in the residual stream. The embedding's share of the
- * stream must be small compared with what the layers add, otherwise every token predicts itself. If the embedding is scaled or normalised
- * before the first layer, its rows, or that norm, are made small, and the norm before the head compensates. */
+/* If the output head is tied to the embedding, each token finds its own row again in the residual stream. The
+ * embedding's share of the stream must be small compared with what the layers add, otherwise every token
+ * predicts itself. If the embedding is scaled or normalised before the first layer, its rows, or that norm,
+ * are made small, and the norm before the head compensates. */
 void lm_study_embedding(lm_synthesis *s)
 {
     const lm_program *p = s->program;
@@ -81,7 +83,8 @@ void lm_study_embedding(lm_synthesis *s)
             from_table[n->out] = true;
         } else if (on && is_norm(n) && n->layer < 0) {
             s->embedding_norm = n->weights[0];
-        } else if (n->code == LM_OP_LINEAR && n->weights[0] == table && is_norm(&p->nodes[p->values[n->in[0]].producer])) {
+        } else if (n->code == LM_OP_LINEAR && n->weights[0] == table &&
+                   is_norm(&p->nodes[p->values[n->in[0]].producer])) {
             s->final_norm = p->nodes[p->values[n->in[0]].producer].weights[0];
         }
     }
@@ -129,15 +132,18 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
 
 /* ---- generation ---- */
 
-/* Return the index of the random number of element `at` of per-head matrices [head][out][in], cut from a matrix [head × of][cols]. */
+/* Return the index of the random number of element `at` of per-head matrices [head][out][in], cut from a
+ * matrix [head × of][cols]. */
 static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
 {
-    uint64_t in = t->dims[2], col = at % in, row = at / in % t->dims[1], first = at / in / t->dims[1] * t->joint_of + t->joint_first;
+    uint64_t in = t->dims[2], col = at % in, row = at / in % t->dims[1],
+             first = at / in / t->dims[1] * t->joint_of + t->joint_first;
 
     return t->transposed ? (first + col) * t->cols + row : (first + row) * t->cols + col;
 }
 
-/* For element `at` of interleaved rows, return the index of its random number, and store the stream and the number of consecutive ones. */
+/* For element `at` of interleaved rows, return the index of its random number, and store the stream and the
+ * number of consecutive ones. */
 static uint64_t interleaved_number(const lm_made_tensor *t, uint64_t at, uint64_t *stream, uint64_t *run)
 {
     uint64_t of = t->interleaved.of, cols = t->cols, e = at / (of * cols), r = at / cols % of, c = at % cols;
@@ -173,7 +179,10 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
             first = joint_number(t, at);
             step  = t->transposed ? t->cols : 1;
         } else if (t->transposed || lm_row_order_changes(&t->order)) {
-            uint64_t width = t->transposed ? t->dims[1] : t->n_dims == 1 ? 1 : t->cols, row = at / width, col = at % width;
+            uint64_t width = t->transposed    ? t->dims[1]
+                             : t->n_dims == 1 ? 1
+                                              : t->cols,
+                     row = at / width, col = at % width;
             take  = width - col < take ? width - col : take;
             first = t->transposed ? col * t->cols + row : lm_row_of_checkpoint(&t->order, row) * width + col;
             step  = t->transposed ? t->cols : 1;
@@ -212,8 +221,8 @@ lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink 
         builder m = { .s = s, .t = t, .from = at, .n = t->elements - at < PIECE ? t->elements - at : PIECE };
         lm_pool_run(s->pool, make, &m);
         if (!lm_dtype_row_bytes(t->type, m.n, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
-                           lm_dtype_of(t->type)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET,
+                           "a row is not a whole number of %s blocks", lm_dtype_of(t->type)->name);
         LM_TRY(sink(file, s->packed, bytes, e));
         s->written += bytes;
         if (s->o->progress && !s->o->progress(s->o->progress_arg, (double)s->written / (double)s->bytes))
@@ -231,8 +240,8 @@ lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e)
     for (size_t i = 0; i < s->n_tensors; i++) {
         const lm_made_tensor *t = &s->tensors[i];
         if (!lm_dtype_row_bytes(t->type, t->elements, &bytes) || !lm_add_u64(s->bytes, bytes, &s->bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
-                           lm_dtype_of(t->type)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET,
+                           "a row is not a whole number of %s blocks", lm_dtype_of(t->type)->name);
     }
     LM_TRY(lm_pool_new(threads, &s->pool, e));
     s->packed  = lm_alloc(PIECE * sizeof(float));

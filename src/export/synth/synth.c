@@ -25,7 +25,8 @@ static lm_status parse(lm_synthesis *s, const char *text, size_t size, const cha
 {
     lm_meta *checked;
 
-    LM_TRY(lm_meta_from_json(text, size, where, 32, &checked, e));   /* stricter than jansson, with offsets in errors */
+    /* stricter than jansson, with offsets in errors */
+    LM_TRY(lm_meta_from_json(text, size, where, 32, &checked, e));
     lm_meta_free(checked);
     s->json = json_loadb(text, size, 0, NULL);
     if (json_is_object(s->json))
@@ -48,8 +49,11 @@ static lm_status read_description(lm_synthesis *s, const char *model, const char
         *where  = preset->name;
         return parse(s, preset->config, strlen(preset->config), preset->name, e);
     }
-    s->name = lm_arena_strdup(&s->arena, slash && slash[1] && lm_config_name(model) == model ? slash + 1 : lm_config_name(model));
-    *where  = lm_path_is_folder(model) ? lm_arena_printf(&s->arena, "%s/config.json", model) : lm_arena_strdup(&s->arena, model);
+    s->name = lm_arena_strdup(&s->arena, slash && slash[1] && lm_config_name(model) == model
+                                             ? slash + 1
+                                             : lm_config_name(model));
+    *where = lm_path_is_folder(model) ? lm_arena_printf(&s->arena, "%s/config.json", model)
+                                      : lm_arena_strdup(&s->arena, model);
     if (!*where || !s->name)
         return lm_fail_memory(e, model, 0);
     LM_TRY(lm_config_read(*where, &text, &size, e));
@@ -61,10 +65,12 @@ static lm_status read_description(lm_synthesis *s, const char *model, const char
     return status;
 }
 
-/* [[["global", "local"], 6]]: kinds of layers, repeated that many times; the last repetition may be incomplete. */
+/* [[["global", "local"], 6]]: kinds of layers, repeated that many times; the last repetition may be
+ * incomplete. */
 static void set_turns(json_t *config, size_t layers)
 {
-    json_t *turns = json_array_get(json_object_get(config, "attention_types"), 0), *kinds = json_array_get(turns, 0);
+    json_t *turns = json_array_get(json_object_get(config, "attention_types"), 0),
+           *kinds = json_array_get(turns, 0);
     size_t  n     = json_array_size(kinds);
 
     if (!n)
@@ -147,10 +153,12 @@ static lm_status synthesize(lm_synthesis *s, const char *model, const char *out,
     LM_TRY(read_description(s, model, &where, e));
     LM_TRY(describe(s, where, e));
     lm_study_embedding(s);
-    return lm_view_ends(lm_view_of(out), LM_VIEW(".gguf")) ? lm_synth_gguf(s, out, e) : lm_synth_folder(s, out, e);
+    return lm_view_ends(lm_view_of(out), LM_VIEW(".gguf")) ? lm_synth_gguf(s, out, e)
+                                                           : lm_synth_folder(s, out, e);
 }
 
-lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o, lm_synth_result *result, lm_error *e)
+lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o, lm_synth_result *result,
+                   lm_error *e)
 {
     LM_REQUIRE(e, model && out);
     LM_CHECK_RESERVED(e, o);

@@ -10,7 +10,8 @@
 #include "formats/filetype.h"
 #include "lamina/synth.h"
 
-/* A tensor of a file. Its random numbers are those of the matrix [out, in] of a Hugging Face checkpoint, however it is stored. */
+/* A tensor of a file. Its random numbers are those of the matrix [out, in] of a Hugging Face checkpoint,
+ * however it is stored. */
 typedef struct lm_made_tensor {
     const char  *name;
     uint32_t     weight;             /* of the program; LM_NONE: no weight */
@@ -25,8 +26,10 @@ typedef struct lm_made_tensor {
     bool         transposed;         /* stored [in, out] */
     lm_row_order order;              /* of rows, or elements of a vector */
     const float *values;             /* [elements] fixed values; NULL: random */
-    uint32_t     joint_first, joint_of;   /* per-head matrices: their rows in the joint matrix of a checkpoint (lm_joint); 0: none */
-    struct {                         /* rows of one or two weights in one matrix per expert (lm_interleaved); of 0: not interleaved */
+    uint32_t     joint_first, joint_of;   /* per-head matrices: their rows in the joint matrix of a checkpoint
+                                             (lm_joint); 0: none */
+    struct {                         /* rows of one or two weights in one matrix per expert (lm_interleaved);
+                                        of 0: not interleaved */
         uint64_t of, rows, streams[2];   /* rows of the matrix, rows of each weight, their streams */
         bool     in_turns, transposed, each; /* stored [experts, in, of]; one stream per expert */
     } interleaved;
@@ -70,7 +73,8 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t);
 
 /* Call when the size of every tensor is known: creates buffers and threads. */
 lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e);
-lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink sink, void *file, lm_error *e);
+lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink sink, void *file,
+                         lm_error *e);
 void      lm_end_synthesis(lm_synthesis *s);
 
 /* Return LM_IO if the file system of `path` has less than `bytes` free. */

@@ -1,4 +1,5 @@
-/* synthfolder.c - write a model with random weights as a Hugging Face folder: config.json, safetensors shards, a tokenizer.
+/* synthfolder.c - write a model with random weights as a Hugging Face folder: config.json, safetensors
+ * shards, a tokenizer.
  *
  * Everything is written to a temporary folder next to OUT, which is renamed when it is complete. */
 #include <inttypes.h>
@@ -18,7 +19,9 @@
 
 static lm_status write_config(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
-    static const struct { const char *type, *torch; } names[] = { { "bf16", "bfloat16" }, { "f16", "float16" }, { "f32", "float32" } };
+    static const struct {
+        const char *type, *torch;
+    } names[] = { { "bf16", "bfloat16" }, { "f16", "float16" }, { "f32", "float32" } };
     json_t *config = json_copy(s->json);
 
     json_object_del(config, "dtype");
@@ -39,10 +42,12 @@ static lm_status copy_tokenizer(lm_synthesis *s, lm_new_folder *folder, lm_error
     size_t      n;
 
     if (!many && !lm_view_ends(lm_view_of(from), LM_VIEW(".json"))) {
-        lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a folder requires another folder's tokenizer, or a tokenizer.json");
+        lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET,
+                "a folder requires another folder's tokenizer, or a tokenizer.json");
         return lm_fail_in(e, from);
     }
-    for (const char *const *name = many ? lm_folder_texts + 1 : one; *name; name++) {          /* config.json is already written */
+    /* config.json is already written */
+    for (const char *const *name = many ? lm_folder_texts + 1 : one; *name; name++) {
         const char *path = many ? lm_arena_printf(&s->arena, "%s/%s", from, *name) : from;
         if (!path)
             return lm_fail_memory(e, from, 0);
@@ -75,7 +80,8 @@ static lm_status write_tokenizer(lm_synthesis *s, lm_new_folder *folder, lm_erro
 
 /* ---- tensors ---- */
 
-static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t expert, lm_dtype type, lm_error *e)
+static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t expert, lm_dtype type,
+                         lm_error *e)
 {
     const lm_weight *w = &s->program->weights[i];
     lm_made_tensor  *t = lm_add_made(s, name);
@@ -148,7 +154,8 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
     for (uint32_t i = 0; i < s->program->n_weights; i++) {
         const lm_weight *w    = &s->program->weights[i];
         const char      *star = strchr(w->path, '*');
-        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first) || (w->interleaved.path && w->interleaved.first))
+        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first) ||
+            (w->interleaved.path && w->interleaved.first))
             continue;
         if (w->interleaved.path) {
             LM_TRY(add_interleaved(s, i, type, e));
@@ -193,7 +200,8 @@ static lm_status write_shard(lm_synthesis *s, const char *path, size_t from, siz
     lm_safetensors_add_meta(w, "format", "pt");
     lm_safetensors_add_meta(w, LM_MADE_BY, MAKER);
     for (size_t i = from; i < end; i++)
-        lm_safetensors_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
+        lm_safetensors_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims,
+                                  s->tensors[i].dims);
     status = lm_safetensors_begin(w, e);
     for (size_t i = from; i < end && status == LM_OK; i++)
         status = lm_make_tensor(s, &s->tensors[i], sink, w, e);
@@ -224,8 +232,8 @@ static lm_status write_weights(lm_synthesis *s, lm_new_folder *folder, lm_error 
     }
     if (status == LM_OK && n > 1)
         return lm_new_folder_json(folder, "model.safetensors.index.json",
-                                  json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes, "weight_map",
-                                            map),
+                                  json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes,
+                                            "weight_map", map),
                                   e);
     json_decref(map);
     return status;
@@ -245,16 +253,17 @@ static lm_status choose_type(lm_synthesis *s, lm_dtype *out, lm_error *e)
 
     if (!d || (d->type != LM_BF16 && d->type != LM_F16 && d->type != LM_F32))
         return lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET,
-                       "unknown type \"%s\" for a folder; use bf16, f16 or f32, or a name ending in .gguf to write a GGUF file",
+                       "unknown type \"%s\" for a folder; use bf16, f16 or f32, or a name ending in .gguf to "
+                       "write a GGUF file",
                        s->o->type);
-    *out    = d->type;
+    *out = d->type;
     s->type = d->name;
     return LM_OK;
 }
 
 lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
 {
-    lm_dtype      type = LM_BF16;
+    lm_dtype type = LM_BF16;
     lm_new_folder folder;
 
     LM_TRY(choose_type(s, &type, e));

@@ -19,8 +19,10 @@ static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type
     const char *arch = lm_gguf_arch_of(s->family);
 
     if (!arch)
-        return lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "this family cannot be stored in GGUF; write a folder instead");
-    snprintf(description, sizeof description, "random weights, seed %llu: made by lamina synth", (unsigned long long)s->o->seed);
+        return lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET,
+                       "this family cannot be stored in GGUF; write a folder instead");
+    snprintf(description, sizeof description, "random weights, seed %llu: made by lamina synth",
+             (unsigned long long)s->o->seed);
     lm_gguf_add_string(w, "general.architecture", lm_view_of(arch));
     lm_gguf_add_string(w, "general.type", LM_VIEW("model"));
     lm_gguf_add_string(w, "general.name", lm_view_of(s->name));
@@ -43,7 +45,8 @@ static lm_status add_weight(lm_synthesis *s, uint32_t i, lm_type_chooser *types,
     const lm_weight *w = &s->program->weights[i];
 
     if (!w->gguf)
-        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "GGUF has no name for this tensor: write a folder");
+        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET,
+                       "GGUF has no name for this tensor: write a folder");
     lm_made_tensor *t = lm_add_made(s, w->gguf);
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
@@ -117,11 +120,12 @@ static lm_status check_names(const lm_synthesis *s, const lm_program *read, lm_e
         if (name && lm_map_get(made, lm_view_of(name), &hit))
             found++;
         else
-            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET, "GGUF has no form for this model");
+            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET,
+                             "GGUF has no form for this model");
     }
     if (status == LM_OK && found < s->n_tensors)
-        status = lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for %zu of this model's tensors",
-                         s->n_tensors - found);
+        status = lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET,
+                         "GGUF has no form for %zu of this model's tensors", s->n_tensors - found);
     lm_map_free(made);
     return status;
 }
@@ -138,10 +142,12 @@ static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_co
     lm_source source = { .kind = LM_GGUF, .meta = lm_container_meta(seen), .tensors = seen };
     lm_status status = lm_describe(&source, &family, out, &read, NULL, &why);
     if (status != LM_OK) {
-        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s", why.message);
+        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s",
+                         why.message);
     } else {
         const char *what = lm_program_difference(s->program, &s->config, read, out);
-        status = what ? lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for its %s", what)
+        status = what ? lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET,
+                                "GGUF has no form for its %s", what)
                       : check_names(s, read, e);
     }
     lm_program_free(read);
@@ -175,7 +181,8 @@ static lm_status write_file(lm_synthesis *s, lm_gguf_writer *w, const char *path
     LM_TRY(add_keys(s, w, type, e));
     LM_TRY(list_tensors(s, type, e));
     for (size_t i = 0; i < s->n_tensors; i++)
-        lm_gguf_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
+        lm_gguf_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims,
+                           s->tensors[i].dims);
     LM_TRY(read_back(s, w, stored, e));
     order_rows(s, stored);
     LM_TRY(lm_prepare_synthesis(s, e));

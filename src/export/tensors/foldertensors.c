@@ -1,4 +1,5 @@
-/* foldertensors.c - join tensors that GGUF stores separately into those of checkpoints, and split those that GGUF joins. */
+/* foldertensors.c - join tensors that GGUF stores separately into those of checkpoints, and split those that
+ * GGUF joins. */
 #include "export/tensors/foldertensors.h"
 
 #include <inttypes.h>
@@ -26,7 +27,8 @@ typedef struct tensor_recipe {
     uint64_t k;                      /* with `one`: the matrix of ROWS */
     bool     one;
     uint32_t n;                      /* number of weights of the file's program that it consists of */
-    uint32_t sources[MAX_SOURCES], weights[MAX_SOURCES];  /* numbers in the file's and in the folder's program */
+    uint32_t sources[MAX_SOURCES], weights[MAX_SOURCES];  /* numbers in the file's and in the folder's
+                                                             program */
     uint64_t firsts[MAX_SOURCES], rows[MAX_SOURCES];      /* row ranges of the pieces of ROWS */
     bool     plus_one;                 /* checkpoints store the values less one */
 } tensor_recipe;
@@ -73,7 +75,9 @@ static lm_status add(lm_folder_tensors *t, const char *name, tensor_recipe recip
         m.elements *= dims[i];
     }
     m.rows = m.elements / cols;
-    m.from = recipe.kind == CODES || recipe.kind == EXPONENTS ? LM_U8 : lm_matrices_type(t->matrices, recipe.sources[0]);
+    m.from = recipe.kind == CODES || recipe.kind == EXPONENTS
+                 ? LM_U8
+                 : lm_matrices_type(t->matrices, recipe.sources[0]);
     t->list[t->n] = m;
     t->recipes[t->n++] = recipe;
     return LM_OK;
@@ -87,7 +91,8 @@ static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, tensor_reci
     uint64_t         hit;
 
     if (w->gguf && lm_map_get(t->known, lm_view_of(w->gguf), &hit)) {
-        lm_matrices_set_order(t->matrices, (uint32_t)hit, lm_row_order_of(t->folder, weight, t->configs[1], t->configs[0]));
+        lm_matrices_set_order(t->matrices, (uint32_t)hit,
+                              lm_row_order_of(t->folder, weight, t->configs[1], t->configs[0]));
         recipe->sources[recipe->n] = (uint32_t)hit;
         recipe->weights[recipe->n] = weight;
         recipe->rows[recipe->n++]  = lm_matrices_rows(t->matrices, (uint32_t)hit);
@@ -102,7 +107,8 @@ static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, tensor_reci
         recipe->firsts[recipe->n]  = pieces[i].first;
         recipe->rows[recipe->n++]  = pieces[i].rows;
     }
-    return n ? LM_OK : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no tensor of the file has this weight");
+    return n ? LM_OK
+             : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no tensor of the file has this weight");
 }
 
 /* Find the sources of all weights of the folder's program that share a tensor with this one. */
@@ -110,8 +116,9 @@ static lm_status find_partners(lm_folder_tensors *t, const lm_weight *w, tensor_
 {
     for (uint32_t i = 0; i < t->folder->n_weights && recipe->n < MAX_SOURCES; i++) {
         const lm_weight *x = &t->folder->weights[i];
-        bool             joint = w->kind == LM_HEADS && x->kind == LM_HEADS && strcmp(x->joint.path, w->joint.path) == 0;
-        bool             interleaved = w->interleaved.path && x->interleaved.path && strcmp(x->interleaved.path, w->interleaved.path) == 0;
+        bool joint = w->kind == LM_HEADS && x->kind == LM_HEADS && strcmp(x->joint.path, w->joint.path) == 0;
+        bool interleaved = w->interleaved.path && x->interleaved.path &&
+                           strcmp(x->interleaved.path, w->interleaved.path) == 0;
         if (joint || interleaved)
             LM_TRY(find_sources(t, i, recipe, e));
     }
@@ -127,13 +134,16 @@ static lm_status add_interleaved(lm_folder_tensors *t, uint32_t i, lm_error *e)
     if (w->interleaved.first)
         return LM_OK;
     LM_TRY(find_partners(t, w, &recipe, e));
-    bool codes = w->interleaved.codes && lm_matrices_type(t->matrices, recipe.sources[0]) == LM_MXFP4 && !t->type;
+    bool codes = w->interleaved.codes && lm_matrices_type(t->matrices, recipe.sources[0]) == LM_MXFP4 &&
+                 !t->type;
     if (codes) {
         t->codes = true;
         recipe.kind  = CODES;
-        LM_TRY(add(t, w->interleaved.codes, recipe, 4, (uint64_t[]){ w->dims[0], of, in / 32, 16 }, in / 2, e));
+        LM_TRY(
+            add(t, w->interleaved.codes, recipe, 4, (uint64_t[]){ w->dims[0], of, in / 32, 16 }, in / 2, e));
         recipe.kind = EXPONENTS;
-        return add(t, w->interleaved.exponents, recipe, 3, (uint64_t[]){ w->dims[0], of, in / 32 }, in / 32, e);
+        return add(t, w->interleaved.exponents, recipe, 3, (uint64_t[]){ w->dims[0], of, in / 32 }, in / 32,
+                   e);
     }
     if (w->n_dims == 2)
         return add(t, w->interleaved.path, recipe, 2, (uint64_t[]){ w->dims[0], of }, of, e);
@@ -167,7 +177,8 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
     if (w->interleaved.path)
         return add_interleaved(t, i, e);
     LM_TRY(find_sources(t, i, &recipe, e));
-    uint64_t cols = w->n_dims == 1 ? lm_matrices_cols(t->matrices, recipe.sources[0]) : w->dims[w->n_dims - 1];
+    uint64_t cols = w->n_dims == 1 ? lm_matrices_cols(t->matrices, recipe.sources[0])
+                                   : w->dims[w->n_dims - 1];
     if (w->transposed && w->n_dims == 2) {
         recipe.kind = TRANSPOSED;
         return add(t, w->path, recipe, 2, (uint64_t[]){ w->dims[1], w->dims[0] }, w->dims[0], e);
@@ -185,11 +196,11 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
 /* ---- reading rows ---- */
 
 /* Read `n` rows of a weight of the file, or of its transpose, in the stored type or as float32. */
-static lm_status take(const lm_folder_tensors *t, uint32_t source, bool transposed, uint64_t k, uint64_t from, uint64_t n, bool floats,
-                      void *out, lm_error *e)
+static lm_status take(const lm_folder_tensors *t, uint32_t source, bool transposed, uint64_t k, uint64_t from,
+                      uint64_t n, bool floats, void *out, lm_error *e)
 {
     const lm_dtype_info *type  = lm_dtype_of(lm_matrices_type(t->matrices, source));
-    const uint64_t       rows  = lm_matrices_rows(t->matrices, source), cols = lm_matrices_cols(t->matrices, source);
+    const uint64_t rows = lm_matrices_rows(t->matrices, source), cols = lm_matrices_cols(t->matrices, source);
     const uint64_t       width = transposed ? rows : cols;
     uint64_t             bytes = 0;
 
@@ -209,7 +220,8 @@ static lm_status take(const lm_folder_tensors *t, uint32_t source, bool transpos
         return transposed ? lm_matrices_read_turned(t->matrices, source, k, from, n, out, e)
             : lm_matrices_read(t->matrices, source, k, from, n, out, e);
     if (!lm_dtype_row_bytes(type->type, n * width, &bytes))
-        return lm_fail(e, LM_UNSUPPORTED, "rows", LM_NO_OFFSET, "are not a whole number of %s blocks", type->name);
+        return lm_fail(e, LM_UNSUPPORTED, "rows", LM_NO_OFFSET, "are not a whole number of %s blocks",
+                       type->name);
     void     *stored = lm_alloc(bytes + 1);
     lm_status status = stored ? LM_OK : lm_fail_memory(e, "rows", bytes);
     if (status == LM_OK)
@@ -222,8 +234,8 @@ static lm_status take(const lm_folder_tensors *t, uint32_t source, bool transpos
 }
 
 /* Read rows of consecutive whole matrices, or of matrices that are joined from pieces. */
-static lm_status take_rows(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t from, uint64_t n, bool floats, uint8_t *out,
-                           size_t row_bytes, lm_error *e)
+static lm_status take_rows(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t from, uint64_t n,
+                           bool floats, uint8_t *out, size_t row_bytes, lm_error *e)
 {
     uint64_t each = 0;
 
@@ -240,7 +252,8 @@ static lm_status take_rows(const lm_folder_tensors *t, const tensor_recipe *h, u
     return LM_OK;
 }
 
-static lm_status take_head_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row, bool floats, uint8_t *out, lm_error *e)
+static lm_status take_head_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row, bool floats,
+                               uint8_t *out, lm_error *e)
 {
     for (uint32_t s = 0; s < h->n; s++) {
         const lm_joint *j  = &t->folder->weights[h->weights[s]].joint;
@@ -253,7 +266,8 @@ static lm_status take_head_row(const lm_folder_tensors *t, const tensor_recipe *
 }
 
 /* Return which partner contains row `in` of an expert, and store the row's number there in *row. */
-static uint32_t interleaved_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t in, uint64_t *row)
+static uint32_t interleaved_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t in,
+                                uint64_t *row)
 {
     for (uint32_t s = 0; s < h->n; s++) {
         const lm_weight *w = &t->folder->weights[h->weights[s]];
@@ -284,8 +298,8 @@ static lm_status scatter(const lm_folder_tensors *t, const tensor_recipe *h, boo
     return LM_OK;
 }
 
-static lm_status take_interleaved_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row, bool floats,
-                                      uint8_t *out, size_t size, lm_error *e)
+static lm_status take_interleaved_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row,
+                                      bool floats, uint8_t *out, size_t size, lm_error *e)
 {
     const lm_weight *w = &t->folder->weights[h->weight];
     uint64_t         of = w->interleaved.of, mine;
@@ -299,7 +313,8 @@ static lm_status take_interleaved_row(const lm_folder_tensors *t, const tensor_r
 }
 
 /* A GGUF block has codes i and i + 16 in byte i; a checkpoint has codes 2i and 2i + 1. */
-static lm_status take_codes_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row, uint8_t *out, lm_error *e)
+static lm_status take_codes_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row,
+                                uint8_t *out, lm_error *e)
 {
     const lm_weight *w      = &t->folder->weights[h->weight];
     uint64_t         blocks = w->dims[2] / 32, mine;
@@ -320,7 +335,8 @@ static lm_status take_codes_row(const lm_folder_tensors *t, const tensor_recipe 
     return status;
 }
 
-static lm_status rows(const lm_folder_tensors *t, size_t i, uint64_t from, uint64_t n, bool floats, uint8_t *out, lm_error *e)
+static lm_status rows(const lm_folder_tensors *t, size_t i, uint64_t from, uint64_t n, bool floats,
+                      uint8_t *out, lm_error *e)
 {
     const tensor_recipe *h    = &t->recipes[i];
     size_t      size = floats ? sizeof(float) : lm_dtype_of(t->list[i].from)->bytes;
@@ -441,8 +457,8 @@ static lm_status choose(lm_folder_tensors *t, size_t i, lm_error *e)
 }
 
 lm_status lm_folder_tensors_new(const lm_program *stored, lm_matrices *matrices, const lm_program *folder,
-                                const lm_config *const configs[2],
-                                const lm_family *f, const lm_dtype *type, lm_arena *arena, lm_folder_tensors **out, lm_error *e)
+                                const lm_config *const configs[2], const lm_family *f, const lm_dtype *type,
+                                lm_arena *arena, lm_folder_tensors **out, lm_error *e)
 {
     lm_folder_tensors *t = lm_arena_new(arena, 1, lm_folder_tensors);
 

@@ -24,7 +24,8 @@ lm_status lm_moved_measure(lm_moved *t, lm_error *e)
 {
     if (lm_dtype_row_bytes(t->to, t->cols, &t->bytes) && lm_dtype_row_bytes(t->to, t->elements, &t->bytes))
         return LM_OK;
-    return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(t->to)->name);
+    return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
+                   lm_dtype_of(t->to)->name);
 }
 
 static uint64_t row_bytes(const lm_moved *t)
@@ -49,7 +50,8 @@ lm_status lm_moving_begin(lm_moving *m, const lm_moved *tensors, size_t n, uint3
     LM_TRY(lm_pool_new(threads, &m->pool, e));
     m->piece   = lm_alloc(m->room);
     m->scratch = lm_alloc(threads * longest * sizeof(float));
-    return m->piece && m->scratch ? LM_OK : lm_fail_memory(e, "rows", m->room + threads * longest * sizeof(float));
+    return m->piece && m->scratch ? LM_OK
+                                  : lm_fail_memory(e, "rows", m->room + threads * longest * sizeof(float));
 }
 
 void lm_moving_end(lm_moving *m)
@@ -118,7 +120,7 @@ static void move_chunk(void *arg, unsigned worker, unsigned chunk)
 lm_status lm_move_tensor(lm_moving *m, const lm_moved *t, size_t i, lm_sink sink, void *file, lm_error *e)
 {
     uint64_t bytes = row_bytes(t), most = bytes && m->room / bytes ? m->room / bytes : 1;
-    job      j     = { .m = m, .t = t, .i = i, .row_bytes = bytes, .quantize = lm_quantizer(lm_cpu_usable()) };
+    job j = { .m = m, .t = t, .i = i, .row_bytes = bytes, .quantize = lm_quantizer(lm_cpu_usable()) };
 
     j.grain = t->cols && GRAIN / t->cols ? GRAIN / t->cols : 1;
     for (j.from = 0; j.from < t->rows; j.from += j.n) {

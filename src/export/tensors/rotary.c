@@ -19,7 +19,8 @@ static float divisor(float plain, float scaled)
     return nearest;
 }
 
-lm_status lm_rotary_tensors_of(const lm_config *c, const lm_program *p, lm_arena *arena, lm_rotary_tensors *out, lm_error *e)
+lm_status lm_rotary_tensors_of(const lm_config *c, const lm_program *p, lm_arena *arena,
+                               lm_rotary_tensors *out, lm_error *e)
 {
     const lm_rope_spec *r     = &c->rope;
     lm_rope_spec        plain = *r;
@@ -36,7 +37,8 @@ lm_status lm_rotary_tensors_of(const lm_config *c, const lm_program *p, lm_arena
         out->values[1] = r->short_factors;
         return LM_OK;
     }
-    float *divisors = lm_arena_new(arena, 2 * (size_t)half, float), *scaled = divisors ? divisors + half : NULL;
+    float *divisors = lm_arena_new(arena, 2 * (size_t)half, float),
+          *scaled = divisors ? divisors + half : NULL;
     if (!divisors)
         return lm_fail_memory(e, "rotary factors", half);
     plain.type = LM_ROPE_DEFAULT;

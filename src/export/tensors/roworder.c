@@ -1,8 +1,8 @@
 /* roworder.c - row order: lanes in pairs, queries before keys before values. */
 #include "export/tensors/roworder.h"
 
-/* Return the head size if the weight produces queries or keys of a layer without rotation, which are stored like those of layers with
- * rotation. */
+/* Return the head size if the weight produces queries or keys of a layer without rotation, which are stored
+ * like those of layers with rotation. */
 static uint32_t head_of_unrotated(const lm_program *p, const lm_node *n, uint32_t weight)
 {
     for (uint32_t i = 0; n->code == LM_OP_ATTENTION && i < 2 && i < n->n_in; i++) {
@@ -13,7 +13,8 @@ static uint32_t head_of_unrotated(const lm_program *p, const lm_node *n, uint32_
     return 0;
 }
 
-lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_config *c, const lm_config *stored)
+lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_config *c,
+                             const lm_config *stored)
 {
     lm_row_order o = { 0 };
 
@@ -25,7 +26,8 @@ lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_conf
             continue;
         if (n->code == LM_OP_ROPE && stored->rope.permuted)
             o.head = n->rope.head_dim;
-        if (n->code == LM_OP_COLUMNS && c->qkv_groups > 1 && n->columns.groups == c->qkv_groups && stored->qkv_groups == 1) {
+        if (n->code == LM_OP_COLUMNS && c->qkv_groups > 1 && n->columns.groups == c->qkv_groups &&
+            stored->qkv_groups == 1) {
             o.groups = c->qkv_groups;
             o.q      = (uint64_t)c->n_heads * c->head_dim / o.groups;
             o.kv     = (uint64_t)c->n_kv_heads * c->head_dim / o.groups;

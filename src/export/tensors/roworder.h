@@ -6,12 +6,16 @@
 
 /* All zero: the same order. */
 typedef struct lm_row_order {
-    uint32_t head;                   /* rows per head; lanes 2i and 2i+1 are lanes i and i + head/2 of the checkpoint */
-    uint64_t groups, q, kv;          /* checkpoint: groups of q rows of queries, kv of keys, kv of values; GGUF: queries, keys, values */
+    uint32_t head;                   /* rows per head; lanes 2i and 2i+1 are lanes i and i + head/2 of the
+                                        checkpoint */
+    uint64_t groups, q, kv;          /* checkpoint: groups of q rows of queries, kv of keys, kv of values;
+                                        GGUF: queries, keys, values */
 } lm_row_order;
 
-/* Return the row order of weight `weight` of a program whose GGUF file is read back with the configuration `stored`. */
-lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_config *c, const lm_config *stored);
+/* Return the row order of weight `weight` of a program whose GGUF file is read back with the configuration
+ * `stored`. */
+lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_config *c,
+                             const lm_config *stored);
 
 static inline bool lm_row_order_changes(const lm_row_order *o)
 {

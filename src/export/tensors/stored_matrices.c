@@ -66,47 +66,56 @@ static lm_status missing(const lm_matrices *m, const char *name, lm_error *e)
 }
 
 /* Check the shape of a tensor. ggml omits the slowest dimensions of size one. */
-static lm_status check(const lm_matrices *m, const lm_tensor_info *t, uint64_t elements, uint64_t cols, lm_error *e)
+static lm_status check(const lm_matrices *m, const lm_tensor_info *t, uint64_t elements, uint64_t cols,
+                       lm_error *e)
 {
     uint64_t last = t->n_dims ? t->dims[t->n_dims - 1] : 1;
 
     if (t->elements == elements && (last == cols || (t->n_dims == 1 && is_gguf(m) && last == elements)))
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset, "expected %" PRIu64 " elements in rows of %" PRIu64 ", the file has %" PRIu64
-            " in rows of %" PRIu64, elements, cols, t->elements, last);
+    lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset,
+            "expected %" PRIu64 " elements in rows of %" PRIu64 ", the file has %" PRIu64
+            " in rows of %" PRIu64,
+            elements, cols, t->elements, last);
     return lm_fail_in(e, lm_container_file_of(m->c, t));
 }
 
 static lm_status take(lm_matrices *m, place *at, const lm_tensor_info *t, lm_error *e)
 {
     const lm_dtype_info *type = lm_dtype_of(t->type);
-    bool integer = t->type == LM_I8 || t->type == LM_I16 || t->type == LM_I32 || t->type == LM_I64 || t->type >= LM_BOOL;
+    bool integer = t->type == LM_I8 || t->type == LM_I16 || t->type == LM_I32 || t->type == LM_I64 ||
+                   t->type >= LM_BOOL;
 
     if (at->how != CODES && (!type->unpack || integer)) {
         lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "unsupported weight type %s", type->name);
         return lm_fail_in(e, lm_container_file_of(m->c, t));
     }
     if ((at->how == TURNED || at->how == ALONE_TURNED || at->how == BETWEEN_TURNED) && type->block != 1) {
-        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "blocks of %s cannot be transposed", type->name);
+        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "blocks of %s cannot be transposed",
+                type->name);
         return lm_fail_in(e, lm_container_file_of(m->c, t));
     }
     if (at->type != t->type && at->how == EACH && at->each[0] != t) {
-        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "parts of one weight are stored in different types");
+        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset,
+                "parts of one weight are stored in different types");
         return lm_fail_in(e, lm_container_file_of(m->c, t));
     }
     at->type = at->how == CODES ? LM_MXFP4 : t->type;
     return lm_map_set(m->used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
 }
 
-/* Return the name of tensor k of a weight stored one matrix at a time: "….experts.*.w1.weight"; in early files
- * "blk.0.ffn_gate.k.weight". */
+/* Return the name of tensor k of a weight stored one matrix at a time: "….experts.*.w1.weight"; in early
+ * files "blk.0.ffn_gate.k.weight". */
 static bool part_name(const lm_matrices *m, const lm_weight *w, uint64_t k, char *name, size_t size)
 {
-    const char *whole = is_gguf(m) ? w->gguf : w->path, *star = !whole ? NULL : is_gguf(m) ? strstr(whole, "_exps.") : strchr(whole, '*');
+    const char *whole = is_gguf(m) ? w->gguf : w->path, *star = !whole       ? NULL
+                                                                : is_gguf(m) ? strstr(whole, "_exps.")
+                                                                             : strchr(whole, '*');
 
     if (!star || (is_gguf(m) && lm_container_find(m->c, whole)))
         return false;
-    snprintf(name, size, "%.*s%s%" PRIu64 "%s", (int)(star - whole), whole, is_gguf(m) ? "." : "", k, is_gguf(m) ? star + 5 : star + 1);
+    snprintf(name, size, "%.*s%s%" PRIu64 "%s", (int)(star - whole), whole, is_gguf(m) ? "." : "", k,
+             is_gguf(m) ? star + 5 : star + 1);
     return true;
 }
 
@@ -151,8 +160,11 @@ static lm_status place_between(lm_matrices *m, const lm_weight *w, place *at, lm
     at->tensor = find(m, w->interleaved.path);
     if (at->tensor) {
         at->how = w->interleaved.transposed ? BETWEEN_TURNED : BETWEEN;
-        uint64_t last = w->n_dims == 2 ? w->interleaved.of : w->interleaved.transposed ? w->interleaved.of : w->dims[2];
-        LM_TRY(check(m, at->tensor, w->dims[0] * w->interleaved.of * (w->n_dims == 2 ? 1 : w->dims[2]), last, e));
+        uint64_t last = w->n_dims == 2              ? w->interleaved.of
+                        : w->interleaved.transposed ? w->interleaved.of
+                                                    : w->dims[2];
+        LM_TRY(check(m, at->tensor, w->dims[0] * w->interleaved.of * (w->n_dims == 2 ? 1 : w->dims[2]), last,
+                     e));
         return take(m, at, at->tensor, e);
     }
     at->tensor    = w->interleaved.codes ? find(m, w->interleaved.codes) : NULL;
@@ -199,8 +211,9 @@ static lm_status place_weight(lm_matrices *m, uint32_t i, lm_error *e)
 /* Return whether a tensor has frequencies or masks, which old checkpoints store and every reader computes. */
 static bool is_made_again(const char *name)
 {
-    static const char *const ends[] = { "rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias",
-                                       ".attention.masked_bias", "rope_freqs.weight",
+    static const char *const ends[] = { "rotary_emb.inv_freq",    ".attn.bias",
+                                        ".attn.masked_bias",      ".attention.bias",
+                                        ".attention.masked_bias", "rope_freqs.weight",
                                         "attn_rot_embd" };
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
@@ -223,8 +236,8 @@ static void count_unused(lm_matrices *m)
     }
 }
 
-lm_status lm_matrices_new(const lm_container *c, const lm_family *f, const lm_config *config, const lm_program *p, lm_matrices **out,
-                          lm_error *e)
+lm_status lm_matrices_new(const lm_container *c, const lm_family *f, const lm_config *config,
+                          const lm_program *p, lm_matrices **out, lm_error *e)
 {
     lm_matrices *m      = lm_alloc_zero(1, sizeof *m);
     lm_status    status = LM_OK;
@@ -320,18 +333,21 @@ typedef struct reading {
 } reading;
 
 /* Copy elements `stride` apart, beginning with `first`. */
-static void column(uint8_t *out, const uint8_t *data, uint64_t first, uint64_t stride, uint64_t n, size_t size)
+static void column(uint8_t *out, const uint8_t *data, uint64_t first, uint64_t stride, uint64_t n,
+                   size_t size)
 {
     for (uint64_t i = 0; i < n; i++)
         memcpy(out + i * size, data + (first + i * stride) * size, size);
 }
 
-static void read_row(const reading *r, const place *at, const uint8_t *data, uint64_t row, uint64_t row_bytes, uint8_t *out)
+static void read_row(const reading *r, const place *at, const uint8_t *data, uint64_t row, uint64_t row_bytes,
+                     uint8_t *out)
 {
     const lm_weight *w    = &r->m->p->weights[r->weight];
     size_t           size = lm_dtype_of(at->type)->bytes;
     uint64_t         of   = at->how >= BETWEEN ? w->interleaved.of : w->joint.of;
-    uint64_t         place_in = at->how >= BETWEEN ? w->interleaved.first + row * w->interleaved.step : w->joint.first + row;
+    uint64_t place_in = at->how >= BETWEEN ? w->interleaved.first + row * w->interleaved.step
+                                           : w->joint.first + row;
 
     switch (at->how) {
     case PLAIN:
@@ -364,12 +380,15 @@ static void read_row(const reading *r, const place *at, const uint8_t *data, uin
 static void read_codes(const reading *r, const place *at)
 {
     const lm_weight *w      = &r->m->p->weights[r->weight];
-    const uint8_t   *codes  = lm_container_data(r->m->c, at->tensor), *scales = lm_container_data(r->m->c, at->exponents);
+    const uint8_t *codes = lm_container_data(r->m->c, at->tensor),
+                  *scales = lm_container_data(r->m->c, at->exponents);
     uint64_t         blocks = at->cols / 32;
     lm_mxfp4        *out    = (lm_mxfp4 *)(void *)r->out;
 
     for (uint64_t i = 0; i < r->n; i++) {
-        uint64_t first = (r->k * w->interleaved.of + w->interleaved.first + (r->from + i) * w->interleaved.step) * blocks;
+        uint64_t first = (r->k * w->interleaved.of + w->interleaved.first +
+                          (r->from + i) * w->interleaved.step) *
+                         blocks;
         for (uint64_t b = 0; b < blocks; b++)
             take_block(&out[i * blocks + b], codes + (first + b) * 16, scales[first + b]);
     }
@@ -382,8 +401,8 @@ static void read_sparse(const reading *r, const place *at, const uint8_t *data)
     size_t           size = lm_dtype_of(at->type)->bytes;
 
     for (uint64_t i = 0; i < r->n; i++)
-        column(r->out + i * at->cols * size, data, (r->from + i) * w->interleaved.of + w->interleaved.first, w->interleaved.step, at->cols,
-               size);
+        column(r->out + i * at->cols * size, data, (r->from + i) * w->interleaved.of + w->interleaved.first,
+               w->interleaved.step, at->cols, size);
 }
 
 static lm_status read_guarded(void *arg)
@@ -400,7 +419,8 @@ static lm_status read_guarded(void *arg)
     } else if (at->how == BETWEEN && w->n_dims == 2) {
         read_sparse(r, at, data);
     } else if ((at->how == PLAIN || at->how == EACH) && !lm_row_order_changes(&at->order)) {
-        memcpy(r->out, data + ((at->how == PLAIN ? r->k * at->rows : 0) + r->from) * row_bytes, r->n * row_bytes);
+        memcpy(r->out, data + ((at->how == PLAIN ? r->k * at->rows : 0) + r->from) * row_bytes,
+               r->n * row_bytes);
     } else {
         for (uint64_t i = 0; i < r->n; i++)
             read_row(r, at, data, lm_row_of_gguf(&at->order, r->from + i), row_bytes, r->out + i * row_bytes);
@@ -408,13 +428,15 @@ static lm_status read_guarded(void *arg)
     return LM_OK;
 }
 
-lm_status lm_matrices_read(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, void *out, lm_error *e)
+lm_status lm_matrices_read(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n,
+                           void *out, lm_error *e)
 {
     const place *at = &m->places[weight];
     reading      r  = { m, weight, k, from, n, out };
 
     if (at->how == JOINT_TURNED && lm_dtype_of(at->type)->block != 1)
-        return lm_fail(e, LM_UNSUPPORTED, at->tensor->name, LM_NO_OFFSET, "blocks of %s cannot be transposed", lm_dtype_of(at->type)->name);
+        return lm_fail(e, LM_UNSUPPORTED, at->tensor->name, LM_NO_OFFSET, "blocks of %s cannot be transposed",
+                       lm_dtype_of(at->type)->name);
     return lm_filemap_guard(read_guarded, &r, lm_container_file_of(m->c, at->tensor), e);
 }
 
@@ -433,10 +455,13 @@ static lm_status turn_guarded(void *arg)
         memcpy(r->out, data + (r->k * w->joint.of + w->joint.first + r->from) * row, r->n * row);
         return LM_OK;
     }
-    uint64_t first = at->how == EACH ? 0 : at->how == JOINT ? (r->k * w->joint.of + w->joint.first) * at->cols : r->k * at->rows * at->cols;
+    uint64_t first = at->how == EACH    ? 0
+                     : at->how == JOINT ? (r->k * w->joint.of + w->joint.first) * at->cols
+                                        : r->k * at->rows * at->cols;
     for (uint64_t i = 0; i < at->rows; i++)
         for (uint64_t c = 0; c < r->n; c++)
-            memcpy(r->out + (c * at->rows + i) * size, data + (first + i * at->cols + r->from + c) * size, size);
+            memcpy(r->out + (c * at->rows + i) * size, data + (first + i * at->cols + r->from + c) * size,
+                   size);
     return LM_OK;
 }
 
@@ -444,17 +469,20 @@ bool lm_matrices_can_turn(const lm_matrices *m, uint32_t weight)
 {
     const place *at = &m->places[weight];
 
-    return at->how == JOINT_TURNED || ((at->how == PLAIN || at->how == EACH || at->how == JOINT) && lm_dtype_of(at->type)->block == 1 &&
-                                       !lm_row_order_changes(&at->order));
+    return at->how == JOINT_TURNED ||
+           ((at->how == PLAIN || at->how == EACH || at->how == JOINT) && lm_dtype_of(at->type)->block == 1 &&
+            !lm_row_order_changes(&at->order));
 }
 
-lm_status lm_matrices_read_turned(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, void *out, lm_error *e)
+lm_status lm_matrices_read_turned(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from,
+                                  uint64_t n, void *out, lm_error *e)
 {
     const place *at = &m->places[weight];
     reading      r  = { m, weight, k, from, n, out };
 
     if (!lm_matrices_can_turn(m, weight))
-        return lm_fail(e, LM_UNSUPPORTED, at->tensor->name, LM_NO_OFFSET, "blocks of %s cannot be transposed", lm_dtype_of(at->type)->name);
+        return lm_fail(e, LM_UNSUPPORTED, at->tensor->name, LM_NO_OFFSET, "blocks of %s cannot be transposed",
+                       lm_dtype_of(at->type)->name);
     return lm_filemap_guard(turn_guarded, &r, lm_container_file_of(m->c, at->tensor), e);
 }
 

@@ -1,8 +1,9 @@
-/* stored_matrices.h - the weights of a model on disk as its program has them, matrix by matrix, whether its container stores them joined,
- * separately, transposed or in another order. The writers of all containers read from it.
+/* stored_matrices.h - the weights of a model on disk as its program has them, matrix by matrix, whether its
+ * container stores them joined, separately, transposed or in another order. The writers of all containers
+ * read from it.
  *
- * Rows come in checkpoint order and in the stored type. Values are those of the container (norms that checkpoints store less one are less
- * one if they come from a checkpoint: lm_matrices_lifted). */
+ * Rows come in checkpoint order and in the stored type. Values are those of the container (norms that
+ * checkpoints store less one are less one if they come from a checkpoint: lm_matrices_lifted). */
 #ifndef LM_EXPORT_STORED_MATRICES_H
 #define LM_EXPORT_STORED_MATRICES_H
 
@@ -10,17 +11,19 @@
 
 typedef struct lm_matrices lm_matrices;
 
-/* Find the tensor of every weight and check its shape against the program. `c`, `f`, `config` and `p` must outlive the result.
- * LM_BAD_MODEL: a tensor is missing or has another shape. */
-lm_status lm_matrices_new(const lm_container *c, const lm_family *f, const lm_config *config, const lm_program *p, lm_matrices **out,
-                          lm_error *e);
+/* Find the tensor of every weight and check its shape against the program. `c`, `f`, `config` and `p` must
+ * outlive the result. LM_BAD_MODEL: a tensor is missing or has another shape. */
+lm_status lm_matrices_new(const lm_container *c, const lm_family *f, const lm_config *config,
+                          const lm_program *p, lm_matrices **out, lm_error *e);
 void      lm_matrices_free(lm_matrices *m);                                      /* NULL is allowed */
 
-/* Set the order of a weight's rows in a GGUF file; for a vector, of its elements, which then count as rows. */
+/* Set the order of a weight's rows in a GGUF file; for a vector, of its elements, which then count as
+ * rows. */
 void lm_matrices_set_order(lm_matrices *m, uint32_t weight, lm_row_order order);
 
-/* Return the first tensor that no weight reads (layers that predict further tokens, an image encoder), and the number of such tensors.
- * Tensors that every reader recomputes (frequencies, masks) and a copy of the tied embedding are not counted. */
+/* Return the first tensor that no weight reads (layers that predict further tokens, an image encoder), and
+ * the number of such tensors. Tensors that every reader recomputes (frequencies, masks) and a copy of the
+ * tied embedding are not counted. */
 const lm_tensor_info *lm_matrices_unused(const lm_matrices *m, size_t *n);
 
 /* The type of the elements that are read; codes of MXFP4 checkpoints are LM_MXFP4. */
@@ -28,16 +31,19 @@ lm_dtype lm_matrices_type(const lm_matrices *m, uint32_t weight);
 /* Return whether the container stores w - 1. */
 bool     lm_matrices_lifted(const lm_matrices *m, uint32_t weight);
 
-/* Matrix `k` of lm_matrices_count has the shape [rows][cols]; a vector is one row, or has one element per row. Read rows [from, from + n)
- * into `out`, in the stored type. LM_IO: the file was truncated meanwhile. */
+/* Matrix `k` of lm_matrices_count has the shape [rows][cols]; a vector is one row, or has one element per
+ * row. Read rows [from, from + n) into `out`, in the stored type. LM_IO: the file was truncated meanwhile. */
 uint64_t  lm_matrices_count(const lm_matrices *m, uint32_t weight);
 uint64_t  lm_matrices_rows(const lm_matrices *m, uint32_t weight);
 uint64_t  lm_matrices_cols(const lm_matrices *m, uint32_t weight);
-lm_status lm_matrices_read(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, void *out, lm_error *e);
+lm_status lm_matrices_read(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n,
+                           void *out, lm_error *e);
 
-/* Read from the transpose of matrix `k`: rows [from, from + n) of lm_matrices_rows elements each, in the stored type. LM_UNSUPPORTED unless
- * lm_matrices_can_turn: types without blocks whose rows are not reordered, and matrices whose transpose is stored. */
-lm_status lm_matrices_read_turned(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, void *out, lm_error *e);
+/* Read from the transpose of matrix `k`: rows [from, from + n) of lm_matrices_rows elements each, in the
+ * stored type. LM_UNSUPPORTED unless lm_matrices_can_turn: types without blocks whose rows are not reordered,
+ * and matrices whose transpose is stored. */
+lm_status lm_matrices_read_turned(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from,
+                                  uint64_t n, void *out, lm_error *e);
 bool      lm_matrices_can_turn(const lm_matrices *m, uint32_t weight);
 
 /* Allow the kernel to drop a weight's pages of the container. */

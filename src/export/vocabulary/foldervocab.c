@@ -34,16 +34,15 @@ static bool is_padding(const lm_vocab_spec *s, uint32_t id)
 
 static json_t *added_token(lm_view content, uint32_t id, bool special)
 {
-    return json_pack("{s:i, s:o, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content", text(content), "single_word", 0, "lstrip", 0,
-                     "rstrip", 0,
-                     "normalized", 0, "special", special);
+    return json_pack("{s:i, s:o, s:b, s:b, s:b, s:b, s:b}", "id", (int)id, "content", text(content),
+                     "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", special);
 }
 
 static void sort_tokens(const lm_vocab_spec *s, bool bytes, json_t *vocabulary, json_t *added)
 {
     for (uint32_t id = 0; id < s->n; id++) {
         int32_t type = type_of(s, id);
-        bool    apart = type == LM_PIECE_CONTROL || type == LM_PIECE_USER || (type == LM_PIECE_UNKNOWN && bytes);
+        bool apart = type == LM_PIECE_CONTROL || type == LM_PIECE_USER || (type == LM_PIECE_UNKNOWN && bytes);
         if (is_padding(s, id))
             continue;
         if (apart || type == LM_PIECE_UNKNOWN)
@@ -69,7 +68,8 @@ static json_t *post_processor(const lm_vocab_spec *s, bool bos, bool eos)
         for (int k = 0; k <= second; k++) {
             if (bos)
                 json_array_append_new(list, special_of(s, s->bos));
-            json_array_append_new(list, json_pack("{s:{s:s, s:i}}", "Sequence", "id", k ? "B" : "A", "type_id", k));
+            json_array_append_new(list,
+                                  json_pack("{s:{s:s, s:i}}", "Sequence", "id", k ? "B" : "A", "type_id", k));
             if (eos)
                 json_array_append_new(list, special_of(s, s->eos));
         }
@@ -78,17 +78,19 @@ static json_t *post_processor(const lm_vocab_spec *s, bool bos, bool eos)
         int64_t id = k ? s->eos : s->bos;
         if (k ? eos : bos)
             json_object_setn_new(tokens, s->tokens[id].data, s->tokens[id].size,
-                                 json_pack("{s:o, s:[i], s:[o]}", "id", text(s->tokens[id]), "ids", (int)id, "tokens",
-                                           text(s->tokens[id])));
+                                 json_pack("{s:o, s:[i], s:[o]}", "id", text(s->tokens[id]), "ids", (int)id,
+                                           "tokens", text(s->tokens[id])));
     }
-    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair, "special_tokens", tokens);
+    return json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair,
+                     "special_tokens", tokens);
 }
 
 /* ---- byte-level BPE ---- */
 
 static json_t *byte_level(bool regex)
 {
-    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", regex);
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                     "use_regex", regex);
 }
 
 static json_t *pre_tokenizer(const char *pre)
@@ -104,9 +106,9 @@ static json_t *pre_tokenizer(const char *pre)
     if (digits < 0)
         json_array_append(stages, one_by_one);
     for (size_t i = 0; lm_pre_pattern(pre, i); i++)
-        json_array_append_new(stages, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
-                                                lm_pre_pattern(pre, i), "behavior",
-                                                "Isolated", "invert", 0));
+        json_array_append_new(stages,
+                              json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
+                                        lm_pre_pattern(pre, i), "behavior", "Isolated", "invert", 0));
     if (digits > 0)
         json_array_append(stages, one_by_one);
     json_decref(one_by_one);
@@ -202,17 +204,19 @@ static json_t *sentencepiece_normalizer(bool prefix)
 
     if (prefix)
         json_array_append_new(steps, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", MARK));
-    json_array_append_new(steps, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", MARK));
+    json_array_append_new(steps, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ",
+                                           "content", MARK));
     return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps);
 }
 
 static json_t *sentencepiece_decoder(bool prefix)
 {
-    json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String", MARK, "content", " ", "type",
-                              "ByteFallback", "type", "Fuse");
+    json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String",
+                              MARK, "content", " ", "type", "ByteFallback", "type", "Fuse");
 
     if (prefix)
-        json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
+        json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
+                                               "start", 1, "stop", 0));
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
 }
 
@@ -241,16 +245,18 @@ static lm_status make(const lm_vocab_spec *s, const lm_tokenizer *t, json_t **ou
     lm_vocab_spec around = *s;
     around.bos           = t->bos;
     around.eos           = t->eos;
-    json_t *model = json_pack("{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
-                              unknown >= 0 ? text(s->tokens[unknown]) : json_null(), "continuing_subword_prefix",
-                              "end_of_word_suffix", "fuse_unk", !bytes, "byte_fallback", !bytes, "ignore_merges",
-                              traits.ignore_merges, "vocab", vocabulary, "merges", merges);
-    *out = json_pack("{s:s, s:n, s:n, s:o, s:o, s:o, s:o, s:o, s:o}", "version", "1.0", "truncation", "padding", "added_tokens",
-                     added, "normalizer",
-                     bytes ? (traits.nfc ? json_pack("{s:s}", "type", "NFC") : json_null()) : sentencepiece_normalizer(prefix),
-                     "pre_tokenizer", bytes ? pre_tokenizer(s->pre ? s->pre : "default") : json_null(), "post_processor",
-                     bos || eos ? post_processor(&around, bos, eos) : json_null(), "decoder",
-                     bytes ? byte_level(true) : sentencepiece_decoder(prefix), "model", model);
+    json_t *model = json_pack("{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
+                              "unk_token", unknown >= 0 ? text(s->tokens[unknown]) : json_null(),
+                              "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", !bytes,
+                              "byte_fallback", !bytes, "ignore_merges", traits.ignore_merges, "vocab",
+                              vocabulary, "merges", merges);
+    *out = json_pack("{s:s, s:n, s:n, s:o, s:o, s:o, s:o, s:o, s:o}", "version", "1.0", "truncation",
+                     "padding", "added_tokens", added, "normalizer",
+                     bytes ? (traits.nfc ? json_pack("{s:s}", "type", "NFC") : json_null())
+                           : sentencepiece_normalizer(prefix),
+                     "pre_tokenizer", bytes ? pre_tokenizer(s->pre ? s->pre : "default") : json_null(),
+                     "post_processor", bos || eos ? post_processor(&around, bos, eos) : json_null(),
+                     "decoder", bytes ? byte_level(true) : sentencepiece_decoder(prefix), "model", model);
     return *out ? LM_OK : lm_fail_memory(e, "tokenizer.json", s->n);
 }
 
@@ -277,7 +283,8 @@ static void add_templates(const lm_meta *m, json_t *config)
                                                   "template", text(v.s)));
     }
     const json_t *first = json_array_get(list, 0);
-    if (json_array_size(list) == 1 && strcmp(json_string_value(json_object_get(first, "name")), "default") == 0)
+    if (json_array_size(list) == 1 &&
+        strcmp(json_string_value(json_object_get(first, "name")), "default") == 0)
         json_object_set(config, "chat_template", json_object_get(first, "template"));
     else if (first)
         json_object_set(config, "chat_template", list);
@@ -286,7 +293,8 @@ static void add_templates(const lm_meta *m, json_t *config)
 
 static json_t *config_of(const lm_meta *m, const lm_vocab_spec *s, const lm_tokenizer *t)
 {
-    json_t       *config = json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
+    json_t *config = json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
+                               "clean_up_tokenization_spaces", 0);
     lm_meta_value v;
 
     name(config, s, "bos_token", t->bos);
@@ -309,18 +317,21 @@ static lm_status check(const lm_tokenizer *t, const json_t *tokenizer, const jso
 
     f.tokenizer      = lm_text_view(&texts[0]);
     f.config         = lm_text_view(&texts[1]);
-    lm_status status = printed ? lm_tokenizer_from_files(&f, NULL, &made, e) : lm_fail_memory(e, "tokenizer.json", 0);
+    lm_status status = printed ? lm_tokenizer_from_files(&f, NULL, &made, e)
+                               : lm_fail_memory(e, "tokenizer.json", 0);
     if (status == LM_OK)
         status = lm_probe_tokenizers(t, made, &same, e);
     if (status == LM_OK && !same)
-        status = lm_fail(e, LM_UNSUPPORTED, "tokenizer", LM_NO_OFFSET, "as tokenizer.json it would give other ids");
+        status = lm_fail(e, LM_UNSUPPORTED, "tokenizer", LM_NO_OFFSET,
+                         "as tokenizer.json it would give other ids");
     lm_tokenizer_free(made);
     lm_text_free(&texts[0]);
     lm_text_free(&texts[1]);
     return status;
 }
 
-lm_status lm_folder_tokenizer(const lm_meta *m, lm_text *notes, json_t **tokenizer, json_t **config, lm_error *e)
+lm_status lm_folder_tokenizer(const lm_meta *m, lm_text *notes, json_t **tokenizer, json_t **config,
+                              lm_error *e)
 {
     lm_arena      arena = { 0 };
     lm_vocab_spec s;

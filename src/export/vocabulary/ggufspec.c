@@ -17,7 +17,8 @@ static lm_status text(const lm_meta *m, const char *key, lm_arena *arena, const 
     return *out ? LM_OK : lm_fail_memory(e, key, v.size);
 }
 
-static lm_status texts(const lm_meta *m, const char *key, lm_arena *arena, const lm_view **out, uint32_t *n, lm_error *e)
+static lm_status texts(const lm_meta *m, const char *key, lm_arena *arena, const lm_view **out, uint32_t *n,
+                       lm_error *e)
 {
     lm_meta_value list, v;
 
@@ -27,7 +28,8 @@ static lm_status texts(const lm_meta *m, const char *key, lm_arena *arena, const
         return lm_fail_memory(e, key, list.a.n * sizeof *made);
     for (uint64_t i = 0; i < list.a.n; i++) {
         if (!lm_meta_at(&list, i, &v) || v.kind != LM_META_STRING)
-            return lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "element %llu is not a string", (unsigned long long)i);
+            return lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "element %llu is not a string",
+                           (unsigned long long)i);
         made[i] = v.s;
     }
     *out = made;
@@ -38,8 +40,10 @@ static lm_status texts(const lm_meta *m, const char *key, lm_arena *arena, const
 static lm_status of_length(const lm_meta *m, const char *key, uint32_t n, lm_meta_value *list, lm_error *e)
 {
     LM_TRY(lm_meta_array(m, key, LM_MAX_VOCAB, list, e));
-    return list->a.n == n ? LM_OK : lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%llu elements, but there are %u tokens",
-                                            (unsigned long long)list->a.n, n);
+    return list->a.n == n
+               ? LM_OK
+               : lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%llu elements, but there are %u tokens",
+                         (unsigned long long)list->a.n, n);
 }
 
 static lm_status numbers(const lm_meta *m, lm_arena *arena, lm_vocab_spec *s, lm_error *e)

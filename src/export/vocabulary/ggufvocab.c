@@ -1,4 +1,5 @@
-/* ggufvocab.c - write tokenizers in GGUF form: lists of tokens, types, scores or merges, and the name of the pre-tokenizer. */
+/* ggufvocab.c - write tokenizers in GGUF form: lists of tokens, types, scores or merges, and the name of the
+ * pre-tokenizer. */
 #include "export/vocabulary/ggufvocab.h"
 
 #include <jansson.h>
@@ -26,7 +27,8 @@ typedef struct vocabulary {
     uint32_t      rows;
     lm_tokenizer_files files;
     lm_view       pieces;                /* tokenizer.model */
-    json_t       *config, *map, *json, *model;     /* tokenizer_config.json, special_tokens_map.json, tokenizer.json, config.json */
+    json_t       *config, *map, *json, *model;     /* tokenizer_config.json, special_tokens_map.json,
+                                                      tokenizer.json, config.json */
     lm_tokenizer *t;                     /* of the folder; NULL: made from tokenizer.model alone */
     lm_view      *tokens, *merges;
     int32_t      *types;
@@ -106,7 +108,8 @@ static lm_view with_blanks(vocabulary *v, lm_view text)
 
 static bool is_byte(lm_view t)
 {
-    return t.size == 6 && memcmp(t.data, "<0x", 3) == 0 && t.data[5] == '>' && lm_hex_digit(t.data[3]) >= 0 && lm_hex_digit(t.data[4]) >= 0;
+    return t.size == 6 && memcmp(t.data, "<0x", 3) == 0 && t.data[5] == '>' && lm_hex_digit(t.data[3]) >= 0 &&
+           lm_hex_digit(t.data[4]) >= 0;
 }
 
 static lm_status take_piece(vocabulary *v, uint32_t id, lm_error *e)
@@ -114,7 +117,8 @@ static lm_status take_piece(vocabulary *v, uint32_t id, lm_error *e)
     const lm_vocab_piece *p    = &v->t->vocab.pieces[id];
     lm_view         text = { p->text, p->size };
 
-    v->types[id] = p->type == LM_PIECE_CONTROL || (p->outside && looks_special(text)) ? LM_PIECE_CONTROL : p->type;
+    v->types[id] = p->type == LM_PIECE_CONTROL || (p->outside && looks_special(text)) ? LM_PIECE_CONTROL
+                                                                                      : p->type;
     if (v->types[id] == LM_PIECE_USER)
         text = with_blanks(v, text);
     if (v->scores && v->types[id] != LM_PIECE_USER && (lm_token)id == v->t->bpe.unknown)
@@ -132,8 +136,8 @@ static lm_status take_pieces(vocabulary *v, lm_error *e)
     for (uint32_t id = 0; id < known; id++)
         lost += id >= v->rows && v->t->vocab.pieces[id].text;
     if (lost)
-        lm_text_printf(v->notes, "%u token%s of the tokenizer %s beyond the model's %u rows: not carried\n", lost, lost == 1 ? "" : "s",
-                       lost == 1 ? "is" : "are", v->rows);
+        lm_text_printf(v->notes, "%u token%s of the tokenizer %s beyond the model's %u rows: not carried\n",
+                       lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are", v->rows);
     for (uint32_t id = 0; id < v->rows; id++) {
         if (id < known && v->t->vocab.pieces[id].text) {
             LM_TRY(take_piece(v, id, e));
@@ -245,7 +249,8 @@ static int64_t named(const vocabulary *v, const char *text)
     return id >= 0 && (uint32_t)id < v->rows ? id : -1;
 }
 
-/* Find a special token by its spelling in the tokenizer's files, or else by its id in the model's config.json. */
+/* Find a special token by its spelling in the tokenizer's files, or else by its id in the model's
+ * config.json. */
 static int64_t special(const vocabulary *v, const char *kind)
 {
     char    token[32], number[32];
@@ -330,8 +335,8 @@ static bool splits_alike(const vocabulary *v, const char *name, const lm_text *o
 
     if (same) {
         lm_pretokenizer_finish(p);
-        same = traits.nfc == has_nfc(v->t) && traits.ignore_merges == v->t->bpe.ignore_merges && words(p, &theirs, NULL) == LM_OK &&
-               lm_view_equal(lm_text_view(&theirs), lm_text_view(own));
+        same = traits.nfc == has_nfc(v->t) && traits.ignore_merges == v->t->bpe.ignore_merges &&
+               words(p, &theirs, NULL) == LM_OK && lm_view_equal(lm_text_view(&theirs), lm_text_view(own));
     }
     if (p)
         lm_pretokenizer_free(p);
@@ -349,7 +354,8 @@ static lm_status try_name(vocabulary *v, const char *name, const lm_text *own, b
     return try_spec(v, same, e);
 }
 
-/* Choose the name of the pre-tokenizer by its behaviour. If several names are equivalent, prefer llama.cpp's for these ids, if any. */
+/* Choose the name of the pre-tokenizer by its behaviour. If several names are equivalent, prefer llama.cpp's
+ * for these ids, if any. */
 static lm_status name_pre(vocabulary *v, lm_error *e)
 {
     lm_tokens ids = { 0 };
@@ -365,13 +371,15 @@ static lm_status name_pre(vocabulary *v, lm_error *e)
         status = try_name(v, print, &own, &same, e);
     if (status == LM_OK && !same && v->t->pre_name)
         status = try_name(v, v->t->pre_name, &own, &same, e);
-    for (size_t i = 1; status == LM_OK && !same && lm_pre_name(i); i++)        /* skip the first one, "default", which no model uses */
+    /* skip the first one, "default", which no model uses */
+    for (size_t i = 1; status == LM_OK && !same && lm_pre_name(i); i++)
         status = try_name(v, lm_pre_name(i), &own, &same, e);
     lm_text_free(&own);
     LM_TRY(status);
     if (same)
         return LM_OK;
-    lm_fail(e, LM_UNSUPPORTED, "pre_tokenizer", LM_NO_OFFSET, "no pre-tokenizer that GGUF has a name for gives this tokenizer's ids%s%s",
+    lm_fail(e, LM_UNSUPPORTED, "pre_tokenizer", LM_NO_OFFSET,
+            "no pre-tokenizer that GGUF has a name for gives this tokenizer's ids%s%s",
             print ? "; llama.cpp calls it " : "", print ? print : "");
     return lm_fail_in(e, lm_container_path(v->c));
 }
@@ -387,7 +395,8 @@ static lm_status choose_prefix(vocabulary *v, lm_error *e)
     }
     if (same)
         return LM_OK;
-    lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET, "read back from GGUF, this tokenizer would give other ids");
+    lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
+            "read back from GGUF, this tokenizer would give other ids");
     return lm_fail_in(e, lm_container_path(v->c));
 }
 
@@ -436,7 +445,8 @@ static lm_status take_surroundings(vocabulary *v, lm_error *e)
     bool fits = t->n_before <= 1 && t->n_after <= 1 && (!t->n_after || t->after[0] == v->spec.eos);
     if (fits)
         return LM_OK;
-    lm_fail(e, LM_UNSUPPORTED, "post_processor", LM_NO_OFFSET, "GGUF has no form for what this tokenizer puts around a text");
+    lm_fail(e, LM_UNSUPPORTED, "post_processor", LM_NO_OFFSET,
+            "GGUF has no form for what this tokenizer puts around a text");
     return lm_fail_in(e, lm_container_path(v->c));
 }
 
@@ -447,8 +457,8 @@ static lm_status from_tokenizer(vocabulary *v, lm_error *e)
     uint32_t   n = 0;
 
     if (!bytes && !v->t->bpe.byte_fallback) {
-        lm_text_add_str(v->notes,
-                        "the tokenizer is neither byte-level BPE nor BPE with byte fallback, which is what GGUF has: not carried\n");
+        lm_text_add_str(v->notes, "the tokenizer is neither byte-level BPE nor BPE with byte fallback, which "
+                                  "is what GGUF has: not carried\n");
         return LM_UNSUPPORTED;
     }
     v->scores = bytes ? NULL : lm_arena_new(&v->arena, (size_t)v->rows + 1, float);
@@ -464,15 +474,15 @@ static lm_status from_tokenizer(vocabulary *v, lm_error *e)
         LM_TRY(lm_sentencepiece_scores(v->pieces, v->tokens, v->types, v->scores, v->rows, e));
     name_specials(v);
     LM_TRY(take_surroundings(v, e));
-    v->spec.model    = lm_vocab_kind(bytes);
-    v->spec.pre      = bytes ? NULL : "default";
-    v->spec.n        = v->rows;
-    v->spec.tokens   = v->tokens;
-    v->spec.types    = v->types;
-    v->spec.scores   = v->scores;
-    v->spec.merges   = v->merges;
+    v->spec.model = lm_vocab_kind(bytes);
+    v->spec.pre = bytes ? NULL : "default";
+    v->spec.n = v->rows;
+    v->spec.tokens = v->tokens;
+    v->spec.types = v->types;
+    v->spec.scores = v->scores;
+    v->spec.merges = v->merges;
     v->spec.n_merges = v->n_merges;
-    v->spec.where    = KEYS;
+    v->spec.where = KEYS;
     return bytes ? name_pre(v, e) : choose_prefix(v, e);
 }
 
@@ -485,23 +495,33 @@ static lm_status from_pieces(vocabulary *v, lm_error *e)
     if (!v->scores)
         return lm_fail_memory(e, "a vocabulary", v->rows);
     LM_TRY(lm_sentencepiece_read(v->pieces, v->rows, &v->arena, v->tokens, v->types, v->scores, &model, e));
-    json_t     *added = v->files.added.data ? json_loadb(v->files.added.data, v->files.added.size, 0, NULL) : NULL;
+    json_t *added = v->files.added.data ? json_loadb(v->files.added.data, v->files.added.size, 0, NULL)
+                                        : NULL;
     const char *text;
-    json_t     *id;
+    json_t *id;
     json_object_foreach(added, text, id)
         if (json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < v->rows) {
-            uint32_t at   = (uint32_t)json_integer_value(id);
+            uint32_t at = (uint32_t)json_integer_value(id);
             v->tokens[at] = lm_view_of(lm_arena_strdup(&v->arena, text));
-            v->types[at]  = looks_special(v->tokens[at]) ? LM_PIECE_CONTROL : LM_PIECE_USER;
+            v->types[at] = looks_special(v->tokens[at]) ? LM_PIECE_CONTROL : LM_PIECE_USER;
             v->scores[at] = -1000;
         }
     json_decref(added);
-    const json_t *bos = json_object_get(v->config, "add_bos_token"), *eos = json_object_get(v->config, "add_eos_token");
-    v->spec = (lm_vocab_spec){ .model = lm_vocab_kind(false), .pre = "default", .n = v->rows, .tokens = v->tokens, .types = v->types,
-                              .scores = v->scores,
-                               .bos = model.bos, .eos = model.eos, .unknown = model.unknown, .add_bos = bos ? json_is_true(bos)
-                                   : model.bos >= 0,
-                               .add_eos = eos ? json_is_true(eos) : 0, .add_space_prefix = model.prefix, .where = KEYS };
+    const json_t *bos = json_object_get(v->config, "add_bos_token"),
+                 *eos = json_object_get(v->config, "add_eos_token");
+    v->spec = (lm_vocab_spec){ .model = lm_vocab_kind(false),
+                               .pre = "default",
+                               .n = v->rows,
+                               .tokens = v->tokens,
+                               .types = v->types,
+                               .scores = v->scores,
+                               .bos = model.bos,
+                               .eos = model.eos,
+                               .unknown = model.unknown,
+                               .add_bos = bos ? json_is_true(bos) : model.bos >= 0,
+                               .add_eos = eos ? json_is_true(eos) : 0,
+                               .add_space_prefix = model.prefix,
+                               .where = KEYS };
     lm_tokenizer *made;
     LM_TRY(lm_tokenizer_from_spec(&v->spec, NULL, &made, e));
     lm_tokenizer_free(made);
@@ -511,10 +531,10 @@ static lm_status from_pieces(vocabulary *v, lm_error *e)
 static lm_status make(vocabulary *v, lm_gguf_writer *w, lm_error *e)
 {
     lm_status status = LM_UNSUPPORTED;
-    lm_error  why    = { 0 };
+    lm_error why = { 0 };
 
     v->tokens = lm_arena_new(&v->arena, (size_t)v->rows + 1, lm_view);
-    v->types  = lm_arena_new(&v->arena, (size_t)v->rows + 1, int32_t);
+    v->types = lm_arena_new(&v->arena, (size_t)v->rows + 1, int32_t);
     if (!v->tokens || !v->types)
         return lm_fail_memory(e, "a vocabulary", v->rows);
     status = lm_tokenizer_from_files(&v->files, NULL, &v->t, &why);
@@ -541,10 +561,11 @@ static lm_status make(vocabulary *v, lm_gguf_writer *w, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_add_folder_vocabulary(lm_gguf_writer *w, lm_container *c, uint32_t rows, lm_text *notes, lm_error *e)
+lm_status lm_add_folder_vocabulary(lm_gguf_writer *w, lm_container *c, uint32_t rows, lm_text *notes,
+                                   lm_error *e)
 {
     vocabulary v = { .c = c, .rows = rows, .notes = notes };
-    lm_error   mine = { 0 };
+    lm_error mine = { 0 };
 
     lm_status status = read_files(&v, &mine);
     if (status == LM_OK)

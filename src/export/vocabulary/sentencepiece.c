@@ -101,9 +101,8 @@ static void read_normalizer(lm_view message, lm_sentencepiece *out)
             out->prefix = f.value != 0;
 }
 
-lm_status lm_sentencepiece_read(lm_view file, uint32_t rows, lm_arena *arena, lm_view *tokens, int32_t *types, float *scores,
-                                lm_sentencepiece *out,
-                                lm_error *e)
+lm_status lm_sentencepiece_read(lm_view file, uint32_t rows, lm_arena *arena, lm_view *tokens, int32_t *types,
+                                float *scores, lm_sentencepiece *out, lm_error *e)
 {
     uint64_t kind = UNIGRAM;
     field    f;
@@ -132,7 +131,8 @@ lm_status lm_sentencepiece_read(lm_view file, uint32_t rows, lm_arena *arena, lm
     if (bad || !out->n)
         return broken(e);
     if (kind == UNIGRAM)
-        return lm_fail(e, LM_UNSUPPORTED, "tokenizer.model", LM_NO_OFFSET, "a unigram model; only BPE is supported");
+        return lm_fail(e, LM_UNSUPPORTED, "tokenizer.model", LM_NO_OFFSET,
+                       "a unigram model; only BPE is supported");
     for (uint32_t i = out->n; i < rows; i++) {
         char *pad = lm_arena_printf(arena, "[PAD%u]", i);
         if (!pad)
@@ -144,7 +144,8 @@ lm_status lm_sentencepiece_read(lm_view file, uint32_t rows, lm_arena *arena, lm
     return LM_OK;
 }
 
-lm_status lm_sentencepiece_scores(lm_view file, const lm_view *tokens, int32_t *types, float *scores, uint32_t n, lm_error *e)
+lm_status lm_sentencepiece_scores(lm_view file, const lm_view *tokens, int32_t *types, float *scores,
+                                  uint32_t n, lm_error *e)
 {
     uint32_t id  = 0;
     field    f;

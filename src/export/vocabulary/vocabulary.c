@@ -10,7 +10,8 @@ enum { BYTES = 256, LETTERS = 26, NORMAL = 1, CONTROL = LM_CONTROL_TOKEN, UNUSED
 
 /* ---- synthetic vocabulary ---- */
 
-/* Return the byte-level BPE spelling of a byte: the same code point if it is printable, else one from 256 on. */
+/* Return the byte-level BPE spelling of a byte: the same code point if it is printable, else one from 256
+ * on. */
 static uint32_t spelling(unsigned byte)
 {
     uint32_t next = 256;
@@ -26,7 +27,8 @@ static uint32_t spelling(unsigned byte)
 
 static char *utf8(lm_arena *arena, uint32_t c)
 {
-    return c < 0x80 ? lm_arena_printf(arena, "%c", (int)c) : lm_arena_printf(arena, "%c%c", (int)(0xC0 | c >> 6), (int)(0x80 | (c & 63)));
+    return c < 0x80 ? lm_arena_printf(arena, "%c", (int)c)
+                    : lm_arena_printf(arena, "%c%c", (int)(0xC0 | c >> 6), (int)(0x80 | (c & 63)));
 }
 
 typedef struct inventing {
@@ -70,7 +72,8 @@ static void merge(inventing *i, const char *left, const char *right)
     i->v->merges[i->v->n_merges++] = lm_view_of(rule);
 }
 
-/* Add all pairs of lower-case letters, then each letter and each pair with a leading space (spelled U+0120). */
+/* Add all pairs of lower-case letters, then each letter and each pair with a leading space (spelled
+ * U+0120). */
 static void add_merges(inventing *i)
 {
     for (int a = 0; a < LETTERS * LETTERS; a++)
@@ -81,7 +84,8 @@ static void add_merges(inventing *i)
         merge(i, "\xC4\xA0", (char[]){ (char)('a' + a), 0 });
 }
 
-lm_status lm_invent_vocabulary(uint32_t n, int64_t bos, int64_t eos, lm_arena *arena, lm_invented *out, lm_error *e)
+lm_status lm_invent_vocabulary(uint32_t n, int64_t bos, int64_t eos, lm_arena *arena, lm_invented *out,
+                               lm_error *e)
 {
     inventing i = { .v = out, .arena = arena };
 
@@ -121,7 +125,8 @@ static int64_t id_of(const lm_meta *m, const char *key)
 
 lm_status lm_invent_for(const lm_meta *config, uint32_t n, lm_arena *arena, lm_invented *out, lm_error *e)
 {
-    return lm_invent_vocabulary(n, id_of(config, "bos_token_id"), id_of(config, "eos_token_id"), arena, out, e);
+    return lm_invent_vocabulary(n, id_of(config, "bos_token_id"), id_of(config, "eos_token_id"), arena, out,
+                                e);
 }
 
 void lm_add_invented(lm_gguf_writer *w, const lm_invented *v)
@@ -140,7 +145,8 @@ void lm_add_invented(lm_gguf_writer *w, const lm_invented *v)
 
 /* ---- copied vocabulary ---- */
 
-static const char *const lists[] = { "tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type", NULL };
+static const char *const lists[] = { "tokenizer.ggml.tokens", "tokenizer.ggml.scores",
+                                     "tokenizer.ggml.token_type", NULL };
 
 /* Copy the lists with one element per token, extended to `n` elements. */
 static lm_status copy_lists(lm_gguf_writer *w, const lm_meta *m, uint32_t n, lm_arena *arena, lm_error *e)
@@ -154,14 +160,17 @@ static lm_status copy_lists(lm_gguf_writer *w, const lm_meta *m, uint32_t n, lm_
         return lm_fail_memory(e, "a vocabulary", n);
     LM_TRY(lm_meta_array(m, lists[0], UINT32_MAX, &tokens, e));
     if (tokens.a.n > n)
-        return lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "%llu tokens for a model of %u rows", (unsigned long long)tokens.a.n, n);
+        return lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "%llu tokens for a model of %u rows",
+                       (unsigned long long)tokens.a.n, n);
     bool ranked = lm_meta_get(m, lists[1], &scores) && scores.kind == LM_META_ARRAY;
     bool typed  = lm_meta_get(m, lists[2], &types) && types.kind == LM_META_ARRAY;
     for (uint32_t i = 0; i < n; i++) {
         if (i < tokens.a.n && lm_meta_at(&tokens, i, &v) && v.kind == LM_META_STRING) {
             texts[i] = v.s;
             ranks[i] = ranked && lm_meta_at(&scores, i, &v) && v.kind == LM_META_FLOAT ? (float)v.f : 0;
-            kinds[i] = typed && lm_meta_at(&types, i, &v) && v.kind == LM_META_UINT && v.u < 100 ? (int32_t)v.u : NORMAL;
+            kinds[i] = typed && lm_meta_at(&types, i, &v) && v.kind == LM_META_UINT && v.u < 100
+                           ? (int32_t)v.u
+                           : NORMAL;
             continue;
         }
         char *pad = lm_arena_printf(arena, "[PAD%u]", i);
@@ -195,8 +204,11 @@ lm_status lm_copy_vocabulary(lm_gguf_writer *w, const char *path, uint32_t n, lm
     lm_status     status;
 
     if (!lm_path_is_file(path) || lm_view_ends(lm_view_of(path), LM_VIEW(".json")))
-        LM_TRY_GOTO(status, lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "requires a GGUF file with a vocabulary"), done);
-    LM_TRY_GOTO(status, lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e), done);
+        LM_TRY_GOTO(status,
+                    lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "requires a GGUF file with a vocabulary"),
+                    done);
+    LM_TRY_GOTO(status, lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e),
+                done);
     status = copy(w, c, n, &arena, e);
 
 done:

@@ -5,8 +5,9 @@
 #include "base/arena.h"
 #include "formats/gguf.h"
 
-/* Bytes in byte-level BPE spelling, then pairs of letters, the same with a leading space, and names in brackets for the rest. `bos` and
- * `eos` have the ids that the model's config.json contains. With fewer than 258 rows n is 0. */
+/* Bytes in byte-level BPE spelling, then pairs of letters, the same with a leading space, and names in
+ * brackets for the rest. `bos` and `eos` have the ids that the model's config.json contains. With fewer than
+ * 258 rows n is 0. */
 enum { LM_CONTROL_TOKEN = 3 };
 
 typedef struct lm_invented {
@@ -16,7 +17,8 @@ typedef struct lm_invented {
 } lm_invented;
 
 /* `bos`, `eos`: -1 if unknown. The result is in the arena. */
-lm_status lm_invent_vocabulary(uint32_t n, int64_t bos, int64_t eos, lm_arena *arena, lm_invented *out, lm_error *e);
+lm_status lm_invent_vocabulary(uint32_t n, int64_t bos, int64_t eos, lm_arena *arena, lm_invented *out,
+                               lm_error *e);
 
 /* The same with the ids from a config.json. */
 lm_status lm_invent_for(const lm_meta *config, uint32_t n, lm_arena *arena, lm_invented *out, lm_error *e);
@@ -24,8 +26,8 @@ lm_status lm_invent_for(const lm_meta *config, uint32_t n, lm_arena *arena, lm_i
 /* Write the vocabulary as tokenizer.* of a GGUF file. */
 void lm_add_invented(lm_gguf_writer *w, const lm_invented *v);
 
-/* Copy tokenizer.* from the GGUF file at `path`. If the model has more rows than there are tokens, they become [PADn] as in converters.
- * LM_USAGE: the model has fewer rows. */
+/* Copy tokenizer.* from the GGUF file at `path`. If the model has more rows than there are tokens, they
+ * become [PADn] as in converters. LM_USAGE: the model has fewer rows. */
 lm_status lm_copy_vocabulary(lm_gguf_writer *w, const char *path, uint32_t n, lm_error *e);
 
 #endif

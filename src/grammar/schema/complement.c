@@ -12,8 +12,9 @@ enum { MAX_DEPTH = 6, WORK_OF_SPREADING = 256 };        /* merging schemas also 
 
 static bool is_plain(const lm_shape *x)
 {
-    return !x->values && !x->integer && !x->lo.there && !x->hi.there && !x->multiples && !x->has_language && x->least == 0 &&
-           x->most == LM_UNBOUNDED && !x->parts && !x->required && !x->needs && !x->names && !x->forbidden;
+    return !x->values && !x->integer && !x->lo.there && !x->hi.there && !x->multiples && !x->has_language &&
+           x->least == 0 && x->most == LM_UNBOUNDED && !x->parts && !x->required && !x->needs && !x->names &&
+           !x->forbidden;
 }
 
 /* ---- difference of two shapes of one type ---- */
@@ -48,7 +49,8 @@ static lm_status outside(lm_schema *s, const lm_shape *x, lm_bound lo, lm_bound 
     return LM_OK;
 }
 
-static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out, bool *known)
+static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out,
+                                bool *known)
 {
     lm_shape y_bounds = *y;
 
@@ -62,7 +64,8 @@ static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape 
     *known = is_plain(&y_bounds) && y->values && !y->values->next;
     if (!*known)
         return LM_OK;
-    lm_shapes rest = { 0 };                              /* without the listed values: the intervals between them */
+    lm_shapes rest = { 0 };                              /* without the listed values: the intervals between
+                                                            them */
     if (!lm_shapes_add(s, &rest, (lm_shape *)(uintptr_t)x))
         return lm_schema_memory(s);
     for (size_t i = 0; i < json_array_size(y->values->list); i++) {
@@ -105,14 +108,16 @@ static lm_status boolean_without(lm_schema *s, const lm_shape *x, const lm_shape
         for (const lm_values *v = y->values; v; v = v->next) {
             bool here = false;
             for (size_t i = 0; i < json_array_size(v->list); i++)
-                here |= truth ? json_is_true(json_array_get(v->list, i)) : json_is_false(json_array_get(v->list, i));
+                here |= truth ? json_is_true(json_array_get(v->list, i))
+                              : json_is_false(json_array_get(v->list, i));
             held &= here;
         }
         if (held)
             continue;
         json_t    *list = json_array();
         lm_values *v = lm_arena_new(&s->arena, 1, lm_values);
-        if (!v || !list || json_array_append_new(list, json_boolean(truth)) != 0 || json_array_append_new(s->made, list) != 0)
+        if (!v || !list || json_array_append_new(list, json_boolean(truth)) != 0 ||
+            json_array_append_new(s->made, list) != 0)
             return lm_schema_memory(s);
         LM_TRY(keep(s, x, out, &copy));
         *v = (lm_values){ copy->values, list };
@@ -182,7 +187,8 @@ static lm_status without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_
     }
 }
 
-lm_status lm_shapes_without(lm_schema *s, const lm_place *at, const char *keyword, const lm_shapes *in, lm_shapes *out)
+lm_status lm_shapes_without(lm_schema *s, const lm_place *at, const char *keyword, const lm_shapes *in,
+                            lm_shapes *out)
 {
     const lm_places *only = lm_places_add(s, NULL, *at);
     lm_shapes        held = { 0 };
@@ -236,9 +242,11 @@ static lm_status lists_apart(lm_schema *s, const lm_places *a, const lm_places *
 
 static bool bounds_apart(const lm_shape *a, const lm_shape *b)
 {
-    if (a->lo.there && b->hi.there && (a->lo.x > b->hi.x || (a->lo.x == b->hi.x && (a->lo.open || b->hi.open))))
+    if (a->lo.there && b->hi.there &&
+        (a->lo.x > b->hi.x || (a->lo.x == b->hi.x && (a->lo.open || b->hi.open))))
         return true;
-    return b->lo.there && a->hi.there && (b->lo.x > a->hi.x || (b->lo.x == a->hi.x && (b->lo.open || a->hi.open)));
+    return b->lo.there && a->hi.there &&
+           (b->lo.x > a->hi.x || (b->lo.x == a->hi.x && (b->lo.open || a->hi.open)));
 }
 
 static bool in_bounds(const lm_shape *x, double v)
@@ -260,20 +268,23 @@ static uint64_t n_comparisons(const lm_shape *a, const lm_shape *b)
     return 1 + (x + 1) * (y + 1) / 4;
 }
 
-/* Return whether no value that one shape lists can belong to the other: by equality, and for numbers also by bounds. */
+/* Return whether no value that one shape lists can belong to the other: by equality, and for numbers also by
+ * bounds. */
 static bool values_apart(const lm_shape *a, const lm_shape *b)
 {
     for (const lm_values *x = a->values; x; x = x->next) {
         bool shared = false;
         for (size_t i = 0; i < json_array_size(x->list) && !shared; i++) {
             const json_t *v = json_array_get(x->list, i);
-            bool          in_all = !json_is_number(v) || a->type != LM_NUMBER || in_bounds(b, json_number_value(v));
+            bool in_all = !json_is_number(v) || a->type != LM_NUMBER || in_bounds(b, json_number_value(v));
             for (const lm_values *y = b->values; y && in_all; y = y->next) {
                 bool here = false;
                 for (size_t k = 0; k < json_array_size(y->list); k++) {
                     const json_t *w = json_array_get(y->list, k);
-                    here |= json_is_number(v) && json_is_number(w) ? json_number_value(v) == json_number_value(w) : json_equal(v, w) ||
-                            (json_typeof(v) == json_typeof(w) && (json_is_array(v) || json_is_object(v)));
+                    here |= json_is_number(v) && json_is_number(w)
+                                ? json_number_value(v) == json_number_value(w)
+                                : json_equal(v, w) || (json_typeof(v) == json_typeof(w) &&
+                                                       (json_is_array(v) || json_is_object(v)));
                 }
                 in_all = here;
             }
@@ -331,8 +342,9 @@ static lm_status apart(lm_schema *s, const lm_shape *a, const lm_shape *b, unsig
         return LM_OK;
     case LM_STRING:
         if (!is_plain(a) && !is_plain(b) && !a->narrowed && !b->narrowed)
-            *out = lm_explore_empty(s->p, lm_and(s->p, lm_and(s->p, lm_json_language(s, a), lm_json_language(s, b)),
-                                                 lm_repeat(s->p, lm_any_character(s->p), 0, LM_UNBOUNDED)));
+            *out = lm_explore_empty(s->p,
+                                    lm_and(s->p, lm_and(s->p, lm_json_language(s, a), lm_json_language(s, b)),
+                                           lm_repeat(s->p, lm_any_character(s->p), 0, LM_UNBOUNDED)));
         return lm_terms_check(s->p, s->e);
     case LM_ARRAY:  return arrays_apart(s, a, b, depth, out);
     case LM_OBJECT: return objects_apart(s, a, b, depth, out);

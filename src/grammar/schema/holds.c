@@ -110,7 +110,8 @@ static lm_status object_holds(lm_schema *s, const lm_shape *x, const json_t *v, 
 lm_status lm_shape_holds(lm_schema *s, const lm_shape *x, const json_t *v, bool *out)
 {
     if (s->depth > LM_GRAMMAR_DEPTH)
-        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "values are nested more than %d deep", LM_GRAMMAR_DEPTH);
+        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "values are nested more than %d deep",
+                       LM_GRAMMAR_DEPTH);
     LM_TRY(listed(s, x, v, out));
     if (!*out)
         return LM_OK;
@@ -118,7 +119,9 @@ lm_status lm_shape_holds(lm_schema *s, const lm_shape *x, const json_t *v, bool 
     lm_status status = LM_OK;
     switch (x->type) {
     case LM_NUMBER: status = number_holds(s, x, v, out); break;
-    case LM_STRING: status = lm_string_holds(s, lm_json_language(s, x), json_string_value(v), json_string_length(v), out); break;
+    case LM_STRING:
+        status = lm_string_holds(s, lm_json_language(s, x), json_string_value(v), json_string_length(v), out);
+        break;
     case LM_ARRAY:  status = array_holds(s, x, v, out); break;
     case LM_OBJECT: status = object_holds(s, x, v, out); break;
     default:        break;

@@ -12,7 +12,11 @@
 enum { MAX_DIGITS = 400, USUAL_DIGITS = 16, MAX_RULES = 20000 };
 
 /* The digits of a non-negative number: no leading zeros (except a single 0), no trailing zeros. */
-typedef struct decimal { char whole[MAX_DIGITS], part[MAX_DIGITS]; uint32_t n_whole, n_part; bool open; } decimal;
+typedef struct decimal {
+    char whole[MAX_DIGITS], part[MAX_DIGITS];
+    uint32_t n_whole, n_part;
+    bool open;
+} decimal;
 
 static void to_decimal(double x, bool open, decimal *d)
 {
@@ -54,9 +58,13 @@ typedef struct range {
     bool           integer;
 } range;
 
-static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most); }
+static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most)
+{
+    return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most);
+}
 
-/* Return whether the number may end after `j` digits behind the point. `lo`, `hi`: its digits are equal to those of this bound so far. */
+/* Return whether the number may end after `j` digits behind the point. `lo`, `hi`: its digits are equal to
+ * those of this bound so far. */
 static bool may_end(const range *r, uint32_t j, bool lo, bool hi)
 {
     if (lo && (j < r->lo->n_part || r->lo->open))
@@ -77,8 +85,10 @@ static lm_expr_id after_part(const range *r, uint32_t j, bool lo, bool hi)
     return j < r->max_part ? lm_alt(r->p, end, part_digits(r, j, lo, hi)) : end;
 }
 
-/* Return the language of a digit between two digits and of what follows it. `next` receives whether the number still equals each bound. */
-static lm_expr_id one_digit(const range *r, uint32_t i, char from, char to, bool lo, bool hi, digits_after *next)
+/* Return the language of a digit between two digits and of what follows it. `next` receives whether the
+ * number still equals each bound. */
+static lm_expr_id one_digit(const range *r, uint32_t i, char from, char to, bool lo, bool hi,
+                            digits_after *next)
 {
     lm_terms *p = r->p;
     lm_expr_id out = LM_NOTHING;
@@ -87,20 +97,26 @@ static lm_expr_id one_digit(const range *r, uint32_t i, char from, char to, bool
         return out;
     if (lo || hi) {
         if (lo)
-            out = lm_cat(p, lm_byte_range(p, (unsigned char)from, (unsigned char)from), next(r, i + 1, true, hi && from == to));
+            out = lm_cat(p, lm_byte_range(p, (unsigned char)from, (unsigned char)from),
+                         next(r, i + 1, true, hi && from == to));
         if (hi && !(lo && from == to))
-            out = lm_alt(p, out, lm_cat(p, lm_byte_range(p, (unsigned char)to, (unsigned char)to), next(r, i + 1, false, true)));
+            out = lm_alt(p, out,
+                         lm_cat(p, lm_byte_range(p, (unsigned char)to, (unsigned char)to),
+                                next(r, i + 1, false, true)));
         from = (char)(from + lo);
         to   = (char)(to - hi);
     }
     if (from <= to)
-        out = lm_alt(p, out, lm_cat(p, lm_byte_range(p, (unsigned char)from, (unsigned char)to), next(r, i + 1, false, false)));
+        out = lm_alt(p, out,
+                     lm_cat(p, lm_byte_range(p, (unsigned char)from, (unsigned char)to),
+                            next(r, i + 1, false, false)));
     return out;
 }
 
 static lm_expr_id part_digits(const range *r, uint32_t j, bool lo, bool hi)
 {
-    char from = lo && j < r->lo->n_part ? r->lo->part[j] : '0', to = hi ? (j < r->hi->n_part ? r->hi->part[j] : '0') : '9';
+    char from = lo && j < r->lo->n_part ? r->lo->part[j] : '0',
+         to = hi ? (j < r->hi->n_part ? r->hi->part[j] : '0') : '9';
 
     return one_digit(r, j, from, to, lo, hi, after_part);
 }
@@ -150,7 +166,8 @@ static lm_expr_id within(lm_terms *p, const lm_shape *s)
 {
     decimal lo, hi;
     lm_expr_id out = LM_NOTHING;
-    bool    below = !s->lo.there || s->lo.x < 0, above = !s->hi.there || s->hi.x > 0 || (s->hi.x == 0 && !s->hi.open);
+    bool below = !s->lo.there || s->lo.x < 0,
+         above = !s->hi.there || s->hi.x > 0 || (s->hi.x == 0 && !s->hi.open);
 
     if (is_empty(s))
         return LM_NOTHING;
@@ -164,7 +181,8 @@ static lm_expr_id within(lm_terms *p, const lm_shape *s)
         bool from = s->hi.there && s->hi.x <= 0;
         to_decimal(from ? s->hi.x : 0, from && s->hi.open, &lo);
         to_decimal(s->lo.there ? s->lo.x : 0, s->lo.open, &hi);
-        out = lm_alt(p, out, lm_cat(p, lm_word(p, "-"), between(p, &lo, s->lo.there ? &hi : NULL, s->integer)));
+        out = lm_alt(p, out,
+                     lm_cat(p, lm_word(p, "-"), between(p, &lo, s->lo.there ? &hi : NULL, s->integer)));
     }
     return out;
 }
@@ -181,7 +199,10 @@ static bool divides(const divisor *d, uint64_t rest, uint32_t places)
 }
 
 static uint32_t whole_rule(const divisor *d, uint64_t rest) { return d->first_whole + (uint32_t)rest; }
-static uint32_t part_rule(const divisor *d, uint32_t j, uint64_t rest) { return d->first_part + j * (uint32_t)d->m + (uint32_t)rest; }
+static uint32_t part_rule(const divisor *d, uint32_t j, uint64_t rest)
+{
+    return d->first_part + j * (uint32_t)d->m + (uint32_t)rest;
+}
 
 /* Return the language of one digit and the rule that follows it. */
 static lm_expr_id by_digit(const divisor *d, uint64_t rest, bool whole, uint32_t j)
@@ -197,8 +218,8 @@ static lm_expr_id by_digit(const divisor *d, uint64_t rest, bool whole, uint32_t
     return out;
 }
 
-/* Return the language of multiples. The rules track the remainder of the digits so far. Behind the point, only as many digits as the
- * divisor has decimal places can be non-zero. */
+/* Return the language of multiples. The rules track the remainder of the digits so far. Behind the point,
+ * only as many digits as the divisor has decimal places can be non-zero. */
 static lm_expr_id multiples(lm_terms *p, uint64_t m, uint32_t places)
 {
     divisor  d = { .p = p, .m = m, .places = places, .first_whole = p->n_rules };
@@ -235,7 +256,8 @@ static lm_status of_multiple(lm_schema *s, double x, lm_expr_id *out)
 
     to_decimal(x, false, &d);
     if (d.n_whole > 8 || d.n_part > 12)
-        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "multipleOf: too many digits to be enforced");
+        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                       "multipleOf: too many digits to be enforced");
     for (uint32_t i = 0; i < d.n_whole; i++)
         m = m * 10 + (uint64_t)(d.whole[i] - '0');
     for (uint32_t i = 0; i < d.n_part; i++)

@@ -73,10 +73,14 @@ static lm_status by_pointer(lm_schema *s, const lm_place *at, const char *pointe
     return out->pointer ? LM_OK : lm_schema_memory(s);
 }
 
-typedef struct search { const char *anchor, *id; const json_t *found, *resource; unsigned depth, times; } search;
+typedef struct search {
+    const char *anchor, *id;
+    const json_t *found, *resource;
+    unsigned depth, times;
+} search;
 
-/* Find the subschema with this anchor in a resource, or the resource with this $id anywhere. Search only where schemas can be, as far as
- * that is known: constants do not contain schemas. */
+/* Find the subschema with this anchor in a resource, or the resource with this $id anywhere. Search only
+ * where schemas can be, as far as that is known: constants do not contain schemas. */
 static void look_for(search *x, const json_t *v, const json_t *resource)
 {
     static const char *const plain[] = { "enum", "const", "default", "examples", NULL };
@@ -91,10 +95,12 @@ static void look_for(search *x, const json_t *v, const json_t *resource)
         json_array_foreach(v, i, inner)
             look_for(x, inner, resource);
     if (json_is_object(v)) {
-        const char *anchor = json_string_value(json_object_get(v, "$anchor")), *id = json_string_value(json_object_get(v, "$id"));
+        const char *anchor = json_string_value(json_object_get(v, "$anchor")),
+                   *id = json_string_value(json_object_get(v, "$id"));
         bool hit = x->id && id && strcmp(id, x->id) == 0;
         if (x->anchor)
-            hit = (anchor && strcmp(anchor, x->anchor) == 0) || (id && id[0] == '#' && strcmp(id + 1, x->anchor) == 0);
+            hit = (anchor && strcmp(anchor, x->anchor) == 0) ||
+                  (id && id[0] == '#' && strcmp(id + 1, x->anchor) == 0);
         if (hit) {
             x->found    = v;
             x->resource = x->id ? v : resource;
@@ -128,7 +134,8 @@ lm_status lm_schema_target(lm_schema *s, const lm_place *at, const char *ref, lm
             return lm_schema_refuse(s, at, "$ref", "a schema outside the document");
     }
     if (x.times != 1)
-        return lm_schema_refuse(s, at, "$ref", x.times ? "a name that several schemas have" : "a name that no schema has");
+        return lm_schema_refuse(s, at, "$ref",
+                                x.times ? "a name that several schemas have" : "a name that no schema has");
     *out = (lm_place){ x.found, x.resource, lm_arena_printf(&s->arena, "%s", ref) };
     return out->pointer ? LM_OK : lm_schema_memory(s);
 }

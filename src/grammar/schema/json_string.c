@@ -10,11 +10,18 @@
 
 /* ---- encoding between quotes ---- */
 
-typedef struct encoding { lm_terms *p; lm_expr_id *done; uint32_t done_capacity; uint32_t *rules; uint32_t n_old; } encoding;
+typedef struct encoding {
+    lm_terms *p;
+    lm_expr_id *done;
+    uint32_t done_capacity;
+    uint32_t *rules;
+    uint32_t n_old;
+} encoding;
 
 static lm_expr_id control(lm_terms *p, unsigned b)
 {
-    static const char short_of[] = "\bb\ff\nn\rr\tt", hex[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
+    static const char short_of[] = "\bb\ff\nn\rr\tt", hex[] = "0123456789abcdef",
+                      upper[] = "0123456789ABCDEF";
     char    text[8] = "\\u00", name[3] = "\\?";
     lm_expr_id n;
 
@@ -121,7 +128,8 @@ lm_expr_id lm_json_encoded(lm_terms *p, lm_expr_id language)
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
     else
         out = encode(&x, language);
-    for (bool more = x.rules != NULL; more && p->status == LM_OK;) {      /* bodies of rules refer to more rules */
+    /* bodies of rules refer to more rules */
+    for (bool more = x.rules != NULL; more && p->status == LM_OK;) {
         more = false;
         for (uint32_t r = 0; r < x.n_old; r++)
             if (x.rules[r] && p->rules[x.rules[r] - 1].body == LM_NOTHING && p->rules[r].body != LM_NOTHING) {
@@ -144,7 +152,10 @@ lm_expr_id lm_json_quoted(lm_terms *p, const char *text, size_t n)
 
 /* ---- languages of texts ---- */
 
-static lm_expr_id of_length(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_any_character(p), least, most); }
+static lm_expr_id of_length(lm_terms *p, uint32_t least, uint32_t most)
+{
+    return lm_repeat(p, lm_any_character(p), least, most);
+}
 
 static lm_expr_id one_of(lm_schema *s, const json_t *list)
 {
@@ -168,15 +179,18 @@ lm_expr_id lm_json_language(lm_schema *s, const lm_shape *shape)
     lm_expr_id all = of_length(p, shape->least, shape->most);
 
     if (shape->has_language)
-        all = least == 0 && most == LM_UNBOUNDED ? shape->language : lm_and(p, of_length(p, least, most), shape->language);
+        all = least == 0 && most == LM_UNBOUNDED ? shape->language
+                                                 : lm_and(p, of_length(p, least, most), shape->language);
     for (const lm_values *v = shape->values; v; v = v->next) {
-        bool free = !shape->has_language && shape->least == 0 && shape->most == LM_UNBOUNDED && v == shape->values;
+        bool free = !shape->has_language && shape->least == 0 && shape->most == LM_UNBOUNDED &&
+                    v == shape->values;
         all = free ? one_of(s, v->list) : lm_and(p, all, one_of(s, v->list));
     }
     return all;
 }
 
-/* Return whether the expression contains intersection or complement, which require constructing its states. */
+/* Return whether the expression contains intersection or complement, which require constructing its
+ * states. */
 static bool has_logic(const lm_terms *p, lm_expr_id n, unsigned depth)
 {
     const lm_node_data *d = &p->nodes[n];
@@ -231,8 +245,9 @@ lm_expr_id lm_schema_string(lm_schema *s, const lm_shape *shape)
 #define H16 "[0-9a-fA-F]{1,4}"
 #define LS32 "(?:" H16 ":" H16 "|" IPV4 ")"
 #define IPV6 "(?:(?:" H16 ":){6}" LS32 "|::(?:" H16 ":){5}" LS32 "|(?:" H16 ")?::(?:" H16 ":){4}" LS32 \
-             "|(?:(?:" H16 ":){0,1}" H16 ")?::(?:" H16 ":){3}" LS32 "|(?:(?:" H16 ":){0,2}" H16 ")?::(?:" H16 ":){2}" LS32 \
-             "|(?:(?:" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|(?:(?:" H16 ":){0,4}" H16 ")?::" LS32 \
+             "|(?:(?:" H16 ":){0,1}" H16 ")?::(?:" H16 ":){3}" LS32                                    \
+             "|(?:(?:" H16 ":){0,2}" H16 ")?::(?:" H16 ":){2}" LS32                                    \
+             "|(?:(?:" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|(?:(?:" H16 ":){0,4}" H16 ")?::" LS32   \
              "|(?:(?:" H16 ":){0,5}" H16 ")?::" H16 "|(?:(?:" H16 ":){0,6}" H16 ")?::)"
 #define PCHAR "(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})"
 #define HOST "(?:\\[" IPV6 "\\]|(?:[a-zA-Z0-9._~!$&'()*+,;=-]|%[0-9a-fA-F]{2})*)"
@@ -240,7 +255,8 @@ lm_expr_id lm_schema_string(lm_schema *s, const lm_shape *shape)
 #define URI "[a-zA-Z][a-zA-Z0-9+.-]*:(?://" AUTHORITY "(?:/" PCHAR "*)*|/(?:" PCHAR "+(?:/" PCHAR "*)*)?|" PCHAR "+(?:/" PCHAR "*)*|)" \
             "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
 
-/* Stricter than the specifications where those are lax: no leap seconds, no quoted local parts, no two hyphens as in punycode. */
+/* Stricter than the specifications where those are lax: no leap seconds, no quoted local parts, no two
+ * hyphens as in punycode. */
 static const struct format {
     const char *name;
     uint32_t    shortest, longest;   /* characters; longest 0: no limit */
@@ -249,11 +265,15 @@ static const struct format {
     { "date", 10, 10, DATE },
     { "time", 9, 24, TIME ZONE },
     { "date-time", 20, 35, DATE "[Tt]" TIME ZONE },
-    { "duration", 3, 62, "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y(?:[0-9]{1,9}M(?:[0-9]{1,9}D)?)?|[0-9]{1,9}M(?:[0-9]{1,9}D)?|[0-9]{1,9}D)"
-                  "(?:T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))?"
-                  "|T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))" },
+    { "duration", 3, 62,
+      "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y(?:[0-9]{1,9}M(?:[0-9]{1,9}D)?)?|[0-9]{1,9}M(?:[0-9]{1,9}D)?|[0-9]{1,9}"
+      "D)"
+      "(?:T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))?"
+      "|T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))" },
     { "email", 3, 0, ATOM "(?:\\." ATOM ")*@" LABEL "(?:\\." LABEL ")*" },
-    { "hostname", 1, 247, "(?:[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30})(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30}){0,3}" },
+    { "hostname", 1, 247,
+      "(?:[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30})(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30}){"
+      "0,3}" },
     { "ipv4", 7, 15, IPV4 },
     { "ipv6", 2, 45, IPV6 },
     { "uuid", 36, 36, "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}" },
@@ -262,9 +282,9 @@ static const struct format {
 
 enum { USUAL_LENGTH = 4096, LEAST_SHARED = 16, LEAST_SHARED_URI = 128 };
 
-/* Write patterns for formats of unlimited length so that each part gets a share of the `most` characters: otherwise the states would
- * multiply, one per length of each part. *least becomes the minimum length that the pattern guarantees. Return false if `most` is too
- * small. */
+/* Write patterns for formats of unlimited length so that each part gets a share of the `most` characters:
+ * otherwise the states would multiply, one per length of each part. *least becomes the minimum length that
+ * the pattern guarantees. Return false if `most` is too small. */
 static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text *out)
 {
     uint32_t part = (most - 4) / 5, label = (most - 3) / 4, rest = most - most / 8 - most / 4 - 13;
@@ -272,17 +292,21 @@ static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text
 
     *least = 0;
     if (strcmp(name, "email") == 0 && most >= LEAST_SHARED) {
-        uint32_t local = part < 31 ? part : 31, domain = part < 63 ? part : 63, inner = domain > 2 ? domain - 2 : 0;
+        uint32_t local = part < 31 ? part : 31, domain = part < 63 ? part : 63,
+                 inner = domain > 2 ? domain - 2 : 0;
         lm_text_printf(out, "[a-zA-Z0-9_+-]{1,%u}(?:\\.[a-zA-Z0-9_+-]{1,%u})?@", local, local);
         for (unsigned i = 0; i < 3; i++)
-            lm_text_printf(out, "%s[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,%u}[a-zA-Z0-9])?%s", i ? "(?:\\." : "", inner, i ? ")?" : "");
+            lm_text_printf(out, "%s[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,%u}[a-zA-Z0-9])?%s", i ? "(?:\\." : "", inner,
+                           i ? ")?" : "");
     } else if (strcmp(name, "hostname") == 0 && most >= LEAST_SHARED) {
         uint32_t pairs = (label - 1) / 2 < 30 ? (label - 1) / 2 : 30;
-        lm_text_printf(out, "[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,%u}(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,%u}){0,3}", pairs,
-                       pairs);
+        lm_text_printf(out,
+                       "[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,%u}(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-"
+                       "Z0-9]){0,%u}){0,3}",
+                       pairs, pairs);
     } else if (strcmp(name, "uri") == 0 && most >= LEAST_SHARED_URI) {
-        lm_text_printf(out, "[a-zA-Z][a-zA-Z0-9+.-]{0,%u}:(?://[a-zA-Z0-9._~-]{0,%u}(?::[0-9]{0,5})?)?", most / 8 < 31 ? most / 8 - 1 : 30,
-                       most / 4 < 253 ? most / 4 : 253);
+        lm_text_printf(out, "[a-zA-Z][a-zA-Z0-9+.-]{0,%u}:(?://[a-zA-Z0-9._~-]{0,%u}(?::[0-9]{0,5})?)?",
+                       most / 8 < 31 ? most / 8 - 1 : 30, most / 4 < 253 ? most / 4 : 253);
         *least = requested <= path ? requested : 0;      /* counts the path only, not the other parts */
         lm_text_printf(out, "[a-zA-Z0-9._~!$&'()*+,;=:@/-]{%u,%u}", requested <= 2 ? 0 : *least, path);
         lm_text_printf(out, "(?:\\?[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10 * 3);
@@ -302,7 +326,8 @@ static uint32_t length_of(const json_t *given, uint32_t other)
 lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_expr_id *out)
 {
     const json_t *longest_given = json_object_get(at->schema, "maxLength");
-    uint32_t      most = length_of(longest_given, USUAL_LENGTH), least = length_of(json_object_get(at->schema, "minLength"), 0);
+    uint32_t most = length_of(longest_given, USUAL_LENGTH),
+             least = length_of(json_object_get(at->schema, "minLength"), 0);
     lm_text       text = { 0 };
     lm_status     status;
 

@@ -15,13 +15,17 @@ static lm_expr_id bounded_space(lm_terms *p)
 
     lm_byte_set_add(&blanks, ' ', ' ');
     lm_byte_set_add(&blanks, '\t', '\t');
-    lm_expr_id lines = lm_cat(p, lm_repeat(p, lm_word(p, "\n"), 1, 2), lm_repeat(p, lm_bytes(p, &blanks), 0, 20));
+    lm_expr_id lines = lm_cat(p, lm_repeat(p, lm_word(p, "\n"), 1, 2),
+                              lm_repeat(p, lm_bytes(p, &blanks), 0, 20));
     return lm_optional(p, lm_alt(p, lm_word(p, " "), lines));
 }
 
 /* ---- any value ---- */
 
-static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most); }
+static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most)
+{
+    return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most);
+}
 
 static lm_expr_id hex_range(lm_terms *p, char first, char last)
 {
@@ -59,7 +63,8 @@ static lm_expr_id unicode_escape(lm_terms *p)
     lm_byte_set_add(&d, 'd', 'd');
     lm_byte_set_add(&d, 'D', 'D');
     lm_expr_id plain = lm_alt(p, lm_cat(p, hex_but(p, "dD"), lm_repeat(p, hex, 3, 3)),
-                              lm_cat(p, lm_bytes(p, &d), lm_cat(p, hex_range(p, '0', '7'), lm_repeat(p, hex, 2, 2))));
+                              lm_cat(p, lm_bytes(p, &d),
+                                     lm_cat(p, hex_range(p, '0', '7'), lm_repeat(p, hex, 2, 2))));
     lm_byte_set low = { { 0 } }, high = { { 0 } };
     lm_byte_set_add(&high, '8', '9');
     lm_byte_set_add(&high, 'a', 'b');
@@ -67,7 +72,9 @@ static lm_expr_id unicode_escape(lm_terms *p)
     lm_byte_set_add(&low, 'c', 'f');
     lm_byte_set_add(&low, 'C', 'F');
     lm_expr_id pair = lm_cat(p, lm_bytes(p, &d), lm_cat(p, lm_bytes(p, &high), lm_repeat(p, hex, 2, 2)));
-    pair = lm_cat(p, pair, lm_cat(p, u, lm_cat(p, lm_bytes(p, &d), lm_cat(p, lm_bytes(p, &low), lm_repeat(p, hex, 2, 2)))));
+    pair = lm_cat(p, pair,
+                  lm_cat(p, u,
+                         lm_cat(p, lm_bytes(p, &d), lm_cat(p, lm_bytes(p, &low), lm_repeat(p, hex, 2, 2)))));
     return lm_cat(p, u, lm_alt(p, plain, pair));
 }
 
@@ -107,18 +114,22 @@ static lm_expr_id any_number(lm_terms *p)
     lm_byte_set_add(&sign, '-', '-');
     lm_expr_id whole = lm_alt(p, lm_word(p, "0"), lm_cat(p, lm_byte_range(p, '1', '9'), digits(p, 0, 15)));
     lm_expr_id part  = lm_optional(p, lm_cat(p, lm_word(p, "."), digits(p, 1, 16)));
-    lm_expr_id power = lm_optional(p, lm_cat(p, lm_bytes(p, &e), lm_cat(p, lm_optional(p, lm_bytes(p, &sign)), digits(p, 1, 3))));
+    lm_expr_id power = lm_optional(p, lm_cat(p, lm_bytes(p, &e),
+                                             lm_cat(p, lm_optional(p, lm_bytes(p, &sign)), digits(p, 1, 3))));
     return lm_cat(p, lm_optional(p, lm_word(p, "-")), lm_cat(p, whole, lm_cat(p, part, power)));
 }
 
 /* open (item (comma item)*)? close */
-static lm_expr_id listed(lm_terms *p, const lm_schema *s, const char *open, lm_expr_id item, const char *close)
+static lm_expr_id listed(lm_terms *p, const lm_schema *s, const char *open, lm_expr_id item,
+                         const char *close)
 {
     lm_expr_id comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
     lm_expr_id items = lm_cat(p, item, lm_repeat(p, lm_cat(p, comma, item), 0, LM_UNBOUNDED));
 
     return lm_cat(p, lm_word(p, open),
-                  lm_cat(p, s->inside, lm_alt(p, lm_word(p, close), lm_cat(p, items, lm_cat(p, s->inside, lm_word(p, close))))));
+                  lm_cat(p, s->inside,
+                         lm_alt(p, lm_word(p, close),
+                                lm_cat(p, items, lm_cat(p, s->inside, lm_word(p, close))))));
 }
 
 void lm_json_prelude(lm_terms *p, lm_whitespace w, lm_schema *s)
@@ -129,14 +140,17 @@ void lm_json_prelude(lm_terms *p, lm_whitespace w, lm_schema *s)
     s->inside = w == LM_WHITESPACE_BOUNDED ? bounded_space(p) : LM_EMPTY_TEXT;
     s->after  = w == LM_WHITESPACE_SPACED ? lm_optional(p, lm_word(p, " ")) : s->inside;
     s->string_character = string_character(p);
-    s->string = as_rule(p, lm_cat(p, quote, lm_cat(p, lm_repeat(p, s->string_character, 0, LM_UNBOUNDED), quote)));
+    s->string = as_rule(p, lm_cat(p, quote,
+                                  lm_cat(p, lm_repeat(p, s->string_character, 0, LM_UNBOUNDED), quote)));
     s->number = as_rule(p, any_number(p));
     s->colon  = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ":"), s->after));
     lm_expr_id member = lm_cat(p, s->string, lm_cat(p, s->colon, any));
     s->object = as_rule(p, listed(p, s, "{", member, "}"));
     s->array  = as_rule(p, listed(p, s, "[", any, "]"));
     lm_expr_id words = lm_alt(p, lm_word(p, "true"), lm_alt(p, lm_word(p, "false"), lm_word(p, "null")));
-    lm_rule_define(p, value, lm_alt(p, words, lm_alt(p, lm_alt(p, s->string, s->number), lm_alt(p, s->object, s->array))));
+    lm_rule_define(p, value,
+                   lm_alt(p, words,
+                          lm_alt(p, lm_alt(p, s->string, s->number), lm_alt(p, s->object, s->array))));
     s->value = any;
 }
 
@@ -179,7 +193,8 @@ static lm_expr_id object_constant(lm_schema *s, const json_t *v)
     lm_expr_id  comma = LM_EMPTY_TEXT;
     void       *at;
 
-    for (at = json_object_iter((json_t *)(uintptr_t)v); at; at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
+    for (at = json_object_iter((json_t *)(uintptr_t)v); at;
+         at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
         name = json_object_iter_key(at);
         x    = json_object_iter_value(at);
         lm_list_add(p, &all, lm_cat(p, comma, lm_json_quoted(p, name, json_object_iter_key_len(at))));

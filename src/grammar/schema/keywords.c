@@ -44,8 +44,10 @@ static lm_status bound(const use *u, lm_shape *shape)
     double x = 0;
     bool   upper = strstr(u->keyword, "aximum") != NULL;
 
-    if (json_is_integer(u->value) && fabs(json_number_value(u->value)) > 0x1p53 && upper == (json_number_value(u->value) > 0))
-        x = upper ? 0x1p53 : -0x1p53;                    /* bounds of int64 and uint64 mean none: enforce what is exact */
+    if (json_is_integer(u->value) && fabs(json_number_value(u->value)) > 0x1p53 &&
+        upper == (json_number_value(u->value) > 0))
+        x = upper ? 0x1p53 : -0x1p53; /* bounds of int64 and uint64 mean none: enforce what
+                                                            is exact */
     else
         LM_TRY(number_of(u, &x));
     if (json_is_real(u->value) && fabs(x) > 0x1p53 && upper == (x > 0))
@@ -97,12 +99,15 @@ static lm_status pattern(const use *u, lm_shape *shape)
 
     if (!json_is_string(u->value))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is not a string");
-    lm_status status = lm_pattern(u->s->p, (lm_view){ json_string_value(u->value), json_string_length(u->value) }, true, &n, u->s->e);
+    lm_status status = lm_pattern(u->s->p,
+                                  (lm_view){ json_string_value(u->value), json_string_length(u->value) },
+                                  true, &n, u->s->e);
     if (status == LM_UNSUPPORTED || status == LM_USAGE) {
         char why[300];
         memcpy(why, u->s->e->message, sizeof why - 1);
         why[sizeof why - 1] = '\0';
-        return status == LM_USAGE ? lm_schema_wrong(u->s, u->at, u->keyword, why) : lm_schema_refuse_part(u->s, u->at, u->keyword, why);
+        return status == LM_USAGE ? lm_schema_wrong(u->s, u->at, u->keyword, why)
+                                  : lm_schema_refuse_part(u->s, u->at, u->keyword, why);
     }
     LM_TRY(status);
     add_language(u->s, shape, n);
@@ -202,15 +207,22 @@ static bool has(const use *u, const char *keyword) { return json_object_get(u->a
 /* Handle prefixItems, items and additionalItems together, when the first of them is processed. */
 static lm_status items(const use *u, lm_shape *shape)
 {
-    const json_t *o = u->at->schema, *prefix = json_object_get(o, "prefixItems"), *each = json_object_get(o, "items");
-    lm_parts      parts = { .at = *u->at, .listed = prefix, .listed_name = "prefixItems", .others = each, .others_name = "items" };
+    const json_t *o = u->at->schema, *prefix = json_object_get(o, "prefixItems"),
+                 *each = json_object_get(o, "items");
+    lm_parts parts = {
+        .at = *u->at, .listed = prefix, .listed_name = "prefixItems", .others = each, .others_name = "items"
+    };
 
     if (prefix && u->keyword[0] != 'p')
         return LM_OK;
     if (prefix && (!json_is_array(prefix) || json_is_array(each) || has(u, "additionalItems")))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "cannot be combined with the other keywords about items");
+        return lm_schema_wrong(u->s, u->at, u->keyword,
+                               "cannot be combined with the other keywords about items");
     if (!prefix && json_is_array(each))
-        parts = (lm_parts){ .at = *u->at, .listed = each, .listed_name = "items", .others = json_object_get(o, "additionalItems"),
+        parts = (lm_parts){ .at = *u->at,
+                            .listed = each,
+                            .listed_name = "items",
+                            .others = json_object_get(o, "additionalItems"),
                             .others_name = "additionalItems" };
     else if (u->keyword[0] == 'a')
         return LM_OK;                                    /* without a list of items it has no effect */
@@ -221,22 +233,31 @@ static lm_status items(const use *u, lm_shape *shape)
 
 static lm_status properties(const use *u, lm_shape *shape)
 {
-    const json_t *o = u->at->schema, *names = json_object_get(o, "properties"), *patterns = json_object_get(o, "patternProperties"),
+    const json_t *o = u->at->schema, *names = json_object_get(o, "properties"),
+                 *patterns = json_object_get(o, "patternProperties"),
                  *others = json_object_get(o, "additionalProperties");
 
     if ((names && !json_is_object(names)) || (patterns && !json_is_object(patterns)))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is not an object");
-    if ((u->keyword[0] == 'a' && (names || patterns)) || (u->keyword[0] == 'p' && u->keyword[1] == 'a' && names))
-        return LM_OK;                                    /* already handled with the others */
-    return add_parts(u->s, shape, (lm_parts){ .at = *u->at, .listed = names, .listed_name = "properties", .patterns = patterns,
-                                              .others = others, .others_name = "additionalProperties",
-                                              .closed = names && !others && !patterns && !(u->s->o && u->s->o->open) });
+    if ((u->keyword[0] == 'a' && (names || patterns)) ||
+        (u->keyword[0] == 'p' && u->keyword[1] == 'a' && names))
+        return LM_OK; /* already handled with the others */
+    return add_parts(u->s, shape,
+                     (lm_parts){ .at = *u->at,
+                                 .listed = names,
+                                 .listed_name = "properties",
+                                 .patterns = patterns,
+                                 .others = others,
+                                 .others_name = "additionalProperties",
+                                 .closed = names && !others && !patterns && !(u->s->o && u->s->o->open) });
 }
 
-/* Without other schemas applied in the same place, unevaluatedItems and unevaluatedProperties mean items and additionalProperties. */
+/* Without other schemas applied in the same place, unevaluatedItems and unevaluatedProperties mean items and
+ * additionalProperties. */
 static lm_status unevaluated(const use *u, lm_shape *shape)
 {
-    static const char *const applied[] = { "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "contains" };
+    static const char *const applied[] = { "$ref", "$dynamicRef",      "allOf",   "anyOf", "oneOf", "not",
+                                           "if",   "dependentSchemas", "contains" };
     bool object = shape->type == LM_OBJECT;
 
     for (size_t i = 0; i < sizeof applied / sizeof *applied; i++)
@@ -244,7 +265,10 @@ static lm_status unevaluated(const use *u, lm_shape *shape)
             return lm_schema_refuse(u->s, u->at, u->keyword, "what other schemas have not looked at");
     if (has(u, object ? "additionalProperties" : "items"))
         return LM_OK;
-    lm_parts parts = { .at = *u->at, .listed_name = object ? "properties" : "prefixItems", .others = u->value, .others_name = u->keyword };
+    lm_parts parts = { .at = *u->at,
+                       .listed_name = object ? "properties" : "prefixItems",
+                       .others = u->value,
+                       .others_name = u->keyword };
     parts.listed = json_object_get(u->at->schema, parts.listed_name);
     if (object)
         parts.patterns = json_object_get(u->at->schema, "patternProperties");
@@ -284,7 +308,8 @@ static const struct keyword { const char *name; lm_type type; apply_keyword *app
 
 bool lm_schema_one_type(const json_t *schema, lm_type *out)
 {
-    static const char *const elsewhere[] = { "type", "enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if" };
+    static const char *const elsewhere[] = { "type",  "enum",  "const", "$ref", "allOf",
+                                             "anyOf", "oneOf", "not",   "if" };
     bool found = false;
 
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
@@ -301,7 +326,8 @@ bool lm_schema_one_type(const json_t *schema, lm_type *out)
     return found;
 }
 
-lm_status lm_schema_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes, bool *known)
+lm_status lm_schema_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value,
+                            lm_shapes *shapes, bool *known)
 {
     const use u = { s, at, keyword, value };
 

@@ -13,7 +13,10 @@ enum { MAX_NAMES = 5000, MAX_PATTERNS = 4, MAX_LISTED = 1000 };
 
 /* ---- arrays ---- */
 
-static lm_expr_id comma(lm_schema *s) { return lm_cat(s->p, s->inside, lm_cat(s->p, lm_word(s->p, ","), s->after)); }
+static lm_expr_id comma(lm_schema *s)
+{
+    return lm_cat(s->p, s->inside, lm_cat(s->p, lm_word(s->p, ","), s->after));
+}
 
 /* Return what follows `n` items with their own schemas: more items of one kind. */
 static lm_expr_id more_items(lm_schema *s, lm_expr_id item, const lm_shape *x, uint32_t n)
@@ -43,9 +46,11 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
         return LM_OK;
     for (const lm_parts *q = x->parts; q; q = q->next)
         if (json_array_size(q->listed) > n)
-            n = json_array_size(q->listed) > MAX_LISTED ? MAX_LISTED + 1 : (uint32_t)json_array_size(q->listed);
+            n = json_array_size(q->listed) > MAX_LISTED ? MAX_LISTED + 1
+                                                        : (uint32_t)json_array_size(q->listed);
     if (n > MAX_LISTED)
-        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %d items have separate schemas", MAX_LISTED);
+        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %d items have separate schemas",
+                       MAX_LISTED);
     if (n > x->most)
         n = x->most;
     LM_TRY(lm_parts_item(s, x, n, &of));
@@ -62,7 +67,8 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
     lm_expr_id close = lm_word(p, "]");
     if (x->least == 0)
         any = close;
-    *out = lm_cat(p, lm_word(p, "["), lm_cat(p, s->inside, lm_alt(p, any, lm_cat(p, rest, lm_cat(p, s->inside, close)))));
+    *out = lm_cat(p, lm_word(p, "["),
+                  lm_cat(p, s->inside, lm_alt(p, any, lm_cat(p, rest, lm_cat(p, s->inside, close)))));
     return LM_OK;
 }
 
@@ -158,11 +164,13 @@ static lm_status other_key(naming *d, unsigned matched, lm_expr_id *out)
         return LM_OK;
     }
     for (unsigned i = 0; i < d->n_patterns; i++)
-        language = lm_and(p, language, matched >> i & 1 ? d->patterns[i].language : lm_not(p, d->patterns[i].language));
+        language = lm_and(p, language,
+                          matched >> i & 1 ? d->patterns[i].language : lm_not(p, d->patterns[i].language));
     if (d->declared != LM_NOTHING)
         language = lm_and(p, language, lm_not(p, d->declared));
     language = lm_explore(p, language);
-    *out = language == LM_NOTHING ? language : lm_cat(p, quote, lm_cat(p, lm_json_encoded(p, language), quote));
+    *out = language == LM_NOTHING ? language
+                                  : lm_cat(p, quote, lm_cat(p, lm_json_encoded(p, language), quote));
     return lm_terms_check(p, d->s->e);
 }
 
@@ -179,13 +187,15 @@ static lm_status other_schemas(naming *d, unsigned matched, const lm_places **ou
                 continue;
             known = true;
             const json_t *schema = json_object_get(q->patterns, d->patterns[i].text);
-            if (!(*out = lm_places_add(s, *out, lm_place_of(s, &q->at, "patternProperties", d->patterns[i].text, schema))))
+            if (!(*out = lm_places_add(
+                      s, *out, lm_place_of(s, &q->at, "patternProperties", d->patterns[i].text, schema))))
                 return lm_schema_memory(s);
         }
         if (known)
             continue;
         *none |= q->closed || json_is_false(q->others);
-        if (q->others && !(*out = lm_places_add(s, *out, lm_place_of(s, &q->at, q->others_name, NULL, q->others))))
+        if (q->others &&
+            !(*out = lm_places_add(s, *out, lm_place_of(s, &q->at, q->others_name, NULL, q->others))))
             return lm_schema_memory(s);
     }
     return LM_OK;
@@ -259,8 +269,12 @@ static lm_status make_object(naming *d, lm_object *o)
 lm_status lm_parts_object(lm_schema *s, const lm_shape *x, lm_expr_id *out)
 {
     naming    d = { .s = s, .x = x, .names = lm_alloc(MAX_NAMES * sizeof *d.names), .index = lm_map_new(64) };
-    lm_object o = { .first = s->inside, .comma = comma(s), .close = lm_cat(s->p, s->inside, lm_word(s->p, "}")),
-                    .any_order = s->o && s->o->any_order, .least = x->least, .most = x->most };
+    lm_object o = { .first = s->inside,
+                    .comma = comma(s),
+                    .close = lm_cat(s->p, s->inside, lm_word(s->p, "}")),
+                    .any_order = s->o && s->o->any_order,
+                    .least = x->least,
+                    .most = x->most };
     lm_status status = d.names && d.index ? LM_OK : lm_schema_memory(s);
 
     *out = LM_NOTHING;

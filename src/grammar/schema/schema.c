@@ -12,15 +12,18 @@ static lm_status read_document(lm_schema *s, const char *text, size_t size)
 
     s->root = lm_json_read(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     if (!s->root)
-        return lm_fail(s->e, LM_USAGE, NULL, why.position >= 0 ? why.position : LM_NO_OFFSET, "no JSON: %s", why.text);
+        return lm_fail(s->e, LM_USAGE, NULL, why.position >= 0 ? why.position : LM_NO_OFFSET, "no JSON: %s",
+                       why.text);
     const char *dialect = json_string_value(json_object_get(s->root, "$schema"));
     s->old = dialect && strstr(dialect, "draft-07");
     if (dialect && !s->old && !strstr(dialect, "2020-12/schema") && !strstr(dialect, "2019-09/schema"))
-        return lm_fail(s->e, LM_UNSUPPORTED, "#/$schema", LM_NO_OFFSET, "$schema: this dialect cannot be enforced by a grammar");
+        return lm_fail(s->e, LM_UNSUPPORTED, "#/$schema", LM_NO_OFFSET,
+                       "$schema: this dialect cannot be enforced by a grammar");
     return LM_OK;
 }
 
-static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *text, size_t size, lm_expr_id *root)
+static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *text, size_t size,
+                         lm_expr_id *root)
 {
     LM_TRY(read_document(s, text, size));
     s->rules = lm_map_new(64);
@@ -34,9 +37,12 @@ static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *
     return lm_schema_value(s, &whole, root);
 }
 
-lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o, lm_expr_id *root, lm_error *e)
+lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o,
+                                lm_expr_id *root, lm_error *e)
 {
-    lm_schema s = { .p = p, .o = o, .compile = lm_schema_value, .apply = lm_shapes_apply, .spread = lm_schema_spread };
+    lm_schema s = {
+        .p = p, .o = o, .compile = lm_schema_value, .apply = lm_shapes_apply, .spread = lm_schema_spread
+    };
 
     *root = LM_NOTHING;
     s.e = e ? e : &s.mine;
@@ -49,7 +55,8 @@ lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, cons
     return status;
 }
 
-lm_status lm_grammar_json_schema(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+lm_status lm_grammar_json_schema(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out,
+                                 lm_error *e)
 {
     LM_REQUIRE(e, (text || !size) && out);
     lm_terms   pool;

@@ -10,7 +10,8 @@
 
 static lm_status listed_values(lm_schema *s, const lm_shape *x, lm_expr_id *out)
 {
-    lm_shape    *others = lm_shape_copy(s, x);           /* the other conditions that a listed value must satisfy */
+    lm_shape    *others = lm_shape_copy(s, x);           /* the other conditions that a listed value must
+                                                            satisfy */
     lm_node_list list = { 0 };
     lm_status    status = LM_OK;
 
@@ -52,7 +53,8 @@ static lm_status shape_value(lm_schema *s, const lm_shape *x, lm_expr_id *out)
     }
 }
 
-/* Put the expression of a string or number into its own rule, hence its own frame, so that its masks are computed once. */
+/* Put the expression of a string or number into its own rule, hence its own frame, so that its masks are
+ * computed once. */
 static lm_expr_id framed(lm_schema *s, const lm_shape *x, lm_expr_id n)
 {
     if ((x->type != LM_STRING && x->type != LM_NUMBER) || n == LM_NOTHING)
@@ -108,8 +110,8 @@ lm_status lm_schema_value(lm_schema *s, const lm_places *all, lm_expr_id *out)
         return LM_OK;
     }
     if (s->nested > LM_GRAMMAR_DEPTH)
-        return lm_fail(s->e, LM_LIMIT, all ? all->place.pointer : NULL, LM_NO_OFFSET, "schemas are nested more than %d deep",
-                       LM_GRAMMAR_DEPTH);
+        return lm_fail(s->e, LM_LIMIT, all ? all->place.pointer : NULL, LM_NO_OFFSET,
+                       "schemas are nested more than %d deep", LM_GRAMMAR_DEPTH);
     uint32_t rule = lm_rule_new(s->p);
     if (!lm_map_add(s->rules, key, rule))
         return lm_schema_memory(s);
@@ -119,7 +121,8 @@ lm_status lm_schema_value(lm_schema *s, const lm_places *all, lm_expr_id *out)
         value = s->value;
     for (uint32_t i = 0; i < shapes.n && !any; i++) {
         lm_status status = shape_value(s, shapes.at[i], &one);
-        if (status != LM_OK && s->e->where[0] == '\0' && all)       /* report it at the schema with these keywords */
+        /* report it at the schema with these keywords */
+        if (status != LM_OK && s->e->where[0] == '\0' && all)
             status = lm_fail(s->e, status, all->place.pointer, LM_NO_OFFSET, "%s", s->e->message);
         LM_TRY(status);
         value = lm_alt(s->p, value, framed(s, shapes.at[i], one));

@@ -13,7 +13,8 @@ static const char *pointer_to(lm_schema *s, const lm_place *at, const char *keyw
 
 lm_status lm_schema_refuse(lm_schema *s, const lm_place *at, const char *keyword, const char *why)
 {
-    return lm_fail(s->e, LM_UNSUPPORTED, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s: %s cannot be enforced by a grammar", keyword, why);
+    return lm_fail(s->e, LM_UNSUPPORTED, pointer_to(s, at, keyword), LM_NO_OFFSET,
+                   "%s: %s cannot be enforced by a grammar", keyword, why);
 }
 
 lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why)
@@ -23,7 +24,8 @@ lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *ke
 
 lm_status lm_schema_wrong(lm_schema *s, const lm_place *at, const char *keyword, const char *why)
 {
-    return lm_fail(s->e, LM_USAGE, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s %s", keyword ? keyword : "the schema", why);
+    return lm_fail(s->e, LM_USAGE, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s %s",
+                   keyword ? keyword : "the schema", why);
 }
 
 lm_status lm_schema_memory(lm_schema *s) { return lm_fail_memory(s->e, "a schema", 0); }
@@ -48,16 +50,19 @@ static const char *escaped(lm_schema *s, const char *name)
 
 static lm_place below(lm_schema *s, const lm_place *at, const char *pointer, const json_t *schema)
 {
-    bool own = json_is_string(json_object_get(schema, "$id")) && !(s->old && json_object_get(schema, "$ref")) &&
+    bool own = json_is_string(json_object_get(schema, "$id")) &&
+               !(s->old && json_object_get(schema, "$ref")) &&
                json_string_value(json_object_get(schema, "$id"))[0] != '#';
 
     return (lm_place){ schema, own ? schema : at->resource, pointer ? pointer : "" };
 }
 
-lm_place lm_place_of(lm_schema *s, const lm_place *at, const char *keyword, const char *name, const json_t *schema)
+lm_place lm_place_of(lm_schema *s, const lm_place *at, const char *keyword, const char *name,
+                     const json_t *schema)
 {
     if (name)
-        return below(s, at, lm_arena_printf(&s->arena, "%s/%s/%s", at->pointer, keyword, escaped(s, name)), schema);
+        return below(s, at, lm_arena_printf(&s->arena, "%s/%s/%s", at->pointer, keyword, escaped(s, name)),
+                     schema);
     return below(s, at, lm_arena_printf(&s->arena, "%s/%s", at->pointer, keyword), schema);
 }
 

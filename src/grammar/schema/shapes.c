@@ -26,7 +26,8 @@ static bool is_listed(const char *const *list, const char *word)
 static lm_status add_all(lm_schema *s, lm_shapes *to, const lm_shapes *from)
 {
     if (to->n + from->n > MAX_SHAPES)
-        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "the schema has more than %d combinations of alternatives", MAX_SHAPES);
+        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET,
+                       "the schema has more than %d combinations of alternatives", MAX_SHAPES);
     for (uint32_t i = 0; i < from->n; i++)
         if (!lm_shapes_add(s, to, from->at[i]))
             return lm_schema_memory(s);
@@ -95,7 +96,8 @@ lm_type lm_json_type(const json_t *v)
     }
 }
 
-static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes)
+static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value,
+                              lm_shapes *shapes)
 {
     lm_shapes out = { 0 };
     bool      has[LM_N_TYPES] = { false };
@@ -103,9 +105,11 @@ static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyw
 
     if (!list && strcmp(keyword, "enum") == 0)
         return lm_schema_wrong(s, at, keyword, "is not an array");
-    if (!list) {                                         /* const: a list with one element, freed with the schema */
+    if (!list) {                                         /* const: a list with one element, freed with the
+                                                            schema */
         list = json_array();
-        if (!list || json_array_append(list, (json_t *)(uintptr_t)value) != 0 || json_array_append_new(s->made, list) != 0)
+        if (!list || json_array_append(list, (json_t *)(uintptr_t)value) != 0 ||
+            json_array_append_new(s->made, list) != 0)
             return lm_schema_memory(s);
     }
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -128,7 +132,8 @@ static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyw
 
 /* ---- schemas applied in place ---- */
 
-static lm_status apply_ref(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes, const lm_places *chain)
+static lm_status apply_ref(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes,
+                           const lm_places *chain)
 {
     lm_place  target;
     lm_shapes out = { 0 };
@@ -141,7 +146,8 @@ static lm_status apply_ref(lm_schema *s, const lm_place *at, const json_t *value
     return LM_OK;
 }
 
-static lm_status apply_all(lm_schema *s, const lm_place *at, const json_t *list, lm_shapes *shapes, const lm_places *chain)
+static lm_status apply_all(lm_schema *s, const lm_place *at, const json_t *list, lm_shapes *shapes,
+                           const lm_places *chain)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         lm_place  one = lm_place_item(s, at, "allOf", i, json_array_get(list, i));
@@ -152,7 +158,8 @@ static lm_status apply_all(lm_schema *s, const lm_place *at, const json_t *list,
     return LM_OK;
 }
 
-static lm_status apply_any(lm_schema *s, const lm_place *at, const json_t *list, lm_shapes *shapes, const lm_places *chain)
+static lm_status apply_any(lm_schema *s, const lm_place *at, const json_t *list, lm_shapes *shapes,
+                           const lm_places *chain)
 {
     lm_shapes all = { 0 };
 
@@ -175,9 +182,10 @@ static lm_status only_type(lm_schema *s, const lm_shapes *in, lm_type type, lm_s
     return LM_OK;
 }
 
-/* Exactly one alternative, for values of one type: if the alternatives are certainly disjoint, any of them; otherwise each one without the
- * values of the others. */
-static lm_status one_of_type(lm_schema *s, const lm_place *at, const json_t *list, const lm_shapes *each, lm_type type, lm_shapes *all)
+/* Exactly one alternative, for values of one type: if the alternatives are certainly disjoint, any of them;
+ * otherwise each one without the values of the others. */
+static lm_status one_of_type(lm_schema *s, const lm_place *at, const json_t *list, const lm_shapes *each,
+                             lm_type type, lm_shapes *all)
 {
     size_t    n = json_array_size(list);
     lm_shapes a, b, rest, out;
@@ -203,7 +211,8 @@ static lm_status one_of_type(lm_schema *s, const lm_place *at, const json_t *lis
     return LM_OK;
 }
 
-static lm_status apply_one(lm_schema *s, const lm_place *at, const json_t *list, lm_shapes *shapes, const lm_places *chain)
+static lm_status apply_one(lm_schema *s, const lm_place *at, const json_t *list, lm_shapes *shapes,
+                           const lm_places *chain)
 {
     size_t    n = json_array_size(list);
     lm_shapes all = { 0 }, *each = lm_arena_array(&s->arena, n, sizeof *each);
@@ -224,7 +233,8 @@ static lm_status apply_one(lm_schema *s, const lm_place *at, const json_t *list,
     return LM_OK;
 }
 
-static lm_status apply_not(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes, const lm_places *chain)
+static lm_status apply_not(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes,
+                           const lm_places *chain)
 {
     (void)chain;                                         /* the complement starts a new chain */
     lm_place  other = lm_place_of(s, at, "not", NULL, value);
@@ -238,9 +248,11 @@ static lm_status apply_not(lm_schema *s, const lm_place *at, const json_t *value
 }
 
 /* if and then; or not if, and else. */
-static lm_status apply_if(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes, const lm_places *chain)
+static lm_status apply_if(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes,
+                          const lm_places *chain)
 {
-    const json_t *then = json_object_get(at->schema, "then"), *otherwise = json_object_get(at->schema, "else");
+    const json_t *then = json_object_get(at->schema, "then"),
+                 *otherwise = json_object_get(at->schema, "else");
     lm_place      test = lm_place_of(s, at, "if", NULL, value);
     lm_shapes     yes = { 0 }, no = { 0 }, out = { 0 };
 
@@ -277,8 +289,8 @@ static const struct applied {
 
 /* ---- schemas ---- */
 
-static lm_status apply_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes,
-                               const lm_places *chain)
+static lm_status apply_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value,
+                               lm_shapes *shapes, const lm_places *chain)
 {
     bool known;
 
@@ -295,20 +307,23 @@ static lm_status apply_keyword(lm_schema *s, const lm_place *at, const char *key
     LM_TRY(lm_schema_keyword(s, at, keyword, value, shapes, &known));
     if (known || is_listed(annotations, keyword) || strncmp(keyword, "x-", 2) == 0)
         return LM_OK;
-    return lm_schema_refuse(s, at, keyword, is_listed(refused, keyword) ? "what it says" : "a keyword that is not known");
+    return lm_schema_refuse(s, at, keyword,
+                            is_listed(refused, keyword) ? "what it says" : "a keyword that is not known");
 }
 
 static lm_status go_deeper(lm_schema *s, const lm_place *at, const lm_places *chain)
 {
     if (++s->depth > LM_GRAMMAR_DEPTH)
-        return lm_fail(s->e, LM_LIMIT, at->pointer, LM_NO_OFFSET, "schemas are nested more than %d deep", LM_GRAMMAR_DEPTH);
+        return lm_fail(s->e, LM_LIMIT, at->pointer, LM_NO_OFFSET, "schemas are nested more than %d deep",
+                       LM_GRAMMAR_DEPTH);
     for (; chain; chain = chain->next)
         if (chain->place.schema == at->schema)
             return lm_schema_wrong(s, at, "$ref", "refers to itself without an end");
     return LM_OK;
 }
 
-lm_status lm_shapes_apply(lm_schema *s, const lm_place *at, const lm_shapes *in, lm_shapes *out, const lm_places *chain)
+lm_status lm_shapes_apply(lm_schema *s, const lm_place *at, const lm_shapes *in, lm_shapes *out,
+                          const lm_places *chain)
 {
     const json_t    *o = at->schema, *ref;
     const lm_places *mine;

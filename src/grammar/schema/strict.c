@@ -14,7 +14,8 @@ static const char *const not_taken[] = {
 
 static lm_status check_object(lm_schema *s, const lm_place *at, count *c)
 {
-    const json_t *names = json_object_get(at->schema, "properties"), *required = json_object_get(at->schema, "required");
+    const json_t *names = json_object_get(at->schema, "properties"),
+                 *required = json_object_get(at->schema, "required");
     const char   *name;
     json_t       *value, *r;
     size_t        i;
@@ -28,7 +29,8 @@ static lm_status check_object(lm_schema *s, const lm_place *at, count *c)
         if (!listed)
             return lm_schema_wrong(s, at, "required", "must list every property in strict mode");
         if (++c->names > MAX_NAMES)
-            return lm_fail(s->e, LM_LIMIT, at->pointer, LM_NO_OFFSET, "more than %d properties in strict mode", MAX_NAMES);
+            return lm_fail(s->e, LM_LIMIT, at->pointer, LM_NO_OFFSET,
+                           "more than %d properties in strict mode", MAX_NAMES);
     }
     return LM_OK;
 }
@@ -42,7 +44,8 @@ static bool is_object(const json_t *o)
     json_array_foreach(type, i, t)
         if (json_is_string(t) && strcmp(json_string_value(t), "object") == 0)
             return true;
-    return json_object_get(o, "properties") || (json_is_string(type) && strcmp(json_string_value(type), "object") == 0);
+    return json_object_get(o, "properties") ||
+           (json_is_string(type) && strcmp(json_string_value(type), "object") == 0);
 }
 
 static lm_status check(lm_schema *s, lm_place at, unsigned level, count *c)
@@ -59,12 +62,15 @@ static lm_status check(lm_schema *s, lm_place at, unsigned level, count *c)
     if (is_object(at.schema)) {
         LM_TRY(check_object(s, &at, c));
         if (++level > MAX_LEVELS)
-            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET, "more than %d levels of objects in strict mode", MAX_LEVELS);
+            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET,
+                           "more than %d levels of objects in strict mode", MAX_LEVELS);
     }
     json_object_foreach((json_t *)(uintptr_t)at.schema, keyword, value) {
-        bool by_name = strcmp(keyword, "properties") == 0 || strcmp(keyword, "$defs") == 0 || strcmp(keyword, "definitions") == 0;
+        bool by_name = strcmp(keyword, "properties") == 0 || strcmp(keyword, "$defs") == 0 ||
+                       strcmp(keyword, "definitions") == 0;
         if (strcmp(keyword, "enum") == 0 && (c->values += (uint32_t)json_array_size(value)) > MAX_VALUES)
-            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET, "more than %d values in enums in strict mode", MAX_VALUES);
+            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET,
+                           "more than %d values in enums in strict mode", MAX_VALUES);
         if (by_name)
             json_object_foreach(value, name, inner)
                 LM_TRY(check(s, lm_place_of(s, &at, keyword, name, inner), keyword[0] == 'p' ? level : 0, c));

@@ -1,8 +1,8 @@
-/* exact_neon.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32, then multiplied
- * with all rows of x.
+/* exact_neon.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32,
+ * then multiplied with all rows of x.
  *
- * One product has two accumulators of four lanes over k in ascending order, eight columns at a time, with one column per lane in the tail;
- * the lanes are added as a tree. The result does not depend on the tile. */
+ * One product has two accumulators of four lanes over k in ascending order, eight columns at a time, with one
+ * column per lane in the tail; the lanes are added as a tree. The result does not depend on the tile. */
 #include <arm_neon.h>
 
 #include "kernels/arm/levels_arm.h"
@@ -10,8 +10,9 @@
 enum { ROWS = 4, TOKENS = 2, GROUP = ROWS };
 
 /* y[i][j] = w[i] . x[j] */
-static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x, uint64_t cols, const int rows,
-                                                       const int tokens, float y[ROWS][TOKENS])
+static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x,
+                                                       uint64_t cols, const int rows, const int tokens,
+                                                       float y[ROWS][TOKENS])
 {
     float32x4_t acc[ROWS][TOKENS][2];
     uint64_t k = 0;
@@ -28,7 +29,8 @@ static inline __attribute__((always_inline)) void tile(const float *const *w, co
             for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
                 for (int j = 0; j < tokens; j++)
-                    acc[i][j][h] = vfmaq_f32(acc[i][j][h], vld1q_f32(w[i] + k + 4 * (uint64_t)h), vld1q_f32(x[j] + k + 4 * (uint64_t)h));
+                    acc[i][j][h] = vfmaq_f32(acc[i][j][h], vld1q_f32(w[i] + k + 4 * (uint64_t)h),
+                                             vld1q_f32(x[j] + k + 4 * (uint64_t)h));
     }
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++)
@@ -42,8 +44,9 @@ static inline __attribute__((always_inline)) void tile(const float *const *w, co
         }
 }
 
-static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x, uint64_t cols,
-                                                            const int rows, int tokens, float y[ROWS][TOKENS])
+static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x,
+                                                            uint64_t cols, const int rows, int tokens,
+                                                            float y[ROWS][TOKENS])
 {
     if (tokens == TOKENS)
         tile(w, x, cols, rows, TOKENS, y);

@@ -12,7 +12,9 @@ static void pack_fine(void *dst, const float *x, uint64_t cols)
     lm_q8_pack(dst, x, cols, true);
 }
 
-const lm_activation lm_activation_q8_arm = { .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine };
+const lm_activation lm_activation_q8_arm = {
+    .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine
+};
 
 void lm_kernels_init_neon(lm_kernels *k)
 {

@@ -1,13 +1,14 @@
-/* strips_arm.h - integer arithmetic on strips of sixteen rows with NEON: quantised weights times the rows of q8_rows.h. The code is
- * shared by all instructions that multiply bytes; a file that includes it defines
+/* strips_arm.h - integer arithmetic on strips of sixteen rows with NEON: quantised weights times the rows of
+ * q8_rows.h. The code is shared by all instructions that multiply bytes; a file that includes it defines
  *
  *   LEVEL     the name of its kernels, "dotprod"
  *   dots()    the product itself
  *
- * One output is one lane; a strip has four vectors of four rows each. For each unit of 32 columns, in ascending order:
- * y += w's d * (sum of low bytes + 128 * sum of high bytes) + w's m * (sum of x), in units of d of a group of x's blocks. The sum is
- * multiplied by `ratio` between groups and by d at the end. No order depends on the number of rows of x, and integer sums are exact in
- * any order, so all of these levels give bit-identical results. Codes are read as signed. */
+ * One output is one lane; a strip has four vectors of four rows each. For each unit of 32 columns, in
+ * ascending order: y += w's d * (sum of low bytes + 128 * sum of high bytes) + w's m * (sum of x), in units
+ * of d of a group of x's blocks. The sum is multiplied by `ratio` between groups and by d at the end. No
+ * order depends on the number of rows of x, and integer sums are exact in any order, so all of these levels
+ * give bit-identical results. Codes are read as signed. */
 #ifndef LM_KERNELS_STRIPS_ARM_H
 #define LM_KERNELS_STRIPS_ARM_H
 
@@ -23,7 +24,8 @@ enum { R = LM_STRIP_ROWS, PARTS = 4, TOKENS = 4, GROUP_BYTES = 128 << 10 };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- numbers of a unit: four rows, selected by `part` ------------------------------------------------------------ */
+/* ---- numbers of a unit: four rows, selected by `part`
+ * ------------------------------------------------------------ */
 
 INLINE float32x4_t f16(const uint8_t *p, int part)
 {
@@ -49,7 +51,8 @@ INLINE float32x4_t d_f16(const lm_unit_at u, int half, int part)
 INLINE float32x4_t d_exponent(const lm_unit_at u, int half, int part)
 {
     uint32x4_t e = bytes_u8(u.unit, part), normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
-    uint32x4_t small = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(vminq_u32(e, vdupq_n_u32(1))));
+    uint32x4_t small = vshlq_u32(vdupq_n_u32(0x00200000),
+                                 vreinterpretq_s32_u32(vminq_u32(e, vdupq_n_u32(1))));
     (void)half;
     return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), small, normal));
 }
@@ -72,7 +75,8 @@ INLINE float32x4_t d_f32(const lm_unit_at u, int half, int part)
     return vld1q_f32((const float *)(const void *)(u.unit + 64 * half + 16 * part));
 }
 
-/* ---- numbers of eight units: one or two f16, times a scale -------------------------------------------------------- */
+/* ---- numbers of eight units: one or two f16, times a scale
+ * -------------------------------------------------------- */
 
 INLINE float32x4_t times_i8(const uint8_t *head, const uint8_t *p, int part)
 {
@@ -124,7 +128,8 @@ INLINE float32x4_t m_high(const lm_unit_at u, int half, int part)
     return times_u32(u.head + 2 * R, vshrq_n_u32(both, 4), part);
 }
 
-/* ---- codes of a unit: four columns of four rows ------------------------------------------------------------------ */
+/* ---- codes of a unit: four columns of four rows
+ * ------------------------------------------------------------------ */
 
 INLINE uint8x16_t plane(const uint8_t *p, int v, int part)
 {
@@ -185,7 +190,8 @@ INLINE int8x16_t c_fp4(const uint8_t *p, const int v, const int part)
     return vqtbl1q_s8(vld1q_s8(lm_e2m1_values), nibbles(p, v, part));
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- products
+ * ---------------------------------------------------------------------------------------------------- */
 
 typedef int8x16_t   code_fn(const uint8_t *p, const int v, const int part);
 typedef float32x4_t number_fn(const lm_unit_at u, int half, int part);
@@ -199,12 +205,13 @@ typedef struct traits {
     minimum    sign;                 /* of m */
     int        halves;               /* 2: a scale per 16 columns */
     uint32_t   numbers, unit;        /* bytes of the numbers that precede the codes, of a unit */
-    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales, per row */
+    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales,
+                                        per row */
 } traits;
 
 /* Compute the integer sums of vectors [from, to) of a unit, whose codes are at p, with the blocks at x. */
-INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
-                 int32x4_t sum[PARTS][TOKENS]);
+INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to,
+                 const int tokens, int32x4_t sum[PARTS][TOKENS]);
 
 /* Scales of types without a minimum are signed. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
@@ -213,8 +220,9 @@ INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *by
 }
 
 /* acc += w's d * (low + 128 * high) + m * (sum of x), in units of x's d. */
-INLINE void finish(const traits t, const lm_unit_at u, const uint8_t *const *x, const int half, const int tokens,
-                   int32x4_t sum[PARTS][TOKENS], const float32x4_t (*high)[TOKENS], float32x4_t acc[TOKENS][PARTS])
+INLINE void finish(const traits t, const lm_unit_at u, const uint8_t *const *x, const int half,
+                   const int tokens, int32x4_t sum[PARTS][TOKENS], const float32x4_t (*high)[TOKENS],
+                   float32x4_t acc[TOKENS][PARTS])
 {
 #pragma GCC unroll 4
     for (int part = 0; part < PARTS; part++) {
@@ -222,7 +230,8 @@ INLINE void finish(const traits t, const lm_unit_at u, const uint8_t *const *x, 
 #pragma GCC unroll 4
         for (int j = 0; j < tokens; j++) {
             const lm_q8_block *block = (const void *)x[j];
-            float32x4_t total = vdupq_n_f32(t.halves == 2 ? block->half_sum[half] : block->sum), v = vcvtq_f32_s32(sum[part][j]);
+            float32x4_t total = vdupq_n_f32(t.halves == 2 ? block->half_sum[half] : block->sum),
+                        v = vcvtq_f32_s32(sum[part][j]);
             if (high)                                /* no effect where high is zero */
                 v = vfmaq_f32(v, high[part][j], vdupq_n_f32(128.0f));
             acc[j][part] = vfmaq_f32(acc[j][part], v, d);
@@ -237,8 +246,8 @@ INLINE void finish(const traits t, const lm_unit_at u, const uint8_t *const *x, 
 static const lm_q8_block no_high;
 
 /* Multiply a unit with `tokens` rows of x. y: their high parts; NULL: all zero. */
-INLINE void step(const traits t, const lm_unit_at u, const uint8_t *const *x, const uint8_t *const *y, const int tokens,
-                 float32x4_t acc[TOKENS][PARTS])
+INLINE void step(const traits t, const lm_unit_at u, const uint8_t *const *x, const uint8_t *const *y,
+                 const int tokens, float32x4_t acc[TOKENS][PARTS])
 {
 #pragma GCC unroll 2
     for (int half = 0; half < t.halves; half++) {
@@ -270,7 +279,8 @@ INLINE void rescale(float by, float32x4_t acc[PARTS])
         acc[part] = vmulq_n_f32(acc[part], by);
 }
 
-INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int tokens, float32x4_t acc[TOKENS][PARTS])
+INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int tokens,
+                 float32x4_t acc[TOKENS][PARTS])
 {
     const uint8_t *head = p, *scales = NULL;
     uint8_t bytes[16 * R];
@@ -362,7 +372,8 @@ static uint64_t scratch_bytes(uint64_t cols)
     return lm_q8_mask_bytes(cols);
 }
 
-/* ---- kernel table ------------------------------------------------------------------------------------------------ */
+/* ---- kernel table
+ * ------------------------------------------------------------------------------------------------ */
 
 /* id, suffix of names, codes, d, m, sign of m, halves */
 #define STRIPS(X)                                                             \
@@ -388,9 +399,11 @@ static uint64_t scratch_bytes(uint64_t cols)
         tile(__VA_ARGS__, o, w, tokens, acc);                                                               \
     }
 
-#define RUN(word, ...)                                                                                            \
-    TILE(word, 1, __VA_ARGS__) TILE(word, 2, __VA_ARGS__) TILE(word, 3, __VA_ARGS__) TILE(word, 4, __VA_ARGS__)   \
-    static tile_fn *const tiles_##word[TOKENS] = { tile_##word##_1, tile_##word##_2, tile_##word##_3, tile_##word##_4 };
+#define RUN(word, ...)                                    \
+    TILE(word, 1, __VA_ARGS__) TILE(word, 2, __VA_ARGS__) \
+    TILE(word, 3, __VA_ARGS__) TILE(word, 4, __VA_ARGS__) \
+    static tile_fn *const tiles_##word[TOKENS] = {        \
+        tile_##word##_1, tile_##word##_2, tile_##word##_3, tile_##word##_4 };
 
 #define X(id, word, ...)                                                \
     RUN(word, TRAITS(word, __VA_ARGS__))                                \
@@ -403,11 +416,11 @@ STRIPS(X)
 #undef X
 
 /* The strips of byte_strips.h. */
-#define X(form)                                                                                                 \
-    RUN(form, (traits){ c_##form, d_f32, m_none, NO_MINIMUM, 2, LM_BYTE_NUMBERS, LM_BYTE_UNIT, 0, 0, 0 })       \
-    static void run_##form(const lm_matmul_args *a)                                                             \
-    {                                                                                                           \
-        run(a, tiles_##form, a->cols / 32 * LM_BYTE_UNIT);                                                      \
+#define X(form)                                                                                           \
+    RUN(form, (traits){ c_##form, d_f32, m_none, NO_MINIMUM, 2, LM_BYTE_NUMBERS, LM_BYTE_UNIT, 0, 0, 0 }) \
+    static void run_##form(const lm_matmul_args *a)                                                       \
+    {                                                                                                     \
+        run(a, tiles_##form, a->cols / 32 * LM_BYTE_UNIT);                                                \
     }
 X(wide)
 X(small)
@@ -419,8 +432,9 @@ static uint64_t scratch_of_bytes(uint64_t cols)
 }
 
 #define NO_ROWS(id) NULL
-#define X(id, word, form, ...)   \
-    LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, lm_byte_unpack_ref, NO_ROWS, run_##form, scratch_bytes, scratch_of_bytes)
+#define X(id, word, form, ...)                                                                      \
+    LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, lm_byte_unpack_ref, NO_ROWS, run_##form, \
+                   scratch_bytes, scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X
 

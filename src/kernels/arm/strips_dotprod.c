@@ -1,4 +1,5 @@
-/* strips_dotprod.c - the products of strips_arm.h by sdot: four columns of a row in each lane, activations by element. */
+/* strips_dotprod.c - the products of strips_arm.h by sdot: four columns of a row in each lane, activations by
+ * element. */
 #define LEVEL "dotprod"
 
 #include "kernels/arm/strips_arm.h"
@@ -16,8 +17,8 @@ INLINE int32x4_t dot(int32x4_t sum, int8x16_t w, int8x16_t x, const int element)
 }
 #undef BY
 
-INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
-                 int32x4_t sum[PARTS][TOKENS])
+INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to,
+                 const int tokens, int32x4_t sum[PARTS][TOKENS])
 {
 #pragma GCC unroll 4
     for (int part = 0; part < PARTS; part++)

@@ -3,8 +3,8 @@
 
 #include "kernels/arm/strips_arm.h"
 
-INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
-                 int32x4_t sum[PARTS][TOKENS])
+INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to,
+                 const int tokens, int32x4_t sum[PARTS][TOKENS])
 {
 #pragma GCC unroll 4
     for (int part = 0; part < PARTS; part++) {

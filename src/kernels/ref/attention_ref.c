@@ -1,7 +1,7 @@
 /* attention_ref.c - attention over a paged cache in plain C.
  *
- * A layer's part of a page holds, for each key/value head in order, 64 keys and then 64 values, each a row of its
- * type as stored by lm_dtype. */
+ * A layer's part of a page holds, for each key/value head in order, 64 keys and then 64 values, each a row of
+ * its type as stored by lm_dtype. */
 #include "kernels/attention_parts.h"
 #include "kernels/levels.h"
 #include "tensor/dtype.h"
@@ -24,8 +24,8 @@ static uint64_t page_bytes(const lm_kv_shape *kv)
     return (kv->n_kv_heads * head_bytes(kv) + 63) & ~UINT64_C(63);
 }
 
-static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k, uint64_t k_stride, const float *v,
-                  uint64_t v_stride)
+static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k,
+                  uint64_t k_stride, const float *v, uint64_t v_stride)
 {
     uint32_t of_keys = lm_hadamard_of_keys(kv), of_values = lm_hadamard_of_values(kv);
     uint64_t k_bytes = row_bytes(kv->k_type, kv->k_dim), v_bytes = row_bytes(kv->v_type, kv->v_dim);
@@ -33,9 +33,11 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t 
     for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
         uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * k_bytes;
         for (uint32_t r = 0; r < rows; r++) {
-            pack_row(kv->k_type, of_keys, keys + (slot + r) * k_bytes, k + r * k_stride + (uint64_t)h * kv->k_dim, kv->k_dim);
+            pack_row(kv->k_type, of_keys, keys + (slot + r) * k_bytes,
+                     k + r * k_stride + (uint64_t)h * kv->k_dim, kv->k_dim);
             if (!kv->v_in_k)
-                pack_row(kv->v_type, of_values, values + (slot + r) * v_bytes, v + r * v_stride + (uint64_t)h * kv->v_dim, kv->v_dim);
+                pack_row(kv->v_type, of_values, values + (slot + r) * v_bytes,
+                         v + r * v_stride + (uint64_t)h * kv->v_dim, kv->v_dim);
         }
     }
 }
@@ -44,10 +46,12 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t 
 static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
 {
     (void)group;
-    return ((LM_PAGE + 2 * (uint64_t)kv->k_dim + 2 * (uint64_t)kv->v_dim) * sizeof(float) + 63) & ~UINT64_C(63);
+    return ((LM_PAGE + 2 * (uint64_t)kv->k_dim + 2 * (uint64_t)kv->v_dim) * sizeof(float) + 63) &
+           ~UINT64_C(63);
 }
 
-static float score(const lm_attention_args *a, const float *q, const float *key, uint32_t g, uint32_t j, uint32_t distance)
+static float score(const lm_attention_args *a, const float *q, const float *key, uint32_t g, uint32_t j,
+                   uint32_t distance)
 {
     float s = 0.0f;
 
@@ -76,12 +80,13 @@ static void raise_max(running *s, float max, float *out, uint32_t width)
 }
 
 /* Process one page, which begins at position `start`, for one query; its keys [from, to) are visible. */
-static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t start, uint32_t from, uint32_t to, uint32_t g,
-                      uint32_t distance, const float *q, running *s, float *out)
+static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t start, uint32_t from,
+                      uint32_t to, uint32_t g, uint32_t distance, const float *q, running *s, float *out)
 {
     const lm_kv_shape *kv = a->kv;
     const lm_dtype_info *of_keys = lm_dtype_of(kv->k_type), *of_values = lm_dtype_of(kv->v_type);
-    const uint8_t *keys = page + a->head * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv->k_type, kv->k_dim);
+    const uint8_t *keys = page + a->head * head_bytes(kv),
+                  *values = keys + LM_PAGE * row_bytes(kv->k_type, kv->k_dim);
     float *scores = a->scratch, *key = scores + LM_PAGE, *value = key + kv->k_dim, max = -INFINITY;
 
     for (uint32_t j = from; j < to; j++) {
@@ -105,15 +110,19 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
 }
 
 /* Compute the partial result of a query over one range. */
-static running one_range(const lm_attention_args *a, uint32_t position, uint32_t g, const float *q, uint32_t range, float *out)
+static running one_range(const lm_attention_args *a, uint32_t position, uint32_t g, const float *q,
+                         uint32_t range, float *out)
 {
     uint32_t first = lm_first_seen(a->window, position), begin = range * LM_RANGE, end = begin + LM_RANGE;
     running s = NOTHING_SEEN;
 
     memset(out, 0, a->kv->v_dim * sizeof *out);
-    for (uint32_t start = (first > begin ? first : begin) / LM_PAGE * LM_PAGE; start < end && start <= position; start += LM_PAGE) {
-        uint32_t from = first > start ? first - start : 0, to = position - start < LM_PAGE ? position - start + 1 : LM_PAGE;
-        page_step(a, a->base + a->pages[start / LM_PAGE] * a->page_stride, start, from, to, g, position - start, q, &s, out);
+    for (uint32_t start = (first > begin ? first : begin) / LM_PAGE * LM_PAGE;
+         start < end && start <= position; start += LM_PAGE) {
+        uint32_t from = first > start ? first - start : 0,
+                 to = position - start < LM_PAGE ? position - start + 1 : LM_PAGE;
+        page_step(a, a->base + a->pages[start / LM_PAGE] * a->page_stride, start, from, to, g,
+                  position - start, q, &s, out);
     }
     return s;
 }
@@ -121,7 +130,8 @@ static running one_range(const lm_attention_args *a, uint32_t position, uint32_t
 /* Merge the partial result over one more range into *s and out. */
 static void join(running *s, float *out, const running *partial, const float *values, uint32_t width)
 {
-    float max = s->max > partial->max ? s->max : partial->max, shrink = expf(s->max - max), shrink_partial = expf(partial->max - max);
+    float max = s->max > partial->max ? s->max : partial->max, shrink = expf(s->max - max),
+          shrink_partial = expf(partial->max - max);
 
     s->max = max;
     s->sum = s->sum * shrink + partial->sum * shrink_partial;

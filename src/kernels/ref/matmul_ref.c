@@ -1,4 +1,5 @@
-/* matmul_ref.c - matrix times rows in plain C: each row of the matrix is unpacked and multiplied with every row of x. */
+/* matmul_ref.c - matrix times rows in plain C: each row of the matrix is unpacked and multiplied with every
+ * row of x. */
 #include "kernels/levels.h"
 
 const lm_activation lm_activation_f32 = { .name = "f32", .bytes = lm_f32_row_bytes };

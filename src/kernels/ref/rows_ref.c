@@ -100,7 +100,9 @@ static void glu(float *y, const float *gate, const float *up, lm_act act, uint64
 static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
-        float g = gate[i] > limit ? limit : gate[i], u = up[i] < -limit ? -limit : up[i] > limit ? limit : up[i];
+        float g = gate[i] > limit ? limit : gate[i], u = up[i] < -limit  ? -limit
+                                                         : up[i] > limit ? limit
+                                                                         : up[i];
         y[i] = activate(g, act) * (u + 1.0f);
     }
 }
@@ -119,7 +121,8 @@ static void softmax(float *x, uint64_t n)
         x[i] /= sum;
 }
 
-static void rope(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine, bool pair)
+static void rope(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine,
+                 bool pair)
 {
     uint64_t step = pair ? 2 : 1, apart = pair ? 1 : dim / 2;
 

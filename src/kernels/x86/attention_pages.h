@@ -1,18 +1,19 @@
-/* attention_pages.h - the keys of a page that are visible to a query, prefetching, and allocation of a worker's scratch: shared by the
- * attention kernels of x86. */
+/* attention_pages.h - the keys of a page that are visible to a query, prefetching, and allocation of a
+ * worker's scratch: shared by the attention kernels of x86. */
 #ifndef LM_KERNELS_X86_ATTENTION_PAGES_H
 #define LM_KERNELS_X86_ATTENTION_PAGES_H
 
 #include "kernels/attention_parts.h"
 #include "kernels/x86/vec_256.h"
 
-/* The keys [from, to) of a page that are visible to a query. The page begins at position `start`; the query is `distance` positions after
- * it. */
+/* The keys [from, to) of a page that are visible to a query. The page begins at position `start`; the query
+ * is `distance` positions after it. */
 typedef struct sight {
     uint32_t start, from, to, distance;
 } sight;
 
-/* Compute the keys of the page that begins at `start` that are visible to the query at p; return false if there are none. */
+/* Compute the keys of the page that begins at `start` that are visible to the query at p; return false if
+ * there are none. */
 static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
 {
     uint32_t first = lm_first_seen(a->window, p);
@@ -26,8 +27,8 @@ static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, 
     return true;
 }
 
-/* Compute the range [least, most) of the keys of the page that begins at `start` that are visible to any row; return false if there are
- * none. */
+/* Compute the range [least, most) of the keys of the page that begins at `start` that are visible to any row;
+ * return false if there are none. */
 static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t *least, uint32_t *most)
 {
     sight see;
@@ -43,8 +44,8 @@ static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t
     return *most > *least;
 }
 
-/* The rest of a head's part of the next page, to be prefetched while this page is multiplied: pages are not contiguous, and hardware
- * prefetchers do not find the next one. */
+/* The rest of a head's part of the next page, to be prefetched while this page is multiplied: pages are not
+ * contiguous, and hardware prefetchers do not find the next one. */
 typedef struct ahead {
     const uint8_t *at, *end;
 } ahead;
@@ -59,7 +60,8 @@ INLINE void ask(ahead *x)
     x->at += 128;
 }
 
-/* Return the head's part of the page after `number`, or nothing if no row reaches it. `bytes`: size of a head's part of a page. */
+/* Return the head's part of the page after `number`, or nothing if no row reaches it. `bytes`: size of a
+ * head's part of a page. */
 static inline ahead page_after(const lm_attention_args *a, uint32_t number, uint64_t bytes)
 {
     ahead x = { NULL, NULL };

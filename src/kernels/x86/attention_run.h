@@ -1,7 +1,8 @@
-/* attention_run.h - the order of tiles, ranges, pages and partials, and the kernels built from it. An attention file includes it at its
- * end, after these definitions:
+/* attention_run.h - the order of tiles, ranges, pages and partials, and the kernels built from it. An
+ * attention file includes it at its end, after these definitions:
  *   TILE                                            rows that process the pages together
- *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states` [2][TILE][group], of all ranges so far and of
+ *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states`
+ *   [2][TILE][group], of all ranges so far and of
  *                                                   the current one, and `partial` [TILE][group][v_dim]
  *   begin(a, w)                                     done once for the rows of a tile; may redirect a->q
  *   page_against_rows(a, w, states, number)         processes a page for a tile
@@ -46,7 +47,8 @@ static lm_attention_args aside(const lm_attention_args *a, float *values)
 static void pages_of_range(const lm_attention_args *t, const workspace *w, running *states, uint32_t range)
 {
     const uint32_t pages = LM_RANGE / LM_PAGE;
-    uint32_t page = lm_first_seen(t->window, t->position) / LM_PAGE, end = (t->position + t->rows - 1) / LM_PAGE + 1;
+    uint32_t page = lm_first_seen(t->window, t->position) / LM_PAGE,
+             end = (t->position + t->rows - 1) / LM_PAGE + 1;
 
     page = page > range * pages ? page : range * pages;
     end = end < (range + 1) * pages ? end : (range + 1) * pages;
@@ -66,7 +68,8 @@ static void run(const lm_attention_args *a)
 
     for (uint32_t from = 0; from < a->rows; from += TILE) {
         lm_attention_args t = tile_of(a, from), partial;
-        uint32_t range = lm_first_seen(t.window, t.position) / LM_RANGE, last = (t.position + t.rows - 1) / LM_RANGE;
+        uint32_t range = lm_first_seen(t.window, t.position) / LM_RANGE,
+                 last = (t.position + t.rows - 1) / LM_RANGE;
         uint32_t n = t.rows * t.group, width = t.kv->v_dim;
         begin(&t, &w);
         partial = aside(&t, w.partial);
@@ -74,8 +77,8 @@ static void run(const lm_attention_args *a)
         while (range++ < last) {
             pages_of_range(&partial, &w, w.states + n, range);
             for (uint32_t i = 0; i < n; i++)
-                join_partial(&w.states[i], out_of(&t, i / t.group, i % t.group), &w.states[n + i], w.partial + (uint64_t)i * width, width,
-                             join);
+                join_partial(&w.states[i], out_of(&t, i / t.group, i % t.group), &w.states[n + i],
+                             w.partial + (uint64_t)i * width, width, join);
         }
         for (uint32_t i = 0; i < n; i++)
             end_query(a, &w.states[i], i % t.group, out_of(&t, i / t.group, i % t.group), finish);

@@ -1,4 +1,5 @@
-/* probe_chains.h - a loop of independent chains: each step feeds the next step of its chain, so nothing can be hoisted out of the loop. */
+/* probe_chains.h - a loop of independent chains: each step feeds the next step of its chain, so nothing can
+ * be hoisted out of the loop. */
 #ifndef LM_KERNELS_X86_PROBE_CHAINS_H
 #define LM_KERNELS_X86_PROBE_CHAINS_H
 

@@ -1,4 +1,5 @@
-/* vec_256.h - vectors of 256 bits: those of AVX2 or, in the files that are compiled once more with SSE41 defined, pairs of 128 bits. */
+/* vec_256.h - vectors of 256 bits: those of AVX2 or, in the files that are compiled once more with SSE41
+ * defined, pairs of 128 bits. */
 #ifndef LM_KERNELS_VEC_256_H
 #define LM_KERNELS_VEC_256_H
 

@@ -25,12 +25,14 @@ static lm_status check_ranks(const lm_adapter_file *f, const lm_adapter_entry *x
 {
     uint64_t rank = rank_of_a(f, x), other = x->b->dims[f->turned ? 0 : 1];
     if (rank != other)
-        return lm_adapter_wrong(f, x->b, LM_BAD_MODEL, e, "rank %llu, but A has %llu", (unsigned long long)other,
-                                (unsigned long long)rank);
+        return lm_adapter_wrong(f, x->b, LM_BAD_MODEL, e, "rank %llu, but A has %llu",
+                                (unsigned long long)other, (unsigned long long)rank);
     if (rank < 1 || rank > UINT16_MAX)
-        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu; 1 to %u are possible", (unsigned long long)rank, UINT16_MAX);
+        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu; 1 to %u are possible",
+                                (unsigned long long)rank, UINT16_MAX);
     if (x->rank && rank != x->rank)
-        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu, but %u in adapter_config.json", (unsigned long long)rank, x->rank);
+        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu, but %u in adapter_config.json",
+                                (unsigned long long)rank, x->rank);
     return LM_OK;
 }
 
@@ -41,10 +43,12 @@ static lm_status check_pair(const lm_adapter_file *f, const lm_adapter_entry *x,
     if (!have)
         return LM_OK;                                    /* only a trained bias of the base model */
     if (!x->a || !x->b)
-        return lm_adapter_wrong(f, have, LM_BAD_MODEL, e, "half of a pair: %s has no lora_%s", x->name, x->a ? "B" : "A");
+        return lm_adapter_wrong(f, have, LM_BAD_MODEL, e, "half of a pair: %s has no lora_%s", x->name,
+                                x->a ? "B" : "A");
     const lm_tensor_info *flat = x->a->n_dims != 2 ? x->a : x->b;
     if (flat->n_dims != 2)
-        return lm_adapter_wrong(f, flat, LM_UNSUPPORTED, e, "%u dimensions; pairs of matrices are supported", flat->n_dims);
+        return lm_adapter_wrong(f, flat, LM_UNSUPPORTED, e, "%u dimensions; pairs of matrices are supported",
+                                flat->n_dims);
     LM_TRY(check_ranks(f, x, e));
     if (x->bias && (x->bias->n_dims != 1 || x->bias->elements != lm_adapter_out(f, x)))
         return lm_adapter_wrong(f, x->bias, LM_BAD_MODEL, e, "is not one number per row of B (%llu rows)",
@@ -82,9 +86,12 @@ static lm_status check_numbers(const lm_adapter_file *f, const lm_tensor_info *t
     scan s = { .f = f, .t = t };
 
     if (!is_float(t->type) && !(t->type == LM_Q8_0 && f->format == LM_ADAPTER_GGUF))
-        return lm_adapter_wrong(f, t, LM_UNSUPPORTED, e, "type %s; F32, F16 and BF16 are supported", lm_dtype_of(t->type)->name);
+        return lm_adapter_wrong(f, t, LM_UNSUPPORTED, e, "type %s; F32, F16 and BF16 are supported",
+                                lm_dtype_of(t->type)->name);
     LM_TRY(lm_filemap_guard(scan_numbers, &s, lm_container_file_of(f->tensors, t), e));
-    return s.bad ? lm_adapter_wrong(f, t, LM_BAD_MODEL, e, "holds a number that is not finite (%g)", (double)s.which) : LM_OK;
+    return s.bad ? lm_adapter_wrong(f, t, LM_BAD_MODEL, e, "holds a number that is not finite (%g)",
+                                    (double)s.which)
+                 : LM_OK;
 }
 
 static lm_status check_entry(lm_adapter_file *f, lm_adapter_entry *x, lm_error *e)
@@ -101,7 +108,8 @@ static lm_status check_entry(lm_adapter_file *f, lm_adapter_entry *x, lm_error *
     if (f->format == LM_ADAPTER_GGUF)
         x->scale = f->alpha > 0 ? f->alpha / x->rank : 1;
     if (!isfinite(x->scale) || !isfinite((double)(float)x->scale) || x->scale == 0)
-        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "the scale is %g: the adapter would have no effect", x->scale);
+        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "the scale is %g: the adapter would have no effect",
+                                x->scale);
     return LM_OK;
 }
 
@@ -126,14 +134,15 @@ static lm_status check_all(lm_adapter_file *f, lm_error *e)
 static lm_status not_one(const char *path, lm_error *e)
 {
     lm_fail(e, LM_NOT_FOUND, NULL, LM_NO_OFFSET,
-            "no adapter: neither adapter_config.json with adapter_model.safetensors or adapters.safetensors, nor a GGUF file");
+            "no adapter: neither adapter_config.json with adapter_model.safetensors or adapters.safetensors, "
+            "nor a GGUF file");
     return lm_fail_in(e, path);
 }
 
 static lm_status open_folder(lm_adapter_file *f, const char *folder, lm_error *e)
 {
     static const char *const weights[] = { "adapter_model.safetensors", "adapters.safetensors" };
-    char  *config = lm_arena_printf(&f->arena, "%s/adapter_config.json", folder), *text, *file = NULL;
+    char *config = lm_arena_printf(&f->arena, "%s/adapter_config.json", folder), *text, *file = NULL;
     size_t size;
 
     if (!config)
@@ -156,7 +165,9 @@ static lm_status open_folder(lm_adapter_file *f, const char *folder, lm_error *e
     lm_free(text);
     LM_TRY(status);
     LM_TRY(lm_safetensors_open(file, NULL, &f->tensors, e));
-    f->format = lm_meta_has(f->config, "lora_parameters") && !lm_meta_has(f->config, "peft_type") ? LM_ADAPTER_MLX : LM_ADAPTER_PEFT;
+    f->format = lm_meta_has(f->config, "lora_parameters") && !lm_meta_has(f->config, "peft_type")
+                    ? LM_ADAPTER_MLX
+                    : LM_ADAPTER_PEFT;
     return f->format == LM_ADAPTER_MLX ? lm_adapter_read_mlx(f, e) : lm_adapter_read_peft(f, e);
 }
 
@@ -187,8 +198,9 @@ static lm_status open_any(lm_adapter_file *f, const char *path, lm_error *e)
     if (lm_path_is_folder(path))
         return open_folder(f, path, e);
     if (ends(path, ".safetensors") && lm_path_is_file(path)) {
-        const char *slash  = strrchr(path, '/');
-        char       *folder = slash ? lm_arena_strndup(&f->arena, path, (size_t)(slash - path)) : lm_arena_strdup(&f->arena, ".");
+        const char *slash = strrchr(path, '/');
+        char *folder = slash ? lm_arena_strndup(&f->arena, path, (size_t)(slash - path))
+                             : lm_arena_strdup(&f->arena, ".");
         return folder ? open_folder(f, folder, e) : lm_fail_memory(e, path, 0);
     }
     LM_TRY(lm_container_open(path, NULL, &f->tensors, e));

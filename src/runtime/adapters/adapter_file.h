@@ -9,7 +9,8 @@ typedef enum lm_adapter_format { LM_ADAPTER_PEFT, LM_ADAPTER_MLX, LM_ADAPTER_GGU
 
 /* The tensors of one module. */
 typedef struct lm_adapter_entry {
-    const char           *name;      /* "model.layers.0.self_attn.q_proj"; in GGUF the weight's, "blk.0.attn_q.weight" */
+    const char           *name;      /* "model.layers.0.self_attn.q_proj"; in GGUF the weight's,
+                                        "blk.0.attn_q.weight" */
     const lm_tensor_info *a, *b, *bias;          /* lora_A, lora_B and B's bias; NULL if it has none */
     const lm_tensor_info *magnitude, *base_bias; /* DoRA's; a trained bias of the base model */
     bool                  table;     /* it belongs to a look-up */
@@ -36,8 +37,8 @@ typedef struct lm_adapter_file {
     lm_arena               arena;
 } lm_adapter_file;
 
-/* Open an adapter and check what can be checked without a model: every tensor belongs to an adapter, pairs are complete and have one rank,
- * ranks and scales match the config, numbers are finite. */
+/* Open an adapter and check what can be checked without a model: every tensor belongs to an adapter, pairs
+ * are complete and have one rank, ranks and scales match the config, numbers are finite. */
 lm_status lm_adapter_file_open(const char *path, lm_adapter_file **out, lm_error *e);
 void      lm_adapter_file_close(lm_adapter_file *f);
 
@@ -45,13 +46,14 @@ void      lm_adapter_file_close(lm_adapter_file *f);
 lm_adapter_entry *lm_adapter_entry_of(lm_adapter_file *f, const char *name, size_t n);
 
 /* Set an error about a tensor of the file; returns `code`. */
-lm_status lm_adapter_wrong(const lm_adapter_file *f, const lm_tensor_info *t, lm_status code, lm_error *e, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+lm_status lm_adapter_wrong(const lm_adapter_file *f, const lm_tensor_info *t, lm_status code, lm_error *e,
+                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Unpack a tensor of one or two dimensions; `turned`: as [columns][rows] of the stored matrix. */
 void lm_adapter_unpack(const lm_adapter_file *f, const lm_tensor_info *t, bool turned, float *out);
 
-/* Return the dimensions of an entry's A and B as PEFT stores products: A [rank][in], B [out][rank]. For a look-up: in rows, out columns. */
+/* Return the dimensions of an entry's A and B as PEFT stores products: A [rank][in], B [out][rank]. For a
+ * look-up: in rows, out columns. */
 uint64_t lm_adapter_in(const lm_adapter_file *f, const lm_adapter_entry *x);
 uint64_t lm_adapter_out(const lm_adapter_file *f, const lm_adapter_entry *x);
 

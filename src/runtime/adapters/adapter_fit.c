@@ -34,10 +34,12 @@ static bool found(const fitting *t, const char *name, size_t n, size_t *out)
     return true;
 }
 
-/* Find the entry of a module of the language model in a vision-language model: "model.language_model.layers…". */
+/* Find the entry of a module of the language model in a vision-language model:
+ * "model.language_model.layers…". */
 static bool found_inside(const fitting *t, const char *module, size_t *out)
 {
-    static const char *const words[] = { "language_model.model.", "model.language_model.", "language_model." };
+    static const char *const words[] = { "language_model.model.", "model.language_model.",
+                                         "language_model." };
     const char              *rest    = strncmp(module, "model.", 6) == 0 ? module + 6 : module;
     char                     name[512];
 
@@ -49,43 +51,52 @@ static bool found_inside(const fitting *t, const char *module, size_t *out)
     return false;
 }
 
-/* Find the entry of a module by the name that the file uses. Adapters of the bare decoder leave out the first word of every path. */
+/* Find the entry of a module by the name that the file uses. Adapters of the bare decoder leave out the first
+ * word of every path. */
 static bool entry_of(const fitting *t, uint32_t node, const lm_adapt_shape *s, size_t *out)
 {
     const char *name = s->module, *dot = strchr(name, '.');
 
     if (t->f->format == LM_ADAPTER_GGUF) {
-        bool tied = t->p->nodes[node].code == LM_OP_LINEAR && t->p->weights[t->p->nodes[node].weights[0]].kind == LM_TABLE;
+        bool tied = t->p->nodes[node].code == LM_OP_LINEAR &&
+                    t->p->weights[t->p->nodes[node].weights[0]].kind == LM_TABLE;
         name      = tied ? "output.weight" : s->gguf;
         return name && found(t, name, strlen(name), out);
     }
-    return found(t, name, strlen(name), out) || (dot && found(t, dot + 1, strlen(dot + 1), out)) || found_inside(t, name, out);
+    return found(t, name, strlen(name), out) || (dot && found(t, dot + 1, strlen(dot + 1), out)) ||
+           found_inside(t, name, out);
 }
 
 /* ---- one module ---- */
 
-static lm_status check_shape(const fitting *t, const lm_adapter_entry *x, const lm_adapt_shape *s, lm_error *e)
+static lm_status check_shape(const fitting *t, const lm_adapter_entry *x, const lm_adapt_shape *s,
+                             lm_error *e)
 {
     uint64_t in = lm_adapter_in(t->f, x), out = lm_adapter_out(t->f, x);
 
     if (x->table != s->table)
-        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e, "is of a %s, but %s is a %s", x->table ? "look-up" : "product", s->module,
+        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e, "is of a %s, but %s is a %s",
+                                x->table ? "look-up" : "product", s->module,
                                 s->table ? "look-up" : "product");
     if (in == s->out && out == s->in && in != out && !s->table)
-        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e, "is turned: %s has %" PRIu64 " inputs and %" PRIu64 " outputs", s->module,
+        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e,
+                                "is turned: %s has %" PRIu64 " inputs and %" PRIu64 " outputs", s->module,
                                 s->in, s->out);
     if (in != s->in)
-        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e, "has %" PRIu64 " %s, %s of the model has %" PRIu64, in,
+        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e,
+                                "has %" PRIu64 " %s, %s of the model has %" PRIu64, in,
                                 s->table ? "rows" : "inputs", s->module, s->in);
     if (out != s->out)
-        return lm_adapter_wrong(t->f, x->b, LM_BAD_MODEL, e, "has %" PRIu64 " outputs, %s of the model has %" PRIu64, out, s->module,
+        return lm_adapter_wrong(t->f, x->b, LM_BAD_MODEL, e,
+                                "has %" PRIu64 " outputs, %s of the model has %" PRIu64, out, s->module,
                                 s->out);
     return LM_OK;
 }
 
 static lm_status refuse(const fitting *t, const lm_tensor_info *tensor, const char *what, lm_error *e)
 {
-    return lm_adapter_wrong(t->f, tensor, LM_UNSUPPORTED, e, "%s: not a pair of small matrices added to the model", what);
+    return lm_adapter_wrong(t->f, tensor, LM_UNSUPPORTED, e,
+                            "%s: not a pair of small matrices added to the model", what);
 }
 
 typedef struct unpacking { const fitting *t; const lm_adapter_entry *x; float *a, *b, *bias; } unpacking;
@@ -142,7 +153,8 @@ static bool is_zero(const float *x, uint64_t n)
     return true;
 }
 
-static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const lm_adapter_entry *x, lm_error *e)
+static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const lm_adapter_entry *x,
+                      lm_error *e)
 {
     lm_arena *arena = &t->a->arena;
     uint64_t  size_a, size_b;
@@ -154,9 +166,11 @@ static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const 
     size_a = x->a->elements;
     size_b = x->b->elements;
     float    *a = lm_arena_new(arena, size_a, float), *b = lm_arena_new(arena, size_b, float);
-    float    *bias = x->bias ? lm_arena_new(arena, s->out, float) : NULL, *row = lm_alloc(size_b * sizeof *row);
+    float *bias = x->bias ? lm_arena_new(arena, s->out, float) : NULL, *row = lm_alloc(size_b * sizeof *row);
     unpacking u = { t, x, a, b, bias };
-    lm_status status = a && b && row && (bias || !x->bias) ? LM_OK : lm_fail_memory(e, x->name, (size_a + size_b) * sizeof *a);
+    lm_status status = a && b && row && (bias || !x->bias)
+                           ? LM_OK
+                           : lm_fail_memory(e, x->name, (size_a + size_b) * sizeof *a);
     if (status == LM_OK)
         status = lm_filemap_guard(unpack, &u, t->f->path, e);
     if (status == LM_OK) {
@@ -164,7 +178,8 @@ static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const 
         if (bias)
             order_rows(t, node, bias, row, s->out, 1);
         t->n_zero += is_zero(b, size_b) && (!bias || is_zero(bias, s->out));
-        t->a->parts[t->a->n_parts++] = (lm_adapter_part){ node, s->module, x->rank, (float)x->scale, a, b, bias };
+        t->a->parts[t->a->n_parts++] = (lm_adapter_part){ node, s->module, x->rank, (float)x->scale,
+                                                          a, b, bias };
         t->a->info.parameters += size_a + size_b + (bias ? s->out : 0);
         t->a->info.bytes += x->a->bytes + x->b->bytes + (x->bias ? x->bias->bytes : 0);
         t->a->info.rank = x->rank > t->a->info.rank ? x->rank : t->a->info.rank;
@@ -190,7 +205,8 @@ static bool other_layer(const promise *q, int32_t layer)
     return q->layers.kind == LM_META_ARRAY;
 }
 
-static lm_status check_missing(const fitting *t, const promise *q, uint32_t node, const lm_adapt_shape *s, lm_error *e)
+static lm_status check_missing(const fitting *t, const promise *q, uint32_t node, const lm_adapt_shape *s,
+                               lm_error *e)
 {
     bool is, not, saved;
 
@@ -199,7 +215,8 @@ static lm_status check_missing(const fitting *t, const promise *q, uint32_t node
     LM_TRY(lm_module_list_has(&q->saved, s->module, &saved, e));
     if (!is || not || saved || other_layer(q, t->p->nodes[node].layer))
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, s->module, LM_NO_OFFSET, "target_modules names it, but the adapter has no lora_A and lora_B of it");
+    lm_fail(e, LM_BAD_MODEL, s->module, LM_NO_OFFSET,
+            "target_modules names it, but the adapter has no lora_A and lora_B of it");
     return lm_fail_in(e, t->f->path);
 }
 
@@ -255,10 +272,11 @@ static lm_status refuse_others(const fitting *t, lm_error *e)
             return refuse(t, x->base_bias ? x->base_bias : x->magnitude, "a trained bias of the base", e);
         if (strstr(x->name, ".experts.") || lm_view_ends(lm_view_of(x->name), LM_VIEW(".experts")) ||
             strstr(x->name, "_exps.") || lm_program_module(t->p, x->name) != LM_NONE)
-            return lm_adapter_wrong(t->f, x->a, LM_UNSUPPORTED, e, "an adapter of %s is not supported: adapted are products and look-ups",
+            return lm_adapter_wrong(t->f, x->a, LM_UNSUPPORTED, e,
+                                    "an adapter of %s is not supported: adapted are products and look-ups",
                                     x->name);
-        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e, "this model (%s, %u layers) has no %s", t->m->family->name, t->p->n_layers,
-                                x->name);
+        return lm_adapter_wrong(t->f, x->a, LM_BAD_MODEL, e, "this model (%s, %u layers) has no %s",
+                                t->m->family->name, t->p->n_layers, x->name);
     }
     return t->f->n_whole ? refuse(t, t->f->whole[0], "a module that was trained whole", e) : LM_OK;
 }
@@ -272,8 +290,8 @@ static lm_status check_architecture(const fitting *t, lm_error *e)
     for (size_t i = 0; known && known[i]; i++)
         if (strcmp(known[i], t->f->architecture) == 0)
             return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, "general.architecture", LM_NO_OFFSET, "the adapter is for %s, the model is %s", t->f->architecture,
-            known && known[0] ? known[0] : t->m->family->name);
+    lm_fail(e, LM_BAD_MODEL, "general.architecture", LM_NO_OFFSET, "the adapter is for %s, the model is %s",
+            t->f->architecture, known && known[0] ? known[0] : t->m->family->name);
     return lm_fail_in(e, t->f->path);
 }
 
@@ -288,9 +306,12 @@ static void warn(const fitting *t)
     if (t->n_zero == t->a->n_parts)
         lm_text_add_str(w, "every lora_B is zero: the adapter has no effect\n");
     else if (t->n_zero)
-        lm_text_printf(w, "lora_B of %u of %u modules is zero: the adapter has no effect there\n", t->n_zero, t->a->n_parts);
-    if (t->f->fingerprint && lm_model_fingerprint(t->m, mine, NULL) == LM_OK && strcmp(mine, t->f->fingerprint) != 0)
-        lm_text_add_str(w, "the adapter was trained on another file: another quantisation, or another model of the same shape\n");
+        lm_text_printf(w, "lora_B of %u of %u modules is zero: the adapter has no effect there\n", t->n_zero,
+                       t->a->n_parts);
+    if (t->f->fingerprint && lm_model_fingerprint(t->m, mine, NULL) == LM_OK &&
+        strcmp(mine, t->f->fingerprint) != 0)
+        lm_text_add_str(w, "the adapter was trained on another file: another quantisation, or another model "
+                           "of the same shape\n");
     for (size_t i = 0; i < w->size; i++)
         if (w->data[i] == '\n')
             w->data[i] = '\0';
@@ -379,7 +400,8 @@ lm_status lm_adapter_open(const lm_model *m, const char *path, lm_adapter **out,
     if (!t.a)
         return lm_fail_memory(e, path, sizeof *t.a);
     t.a->model       = m;
-    lm_status status = m->exchange ? lm_fail(e, LM_UNSUPPORTED, path, LM_NO_OFFSET, "a model on several ranks takes no adapters")
+    lm_status status = m->exchange ? lm_fail(e, LM_UNSUPPORTED, path, LM_NO_OFFSET,
+                                             "a model on several ranks takes no adapters")
                                    : lm_adapter_file_open(path, &f, e);
     t.f              = f;
     if (status == LM_OK)

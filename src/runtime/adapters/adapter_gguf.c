@@ -1,4 +1,5 @@
-/* adapter_gguf.c - read llama.cpp's adapters: "blk.0.attn_q.weight.lora_a" [r][in], ".lora_b" [out][r]; for token_embd, A is [rows][r]. */
+/* adapter_gguf.c - read llama.cpp's adapters: "blk.0.attn_q.weight.lora_a" [r][in], ".lora_b" [out][r]; for
+ * token_embd, A is [rows][r]. */
 #include <string.h>
 
 #include "runtime/adapters/adapter_file.h"
@@ -15,7 +16,8 @@ static lm_status need(const lm_adapter_file *f, const char *key, const char *val
     LM_TRY(lm_meta_string(m, key, &v, e));
     if (lm_view_is(v, value))
         return LM_OK;
-    lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "\"%.*s\"; \"%s\" is supported", (int)(v.size < 64 ? v.size : 64), v.data, value);
+    lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "\"%.*s\"; \"%s\" is supported",
+            (int)(v.size < 64 ? v.size : 64), v.data, value);
     return lm_fail_in(e, f->path);
 }
 
@@ -37,11 +39,13 @@ static lm_status take(lm_adapter_file *f, const lm_tensor_info *t, lm_error *e)
     bool    a    = lm_view_ends(name, LM_VIEW(".lora_a")), b = lm_view_ends(name, LM_VIEW(".lora_b"));
 
     if (!a && !b && lm_view_ends(name, LM_VIEW("_norm.weight"))) {
-        lm_text_printf(&f->warnings, "%s is left out: norms of adapters have no effect in llama.cpp either\n", t->name);
+        lm_text_printf(&f->warnings, "%s is left out: norms of adapters have no effect in llama.cpp either\n",
+                       t->name);
         return LM_OK;
     }
     if (!a && !b)
-        return lm_adapter_wrong(f, t, LM_BAD_MODEL, e, "is neither a .lora_a nor a .lora_b: no tensor of an adapter");
+        return lm_adapter_wrong(f, t, LM_BAD_MODEL, e,
+                                "is neither a .lora_a nor a .lora_b: no tensor of an adapter");
     lm_adapter_entry *x = lm_adapter_entry_of(f, t->name, name.size - strlen(".lora_a"));
     if (!x)
         return lm_fail_memory(e, t->name, 0);

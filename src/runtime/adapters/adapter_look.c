@@ -23,7 +23,8 @@ static void gram(const float *x, uint64_t n, uint32_t r, bool rows, double *out)
         for (uint32_t k = 0; k <= i; k++) {
             double sum = 0;
             for (uint64_t j = 0; j < n; j++)
-                sum += rows ? (double)x[i * n + j] * (double)x[k * n + j] : (double)x[j * r + i] * (double)x[j * r + k];
+                sum += rows ? (double)x[i * n + j] * (double)x[k * n + j]
+                            : (double)x[j * r + i] * (double)x[j * r + k];
             out[i * r + k] = out[k * r + i] = sum;
         }
 }
@@ -53,7 +54,11 @@ bool lm_adapter_module_at(const lm_adapter *a, uint32_t i, lm_adapter_module *ou
         return false;
     const lm_adapter_part *p = &a->parts[i];
     lm_adapt_possible(a->model->program, p->node, &s);
-    *out = (lm_adapter_module){ .module = p->module, .rank = p->rank, .in = (uint32_t)s.in, .out = (uint32_t)s.out,
-                                .scale = (double)p->scale, .size = norm(p, &s) };
+    *out = (lm_adapter_module){ .module = p->module,
+                                .rank = p->rank,
+                                .in = (uint32_t)s.in,
+                                .out = (uint32_t)s.out,
+                                .scale = (double)p->scale,
+                                .size = norm(p, &s) };
     return true;
 }

@@ -1,4 +1,5 @@
-/* adapter_mlx.c - read adapters of mlx_lm.lora: "model.layers.0.self_attn.q_proj.lora_a" [in][r], ".lora_b" [r][out], the scale itself. */
+/* adapter_mlx.c - read adapters of mlx_lm.lora: "model.layers.0.self_attn.q_proj.lora_a" [in][r], ".lora_b"
+ * [r][out], the scale itself. */
 #include <string.h>
 
 #include "runtime/adapters/adapter_file.h"
@@ -9,7 +10,8 @@ static lm_status take(lm_adapter_file *f, const lm_tensor_info *t, double scale,
     bool    a    = lm_view_ends(name, LM_VIEW(".lora_a")), b = lm_view_ends(name, LM_VIEW(".lora_b"));
 
     if (!a && !b)
-        return lm_adapter_wrong(f, t, LM_BAD_MODEL, e, "is neither a .lora_a nor a .lora_b: no tensor of an adapter");
+        return lm_adapter_wrong(f, t, LM_BAD_MODEL, e,
+                                "is neither a .lora_a nor a .lora_b: no tensor of an adapter");
     lm_adapter_entry *x = lm_adapter_entry_of(f, t->name, name.size - strlen(".lora_a"));
     if (!x)
         return lm_fail_memory(e, t->name, 0);

@@ -9,7 +9,8 @@
 
 enum { MAX = 4096 };
 
-static lm_status compile(lm_view inner, const char *before, const char *after, const char *where, lm_regex **out, lm_error *e)
+static lm_status compile(lm_view inner, const char *before, const char *after, const char *where,
+                         lm_regex **out, lm_error *e)
 {
     lm_text   b = { 0 };
     lm_status status;
@@ -40,10 +41,14 @@ static lm_status matches(const lm_regex *r, const char *module, bool *out, lm_er
 
 static double number(const lm_meta_value *v)
 {
-    return v->kind == LM_META_UINT ? (double)v->u : v->kind == LM_META_INT ? (double)v->i : v->kind == LM_META_FLOAT ? v->f : 0.0 / 0.0;
+    return v->kind == LM_META_UINT    ? (double)v->u
+           : v->kind == LM_META_INT   ? (double)v->i
+           : v->kind == LM_META_FLOAT ? v->f
+                                      : 0.0 / 0.0;
 }
 
-lm_status lm_module_numbers_read(const lm_meta *m, const char *key, double min, double max, lm_module_numbers *out, lm_error *e)
+lm_status lm_module_numbers_read(const lm_meta *m, const char *key, double min, double max,
+                                 lm_module_numbers *out, lm_error *e)
 {
     lm_meta_value all, v;
     lm_view       name;
@@ -51,7 +56,8 @@ lm_status lm_module_numbers_read(const lm_meta *m, const char *key, double min, 
     if (!lm_meta_has(m, key) || !lm_meta_get(m, key, &all))
         return LM_OK;
     if (all.kind != LM_META_OBJECT || all.a.n > MAX) {
-        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, all.kind != LM_META_OBJECT ? "expected an object" : "more than %d patterns", MAX);
+        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET,
+                all.kind != LM_META_OBJECT ? "expected an object" : "more than %d patterns", MAX);
         return lm_fail_in(e, lm_meta_file(m));
     }
     out->patterns = lm_alloc_zero(all.a.n + 1, sizeof *out->patterns);
@@ -61,8 +67,8 @@ lm_status lm_module_numbers_read(const lm_meta *m, const char *key, double min, 
     for (uint64_t i = 0; i < all.a.n && lm_meta_member(&all, i, &name, &v); i++) {
         double x = number(&v);
         if (!(x >= min && x <= max)) {
-            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "\"%.*s\" is not a number from %g to %g", (int)(name.size < 64 ? name.size : 64),
-                    name.data, min, max);
+            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "\"%.*s\" is not a number from %g to %g",
+                    (int)(name.size < 64 ? name.size : 64), name.data, min, max);
             return lm_fail_in(e, lm_meta_file(m));
         }
         LM_TRY(compile(name, "^(?:.*\\.)?(?:", ")$", key, &out->patterns[out->n], e));
@@ -71,7 +77,8 @@ lm_status lm_module_numbers_read(const lm_meta *m, const char *key, double min, 
     return LM_OK;
 }
 
-lm_status lm_module_numbers_of(const lm_module_numbers *p, const char *module, double otherwise, double *out, lm_error *e)
+lm_status lm_module_numbers_of(const lm_module_numbers *p, const char *module, double otherwise, double *out,
+                               lm_error *e)
 {
     bool hit;
 

@@ -1,5 +1,6 @@
-/* adapter_peft.c - read PEFT's folders: adapter_config.json gives rank and scale of every module, adapter_model.safetensors contains
- * "base_model.model.PATH.lora_A.weight" [r][in] and "….lora_B.weight" [out][r]. */
+/* adapter_peft.c - read PEFT's folders: adapter_config.json gives rank and scale of every module,
+ * adapter_model.safetensors contains "base_model.model.PATH.lora_A.weight" [r][in] and "….lora_B.weight"
+ * [out][r]. */
 #include <math.h>
 #include <string.h>
 
@@ -53,7 +54,8 @@ static lm_status check_kind(const lm_adapter_file *f, lm_error *e)
     if (lm_meta_get(f->config, "init_lora_weights", &init) && init.kind == LM_META_STRING)
         for (size_t i = 0; moved[i]; i++)
             if (lm_view_starts(init.s, lm_view_of(moved[i])))
-                return refuse(f, "init_lora_weights", "its initialisation changed the base model, which is not here", e);
+                return refuse(f, "init_lora_weights",
+                              "its initialisation changed the base model, which is not here", e);
     return LM_OK;
 }
 
@@ -71,7 +73,8 @@ static lm_status read_config(lm_adapter_file *f, lm_error *e)
         LM_TRY(lm_meta_f64(f->config, "lora_alpha", -1e9, 1e9, &f->alpha, e));
     LM_TRY(flag(f, "use_rslora", &f->rslora, e));
     LM_TRY(flag(f, "use_dora", &f->dora, e));
-    LM_TRY(flag(f, "fan_in_fan_out", &unused, e));       /* how the base model stores a matrix: pairs do not depend on it */
+    LM_TRY(flag(f, "fan_in_fan_out", &unused, e));       /* how the base model stores a matrix: pairs do not
+                                                            depend on it */
     if (lm_meta_has(f->config, "base_model_name_or_path")) {
         LM_TRY(lm_meta_string(f->config, "base_model_name_or_path", &v, e));
         f->base = lm_arena_strndup(&f->arena, v.data, v.size);
@@ -79,7 +82,8 @@ static lm_status read_config(lm_adapter_file *f, lm_error *e)
             return lm_fail_memory(e, "adapter", v.size);
     }
     const lm_meta *notes = lm_container_meta(f->tensors);
-    if (lm_meta_has(notes, "lamina.base_fingerprint") && lm_meta_string(notes, "lamina.base_fingerprint", &v, NULL) == LM_OK)
+    if (lm_meta_has(notes, "lamina.base_fingerprint") &&
+        lm_meta_string(notes, "lamina.base_fingerprint", &v, NULL) == LM_OK)
         f->fingerprint = lm_arena_strndup(&f->arena, v.data, v.size);
     return LM_OK;
 }
@@ -111,7 +115,8 @@ static lm_status take(lm_adapter_file *f, const lm_tensor_info *t, const lm_modu
 
     if (lm_view_starts(name, prefix))
         name = (lm_view){ name.data + prefix.size, name.size - prefix.size };
-    if (lm_view_ends(name, LM_VIEW(".base_layer.weight")))           /* a frozen copy of a table of the base model */
+    /* a frozen copy of a table of the base model */
+    if (lm_view_ends(name, LM_VIEW(".base_layer.weight")))
         return LM_OK;
     const struct ending *end = ending_of(name);
     if (!end) {
@@ -135,7 +140,8 @@ static lm_status take(lm_adapter_file *f, const lm_tensor_info *t, const lm_modu
     return LM_OK;
 }
 
-static lm_status number_entries(lm_adapter_file *f, const lm_module_numbers *ranks, const lm_module_numbers *alphas, lm_error *e)
+static lm_status number_entries(lm_adapter_file *f, const lm_module_numbers *ranks,
+                                const lm_module_numbers *alphas, lm_error *e)
 {
     for (size_t i = 0; i < f->n_entries; i++) {
         lm_adapter_entry *x = &f->entries[i];

@@ -26,7 +26,8 @@ lm_adapter_entry *lm_adapter_entry_of(lm_adapter_file *f, const char *name, size
     return &f->entries[f->n_entries++];
 }
 
-lm_status lm_adapter_wrong(const lm_adapter_file *f, const lm_tensor_info *t, lm_status code, lm_error *e, const char *format, ...)
+lm_status lm_adapter_wrong(const lm_adapter_file *f, const lm_tensor_info *t, lm_status code, lm_error *e,
+                           const char *format, ...)
 {
     char    text[300];
     va_list args;

@@ -50,7 +50,8 @@ lm_status lm_engine_attach(const lm_model *m, const lm_engine_options *o, lm_pro
     *out = NULL;
     for (uint32_t k = 0; status == LM_OK && k < n; k++) {
         if (o->adapters[k]->model != m)
-            status = lm_fail(e, LM_USAGE, o->adapters[k]->info.name, LM_NO_OFFSET, "opened for another model");
+            status = lm_fail(e, LM_USAGE, o->adapters[k]->info.name, LM_NO_OFFSET,
+                             "opened for another model");
         sets[k].name = set_name(&arena, k, n);
         if (status == LM_OK)
             status = make_set(o->adapters[k], &arena, &sets[k], e);
@@ -70,9 +71,11 @@ const float *lm_engine_adapter_weight(const lm_engine *g, uint32_t k, uint32_t i
     for (uint32_t p = 0; p < a->n_parts; p++) {
         const lm_adapter_part *part = &a->parts[p];
         size_t                 n    = strlen(part->module);
-        if (strncmp(g->program->weights[i].path, part->module, n) != 0 || g->program->weights[i].path[n] != '.')
+        if (strncmp(g->program->weights[i].path, part->module, n) != 0 ||
+            g->program->weights[i].path[n] != '.')
             continue;
-        lm_adapt_weights w = lm_adapt_weights_of(g->program, part->module, g->n_adapters == 1 ? NULL : number);
+        lm_adapt_weights w = lm_adapt_weights_of(g->program, part->module,
+                                                 g->n_adapters == 1 ? NULL : number);
         if (i == w.a || i == w.b || i == w.bias)
             return i == w.a ? part->a : i == w.b ? part->b : part->bias;
     }
@@ -137,12 +140,14 @@ lm_status lm_engine_adapters_read(const lm_engine *g, const char *text, float *s
                 break;
         }
         if (k == g->n_adapters)
-            return lm_fail(e, LM_DIFFERS, "adapters", LM_NO_OFFSET, "%.*s of the file is none of those here, or comes earlier",
-                           (int)strcspn(at, "* "), at);
+            return lm_fail(e, LM_DIFFERS, "adapters", LM_NO_OFFSET,
+                           "%.*s of the file is none of those here, or comes earlier", (int)strcspn(at, "* "),
+                           at);
         uint32_t bits = (uint32_t)strtoul(at + HASH_DIGITS + 1, &end, 16);
         memcpy(&scales[k], &bits, sizeof bits);
         if (*end != ' ' || !isfinite(scales[k]))
-            return lm_fail(e, LM_BAD_MODEL, "adapters", LM_NO_OFFSET, "\"%.60s\" is not a scale", at + HASH_DIGITS + 1);
+            return lm_fail(e, LM_BAD_MODEL, "adapters", LM_NO_OFFSET, "\"%.60s\" is not a scale",
+                           at + HASH_DIGITS + 1);
     }
     return LM_OK;
 }
@@ -192,17 +197,21 @@ const lm_adapter *lm_engine_adapter(const lm_engine *g, uint32_t i)
 
 const float *lm_engine_adapters_of(const lm_engine *g, uint32_t sequence)
 {
-    return g && g->n_adapters && sequence < g->plan->options.sequences ? g->seq_adapters + (size_t)sequence * g->n_adapters : NULL;
+    return g && g->n_adapters && sequence < g->plan->options.sequences
+               ? g->seq_adapters + (size_t)sequence * g->n_adapters
+               : NULL;
 }
 
 lm_status lm_engine_set_adapters(lm_engine *g, uint32_t sequence, const float *scales, lm_error *e)
 {
     LM_REQUIRE(e, g && (scales || !g->n_adapters));
     if (sequence >= g->plan->options.sequences)
-        return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "sequence %u of %u", sequence, g->plan->options.sequences);
+        return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "sequence %u of %u", sequence,
+                       g->plan->options.sequences);
     for (uint32_t k = 0; k < g->n_adapters; k++)
         if (!isfinite(scales[k]))
-            return lm_fail(e, LM_USAGE, g->adapters[k]->info.name, LM_NO_OFFSET, "the scale of an adapter is not a finite number");
+            return lm_fail(e, LM_USAGE, g->adapters[k]->info.name, LM_NO_OFFSET,
+                           "the scale of an adapter is not a finite number");
     if (g->n_adapters)
         memcpy(g->seq_adapters + (size_t)sequence * g->n_adapters, scales, g->n_adapters * sizeof *scales);
     return LM_OK;

@@ -1,15 +1,18 @@
-/* ahead.c - what workers do while they wait in generation: they prefetch the weights that they will read first.
+/* ahead.c - what workers do while they wait in generation: they prefetch the weights that they will read
+ * first.
  *
- * Generation mostly reads weights, so memory bandwidth is unused while a worker waits for another one, or for rows that are not worth
- * sharing. The next stage of products is known, and so is the chunk that a worker will most likely take of it; if another worker takes that
- * chunk, it still finds the weights in a cache. */
+ * Generation mostly reads weights, so memory bandwidth is unused while a worker waits for another one, or for
+ * rows that are not worth sharing. The next stage of products is known, and so is the chunk that a worker
+ * will most likely take of it; if another worker takes that chunk, it still finds the weights in a cache. */
 #include "runtime/engine/ahead.h"
 
 #include "runtime/engine/steps.h"
 
 enum {
-    AHEAD_BYTES = 128 << 10,         /* weights that a worker prefetches in all: they wait in its second-level cache */
-    PIECE       = 512,               /* bytes of each half that it prefetches before it checks again for work */
+    AHEAD_BYTES = 128 << 10,         /* weights that a worker prefetches in all: they wait in its second-level
+                                        cache */
+    PIECE       = 512,               /* bytes of each half that it prefetches before it checks again for
+                                        work */
 };
 
 /* How far a worker has come. `at`: stage and rows, as in state.h. */
@@ -42,7 +45,8 @@ void lm_ahead_set(lm_engine *g, uint32_t stage)
     atomic_store_explicit(&g->ahead, at, memory_order_relaxed);
 }
 
-/* Return the first stage of products after `stage`, wrapping around at the end; NULL: none of the next seven. */
+/* Return the first stage of products after `stage`, wrapping around at the end; NULL: none of the next
+ * seven. */
 static const lm_stage *next_products(const lm_plan *plan, uint32_t stage)
 {
     for (uint32_t i = 1; i < 8 && i <= plan->n_stages; i++) {
@@ -77,7 +81,8 @@ static bool next_part(const lm_engine *g, cursor *c)
         uint64_t            from, to, first, half, last;
         if (s->code != LM_STEP_MATMUL || at->kind != LM_PACKED || !s->matmul->packed_bytes)
             continue;
-        lm_chunk_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, c->chunk, c->chunks, &from, &to);
+        lm_chunk_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, c->chunk, c->chunks, &from,
+                         &to);
         if (from == to)
             continue;
         first = s->matmul->packed_bytes(from, w->dims[1]);
@@ -102,7 +107,8 @@ bool lm_ahead_read(void *engine, unsigned worker)
         if (at == 0)
             return false;
         /* stages before the same products continue where the previous one stopped */
-        if (c->at == 0 || next_products(g->plan, (uint32_t)(c->at >> 16) - 1) != next_products(g->plan, (uint32_t)(at >> 16) - 1))
+        if (c->at == 0 || next_products(g->plan, (uint32_t)(c->at >> 16) - 1) !=
+                              next_products(g->plan, (uint32_t)(at >> 16) - 1))
             begin(g, c, worker, at);
         c->at = at;
     }

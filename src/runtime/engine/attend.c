@@ -1,7 +1,8 @@
-/* attend.c - attention, split by tiles of rows, query heads of one key/value head and, if that gives few items, ranges of positions.
+/* attend.c - attention, split by tiles of rows, query heads of one key/value head and, if that gives few
+ * items, ranges of positions.
  *
- * How the work is divided does not change results: ranges are cut at fixed positions and merged in rising order, in one call or by the
- * worker that finishes the last of them. */
+ * How the work is divided does not change results: ranges are cut at fixed positions and merged in rising
+ * order, in one call or by the worker that finishes the last of them. */
 #include "runtime/engine/steps.h"
 
 /* Consecutive rows of one sequence, and query heads [first, first + count) of a key/value head. */
@@ -9,7 +10,8 @@ typedef struct item {
     uint32_t row, rows, head, first, count;
 } item;
 
-/* Return how many rows from row i on can be processed together: the same sequence, consecutive positions, at most LM_TILE. */
+/* Return how many rows from row i on can be processed together: the same sequence, consecutive positions, at
+ * most LM_TILE. */
 static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint32_t n)
 {
     uint32_t count = 1;
@@ -64,8 +66,8 @@ unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s)
     return (unsigned)(items < most ? items : most);
 }
 
-void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *partials,
-                     atomic_uint *done)
+void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n,
+                     uint8_t *partials, atomic_uint *done)
 {
     kernels->run_range(a, lm_first_seen(a->window, a->position) / LM_RANGE + k,
                        partials + k * lm_attention_partial_bytes(a->kv, (uint64_t)a->rows * a->group));
@@ -82,7 +84,8 @@ static lm_attention_args args_of(const stage_chunk *p, const lm_step *s, const i
     const lm_attention_spec *spec   = spec_of(g, s);
     const float             *sinks  = weight_of(g, n, 0);
     const float             *slopes = g->slopes[n->attention.cache];
-    uint32_t                 row = row_number(g, s->domain, x->row), query = x->head * (spec->n_heads / spec->n_kv_heads) + x->first;
+    uint32_t row = row_number(g, s->domain, x->row),
+             query = x->head * (spec->n_heads / spec->n_kv_heads) + x->first;
     layer_pages              at = pages_of(g, layer_of(g, s), g->sequences[row]);
 
     return (lm_attention_args){
@@ -113,7 +116,8 @@ static uint8_t *partials_of(const lm_engine *g, const lm_step *s, const item *x)
 {
     const lm_attention_spec *spec = spec_of(g, s);
     const lm_kv_layer       *l    = layer_of(g, s);
-    uint64_t first = (uint64_t)x->row * spec->n_heads + (uint64_t)x->rows * (x->head * (spec->n_heads / spec->n_kv_heads) + x->first);
+    uint64_t first = (uint64_t)x->row * spec->n_heads +
+                     (uint64_t)x->rows * (x->head * (spec->n_heads / spec->n_kv_heads) + x->first);
 
     return g->slab + g->plan->state.partials + lm_attention_partial_bytes(&l->shape, first) * l->ranges;
 }
@@ -123,7 +127,7 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
 {
     const lm_attention_kernels *kernels = p->g->plan->attention;
     const lm_attention_spec    *spec    = spec_of(p->g, s);
-    uint32_t                    n       = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads, number = 0;
+    uint32_t n = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads, number = 0;
     bool                        split   = is_split(p->g, s);
     uint64_t                    turn    = 0;
     item                        x       = { 0 };
@@ -139,7 +143,8 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
                         continue;
                     lm_attention_args a = args_of(p, s, &x);
                     if (ranges > 1)
-                        lm_attend_range(kernels, &a, k, ranges, partials_of(p->g, s, &x), &p->g->ranges_done[number]);
+                        lm_attend_range(kernels, &a, k, ranges, partials_of(p->g, s, &x),
+                                        &p->g->ranges_done[number]);
                     else
                         kernels->run(&a);
                 }

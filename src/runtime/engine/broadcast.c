@@ -69,14 +69,29 @@ lm_status lm_broadcast_new(lm_engine *g, const lm_engine_options *o, lm_error *e
     if (!g->model->exchange)
         return LM_OK;
     if (o->probes && o->probes[0])
-        return lm_fail(e, LM_UNSUPPORTED, "probes", LM_NO_OFFSET, "values of a model that several ranks run cannot be read");
+        return lm_fail(e, LM_UNSUPPORTED, "probes", LM_NO_OFFSET,
+                       "values of a model that several ranks run cannot be read");
     if (o->hidden && g->model->exchange->parts < g->model->exchange->ranks)
-        return lm_fail(e, LM_UNSUPPORTED, "hidden", LM_NO_OFFSET, "the last hidden state of a model in runs of layers cannot be read");
+        return lm_fail(e, LM_UNSUPPORTED, "hidden", LM_NO_OFFSET,
+                       "the last hidden state of a model in runs of layers cannot be read");
     if (!leads(g))
         return LM_OK;
     lm_broadcast_options sent = {
-        o->context, o->sequences, o->max_rows, o->max_logits, o->rollback, o->threads, o->threads_batch, (uint32_t)o->kv,
-        (uint32_t)o->kv_values, (uint32_t)o->compute, o->kv_positions, o->no_repack, o->hidden, o->kv_apart, { 0 },
+        o->context,
+        o->sequences,
+        o->max_rows,
+        o->max_logits,
+        o->rollback,
+        o->threads,
+        o->threads_batch,
+        (uint32_t)o->kv,
+        (uint32_t)o->kv_values,
+        (uint32_t)o->compute,
+        o->kv_positions,
+        o->no_repack,
+        o->hidden,
+        o->kv_apart,
+        { 0 },
     };
     snprintf(sent.cpu, sizeof sent.cpu, "%s", o->cpu ? o->cpu : "");
     LM_TRY(send(g, &m, &sent, sizeof sent, e));
@@ -93,8 +108,8 @@ typedef struct vote {
     uint64_t arithmetic, exchanges;
 } vote;
 
-/* Return what differs between the votes of rank 0 and another rank; NULL: nothing. `like`: the first rank with the same layers, whose
- * exchanges are the same. */
+/* Return what differs between the votes of rank 0 and another rank; NULL: nothing. `like`: the first rank
+ * with the same layers, whose exchanges are the same. */
 static const char *differs(const vote *a, const vote *like, const vote *b)
 {
     if (strcmp(a->build, b->build) != 0)
@@ -128,7 +143,9 @@ static uint64_t arithmetic_of(const lm_plan *p)
 lm_status lm_broadcast_agree(lm_engine *g, lm_status made, lm_error *e)
 {
     const lm_rank_exchange *x = g->model->exchange;
-    vote               mine = { .status = (int32_t)made, .arithmetic = arithmetic_of(g->plan), .exchanges = exchanges_of(g->plan) };
+    vote mine = { .status = (int32_t)made,
+                  .arithmetic = arithmetic_of(g->plan),
+                  .exchanges = exchanges_of(g->plan) };
     vote               all[LM_MAX_RANKS];
     uint64_t           bytes[LM_MAX_RANKS];
     char               rank[32];

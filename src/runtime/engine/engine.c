@@ -32,14 +32,20 @@ static const char *size_text(char out[SIZE_TEXT], uint64_t bytes)
 
     for (; x >= 999.5 && unit < 6; unit++)
         x /= 1000;
-    lm_print(out, SIZE_TEXT, unit == 0 || x >= 99.95 ? "%.0f %s" : x < 9.995 ? "%.2f %s" : "%.1f %s", x, units[unit]);
+    lm_print(out, SIZE_TEXT,
+             unit == 0 || x >= 99.95 ? "%.0f %s"
+             : x < 9.995             ? "%.2f %s"
+                                     : "%.1f %s",
+             x, units[unit]);
     return out;
 }
 
 static lm_status take(uint8_t **out, uint64_t bytes, uint64_t *counted, const char *what, lm_error *e)
 {
     *out = lm_alloc_counted(bytes, 64, counted);
-    return *out ? LM_OK : lm_fail(e, LM_NO_FIT, what, LM_NO_OFFSET, "cannot allocate %s", size_text((char[SIZE_TEXT]){ 0 }, bytes));
+    return *out ? LM_OK
+                : lm_fail(e, LM_NO_FIT, what, LM_NO_OFFSET, "cannot allocate %s",
+                          size_text((char[SIZE_TEXT]){ 0 }, bytes));
 }
 
 static lm_status take_memory(lm_engine *g, lm_error *e)
@@ -54,9 +60,10 @@ static lm_status take_memory(lm_engine *g, lm_error *e)
     }
     if (m.total > available) {
         lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
-                "%s are needed (weights %s, cache %s, scratch %s), %s are available", size_text((char[SIZE_TEXT]){ 0 }, m.total),
-                size_text((char[SIZE_TEXT]){ 0 }, m.weights), size_text((char[SIZE_TEXT]){ 0 }, m.kv),
-                size_text((char[SIZE_TEXT]){ 0 }, m.scratch), size_text((char[SIZE_TEXT]){ 0 }, available));
+                "%s are needed (weights %s, cache %s, scratch %s), %s are available",
+                size_text((char[SIZE_TEXT]){ 0 }, m.total), size_text((char[SIZE_TEXT]){ 0 }, m.weights),
+                size_text((char[SIZE_TEXT]){ 0 }, m.kv), size_text((char[SIZE_TEXT]){ 0 }, m.scratch),
+                size_text((char[SIZE_TEXT]){ 0 }, available));
         if (m.weights > available / 2 && !p->options.no_repack)
             lm_fail_hint(e, "use `no_repack` to run from the mapped file with less memory");
         return LM_NO_FIT;
@@ -77,7 +84,8 @@ static uint32_t *words_at(lm_engine *g, uint64_t offset)
 static void lay_out(lm_engine *g)
 {
     const lm_plan_state *s = &g->plan->state;
-    uint32_t *tables = words_at(g, s->page_tables), *uses = words_at(g, s->page_uses), *free_pages = words_at(g, s->page_free);
+    uint32_t *tables = words_at(g, s->page_tables), *uses = words_at(g, s->page_uses),
+             *free_pages = words_at(g, s->page_free);
 
     g->positions   = words_at(g, s->positions);
     g->sequences   = words_at(g, s->sequences);
@@ -104,8 +112,10 @@ static lm_status borrow_weights(lm_engine *g, const lm_engine *from, lm_error *e
 {
     for (uint32_t i = 0; i < g->program->n_weights; i++) {
         const lm_placement *a = &g->plan->weights[i], *b = &from->plan->weights[i];
-        if (from->model != g->model || a->kind != b->kind || a->matmul != b->matmul || a->offset != b->offset || a->bytes != b->bytes)
-            return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "weights of an engine of another kind cannot be used");
+        if (from->model != g->model || a->kind != b->kind || a->matmul != b->matmul ||
+            a->offset != b->offset || a->bytes != b->bytes)
+            return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET,
+                           "weights of an engine of another kind cannot be used");
         g->weight[i]   = from->weight[i];
         g->matrices[i] = from->matrices[i];
     }
@@ -118,7 +128,8 @@ static lm_status take_adapters(lm_engine *g, const lm_engine_options *o, lm_erro
     uint32_t n = lm_options_adapters(o);
 
     if (n && g->program != g->model->program)
-        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "a separate program does not support adapters");
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET,
+                       "a separate program does not support adapters");
     LM_TRY(lm_engine_attach(g->model, o, &g->own_program, e));
     g->program      = g->own_program ? g->own_program : g->program;
     g->n_adapters   = n;
@@ -129,7 +140,8 @@ static lm_status take_adapters(lm_engine *g, const lm_engine_options *o, lm_erro
     for (uint32_t k = 0; k < n; k++) {
         g->adapters[k] = o->adapters[k];
         if (o->adapter_scales && !isfinite(o->adapter_scales[k]))
-            return lm_fail(e, LM_USAGE, g->adapters[k]->info.name, LM_NO_OFFSET, "the scale of an adapter is not a finite number");
+            return lm_fail(e, LM_USAGE, g->adapters[k]->info.name, LM_NO_OFFSET,
+                           "the scale of an adapter is not a finite number");
     }
     return LM_OK;
 }
@@ -155,7 +167,8 @@ static bool take_tables(lm_engine *g)
     return true;
 }
 
-static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_engine_variant *v, lm_error *e)
+static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_engine_variant *v,
+                             lm_error *e)
 {
     static const lm_engine_options defaults;
 
@@ -167,7 +180,8 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_
     const lm_dtype *types = v->given ? lm_given_types(g->program, &g->arena) : NULL;
     if (v->given && !types)
         return lm_fail_memory(e, "engine", 0);
-    LM_TRY(lm_engine_plan_of(g->model, g->program, v->kept, v->n_kept, o, types, v->given != NULL, &g->kernels, &g->arena, &g->plan, e));
+    LM_TRY(lm_engine_plan_of(g->model, g->program, v->kept, v->n_kept, o, types, v->given != NULL,
+                             &g->kernels, &g->arena, &g->plan, e));
     g->borrows = v->weights != NULL;
     if (!take_tables(g))
         return lm_fail_memory(e, "engine", 0);
@@ -195,10 +209,13 @@ static void log_engine(const lm_engine *g, const lm_log *log)
     uint32_t context = g->plan->options.context, made_for = g->program->context_length;
 
     if (made_for && context > made_for)
-        lm_log_line(log, LM_LOG_WARNING, "the context of %u positions is longer than the %u that the model was made for", context,
+        lm_log_line(log, LM_LOG_WARNING,
+                    "the context of %u positions is longer than the %u that the model was made for", context,
                     made_for);
-    lm_log_line(log, LM_LOG_INFO, "engine: %s, %u threads (prompts %u), context %u; weights %" PRIu64 " bytes, cache %" PRIu64
-                ", scratch %" PRIu64, lm_cpu_name(g->kernels.cpu), g->threads, g->threads_batch, context, g->allocated.weights,
+    lm_log_line(log, LM_LOG_INFO,
+                "engine: %s, %u threads (prompts %u), context %u; weights %" PRIu64 " bytes, cache %" PRIu64
+                ", scratch %" PRIu64,
+                lm_cpu_name(g->kernels.cpu), g->threads, g->threads_batch, context, g->allocated.weights,
                 g->allocated.kv, g->allocated.scratch);
 }
 
@@ -209,7 +226,8 @@ lm_status lm_engine_new(const lm_model *m, const lm_engine_options *o, lm_engine
     return lm_engine_new_variant(m, o, &(lm_engine_variant){ 0 }, out, e);
 }
 
-lm_status lm_engine_new_variant(const lm_model *m, const lm_engine_options *o, const lm_engine_variant *v, lm_engine **out, lm_error *e)
+lm_status lm_engine_new_variant(const lm_model *m, const lm_engine_options *o, const lm_engine_variant *v,
+                                lm_engine **out, lm_error *e)
 {
     lm_engine *g = lm_alloc_zero(1, sizeof *g);
 
@@ -258,16 +276,20 @@ static lm_status check_row(lm_engine *g, const lm_row *r, size_t i, lm_error *e)
 
     snprintf(where, sizeof where, "row %zu", i);
     if (r->sequence >= g->plan->options.sequences)
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "sequence %u of %u", r->sequence, g->plan->options.sequences);
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "sequence %u of %u", r->sequence,
+                       g->plan->options.sequences);
     if (r->token < 0 || (uint32_t)r->token >= g->program->n_vocab)
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "token %d is outside the vocabulary of %u", r->token, g->program->n_vocab);
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "token %d is outside the vocabulary of %u", r->token,
+                       g->program->n_vocab);
     if (r->position != g->seq_next[r->sequence])
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "position %u; the next one of sequence %u is %u", r->position, r->sequence,
-                       g->seq_next[r->sequence]);
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "position %u; the next one of sequence %u is %u",
+                       r->position, r->sequence, g->seq_next[r->sequence]);
     if (r->position >= g->plan->options.context)
-        return lm_fail(e, LM_LIMIT, where, LM_NO_OFFSET, "the context of %u positions is full", g->plan->options.context);
+        return lm_fail(e, LM_LIMIT, where, LM_NO_OFFSET, "the context of %u positions is full",
+                       g->plan->options.context);
     if (r->logits && g->n_wanted >= g->plan->options.max_logits)
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "more than %u rows want logits", g->plan->options.max_logits);
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "more than %u rows want logits",
+                       g->plan->options.max_logits);
     return LM_OK;
 }
 
@@ -278,7 +300,8 @@ static lm_status take_rows(lm_engine *g, const lm_row *rows, size_t n, lm_error 
     for (uint32_t s = 0; s < g->plan->options.sequences; s++)
         g->seq_next[s] = g->seq_length[s];
     if (n < 1 || n > g->plan->options.max_rows)
-        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%zu in a forward pass; 1 to %u are possible", n, g->plan->options.max_rows);
+        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%zu in a forward pass; 1 to %u are possible", n,
+                       g->plan->options.max_rows);
     for (size_t i = 0; i < n; i++) {
         LM_TRY(check_row(g, &rows[i], i, e));
         g->seq_next[rows[i].sequence]++;

@@ -23,8 +23,8 @@ lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_e
 }
 
 /* List the values to keep: those of the probe paths, `kept`, and the last hidden state if it is requested. */
-static lm_status find_probes(const lm_program *p, const lm_engine_options *o, const lm_value *kept, uint32_t n_kept, lm_arena *arena,
-                             lm_value **out, uint32_t *n, lm_error *e)
+static lm_status find_probes(const lm_program *p, const lm_engine_options *o, const lm_value *kept,
+                             uint32_t n_kept, lm_arena *arena, lm_value **out, uint32_t *n, lm_error *e)
 {
     *n = 0;
     while (o->probes && o->probes[*n])
@@ -54,15 +54,15 @@ uint32_t lm_options_threads_batch(const lm_engine_options *o)
     return o->threads_batch ? o->threads_batch : lm_options_threads(o);
 }
 
-lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
-                         lm_plan **out, lm_error *e)
+lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k,
+                         lm_arena *arena, lm_plan **out, lm_error *e)
 {
     return lm_engine_plan_of(m, m->program, NULL, 0, o, types, false, k, arena, out, e);
 }
 
-lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const lm_value *kept, uint32_t n_kept,
-                            const lm_engine_options *o, const lm_dtype *types, bool given, lm_kernels *k, lm_arena *arena, lm_plan **out,
-                            lm_error *e)
+lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const lm_value *kept,
+                            uint32_t n_kept, const lm_engine_options *o, const lm_dtype *types, bool given,
+                            lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e)
 {
     static const lm_engine_options defaults;
     lm_plan_options                p = { 0 };
@@ -86,7 +86,8 @@ lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const 
     p.exact        = o->compute == LM_COMPUTE_F32;
     p.fine         = o->compute == LM_COMPUTE_FINE;
     p.no_repack    = o->no_repack;
-    p.workers      = lm_options_threads(o) > lm_options_threads_batch(o) ? lm_options_threads(o) : lm_options_threads_batch(o);
+    p.workers = lm_options_threads(o) > lm_options_threads_batch(o) ? lm_options_threads(o)
+                                                                    : lm_options_threads_batch(o);
     p.kernels      = k;
     p.types        = types ? types : m->types;
     p.transposed   = types ? NULL : m->transposed;
@@ -96,13 +97,16 @@ lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const 
 
 lm_memory lm_plan_memory(const lm_plan *p)
 {
-    return (lm_memory){ .weights = p->weight_bytes, .mapped = p->mapped_bytes, .kv = p->kv_bytes, .scratch = p->slab_bytes,
+    return (lm_memory){ .weights = p->weight_bytes,
+                        .mapped = p->mapped_bytes,
+                        .kv = p->kv_bytes,
+                        .scratch = p->slab_bytes,
                         .total = p->weight_bytes + p->kv_bytes + p->slab_bytes };
 }
 
 /* Make a plan, pass it to `look`, and free it. */
-static lm_status with_plan(const lm_model *m, const lm_engine_options *o, void (*look)(const lm_plan *plan, void *arg), void *arg,
-                           lm_error *e)
+static lm_status with_plan(const lm_model *m, const lm_engine_options *o,
+                           void (*look)(const lm_plan *plan, void *arg), void *arg, lm_error *e)
 {
     lm_kernels  k;
     lm_arena    arena   = { 0 };
@@ -111,7 +115,8 @@ static lm_status with_plan(const lm_model *m, const lm_engine_options *o, void (
     lm_status   status  = lm_engine_attach(m, o, &adapted, e);
 
     if (status == LM_OK)
-        status = lm_engine_plan_of(m, adapted ? adapted : m->program, NULL, 0, o, NULL, false, &k, &arena, &plan, e);
+        status = lm_engine_plan_of(m, adapted ? adapted : m->program, NULL, 0, o, NULL, false, &k, &arena,
+                                   &plan, e);
     if (status == LM_OK)
         look(plan, arg);
     lm_plan_free(plan);

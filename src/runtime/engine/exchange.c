@@ -16,7 +16,8 @@ lm_status lm_engine_exchange(lm_engine *g, const lm_step *s, uint32_t n, lm_erro
     uint64_t           bytes[LM_MAX_RANKS];
 
     if (!x)
-        return lm_fail(e, LM_USAGE, node->path, LM_NO_OFFSET, "the other ranks of this split model are not running");
+        return lm_fail(e, LM_USAGE, node->path, LM_NO_OFFSET,
+                       "the other ranks of this split model are not running");
     if (s->code == LM_STEP_SEND)
         return x->send(x->arg, node->message.peer, row_at(g, s->in[0], 0), bytes_of(g, s->in[0], n), e);
     if (s->code == LM_STEP_RECEIVE)

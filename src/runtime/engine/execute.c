@@ -20,7 +20,9 @@ static const float *frequencies(lm_engine *g, uint32_t table, uint32_t length, f
     const lm_rope_spec *s = &g->program->ropes[table].spec;
 
     if (s->type == LM_ROPE_DYNAMIC) {
-        const void *divisors = g->program->ropes[table].divisors == LM_NONE ? NULL : g->weight[g->program->ropes[table].divisors];
+        const void *divisors = g->program->ropes[table].divisors == LM_NONE
+                                   ? NULL
+                                   : g->weight[g->program->ropes[table].divisors];
         *factor              = lm_rope_frequencies(s, length, divisors, NULL, scratch);
         return scratch;
     }
@@ -55,7 +57,8 @@ static void run_embed(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        look_up(p, s, n->weights[0], (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)], floats_at(p->g, s->out, i));
+        look_up(p, s, n->weights[0], (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)],
+                floats_at(p->g, s->out, i));
 }
 
 static void run_position(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -63,7 +66,8 @@ static void run_position(const stage_chunk *p, const lm_step *s, uint64_t from, 
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        look_up(p, s, n->weights[0], (uint64_t)p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
+        look_up(p, s, n->weights[0],
+                (uint64_t)p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
                 floats_at(p->g, s->out, i));
 }
 
@@ -72,7 +76,8 @@ static void run_sinusoid(const stage_chunk *p, const lm_step *s, uint64_t from, 
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        lm_sinusoid_row(n->position.layout, p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
+        lm_sinusoid_row(n->position.layout,
+                        p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
                         (uint32_t)width_of(p->g, n->out), floats_at(p->g, s->out, i));
 }
 
@@ -92,27 +97,29 @@ static void run_rms_norm(const stage_chunk *p, const lm_step *s, uint64_t from, 
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < groups; k++)
-            p->g->kernels.row.rms(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * width, w, width,
-                                  n->norm.eps);
+            p->g->kernels.row.rms(floats_at(p->g, s->out, i) + k * width,
+                                  floats_at(p->g, s->in[0], i) + k * width, w, width, n->norm.eps);
 }
 
 static void run_layer_norm(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n      = &p->g->program->nodes[s->node];
-    uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups, next = n->norm.own ? width : 0;
+    uint64_t groups = n->norm.groups, width = width_of(p->g, n->out) / groups, next = n->norm.own ? width : 0;
     const float   *w      = weight_of(p->g, n, 0);
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < groups; k++)
-            p->g->kernels.row.layer_norm(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * width,
-                                         w + k * next, weight_of(p->g, n, 1), width, n->norm.eps);
+            p->g->kernels.row.layer_norm(floats_at(p->g, s->out, i) + k * width,
+                                         floats_at(p->g, s->in[0], i) + k * width, w + k * next,
+                                         weight_of(p->g, n, 1), width, n->norm.eps);
 }
 
 static void run_pack(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_activation *a     = s->matmul->x;
     uint64_t             bytes = s->groups > 1 ? a->bytes(s->width) : 0;
-    void (*pack)(void *, const float *, uint64_t) = p->g->plan->options.fine && a->pack_fine ? a->pack_fine : a->pack;
+    void (*pack)(void *, const float *, uint64_t) = p->g->plan->options.fine && a->pack_fine ? a->pack_fine
+                                                                                             : a->pack;
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < s->groups; k++)
@@ -152,8 +159,9 @@ static void run_store(const stage_chunk *p, const lm_step *s, uint64_t from, uin
         for (n = 1; i + n < to && slot + n < LM_PAGE; n++)
             if (g->sequences[i + n] != g->sequences[i] || g->positions[i + n] != position + n)
                 break;
-        g->plan->attention->store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, slot, (uint32_t)n,
-                                  floats_at(g, s->in[0], i), k_stride, values ? floats_at(g, s->in[1], i) : NULL, v_stride);
+        g->plan->attention->store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, slot,
+                                  (uint32_t)n, floats_at(g, s->in[0], i), k_stride,
+                                  values ? floats_at(g, s->in[1], i) : NULL, v_stride);
     }
 }
 
@@ -162,7 +170,8 @@ static void run_add(const stage_chunk *p, const lm_step *s, uint64_t from, uint6
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
 
     for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i), 1, width);
+        p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i),
+                              floats_at(p->g, s->in[1], i), 1, width);
 }
 
 /* Add the contribution of an adapter; rows without it are unchanged. */
@@ -176,7 +185,8 @@ static void run_adapted_sum(const stage_chunk *p, const lm_step *s, uint64_t beg
             memcpy(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), width * sizeof(float));
     for (uint64_t from = begin, to; adapted_rows(p->g, s, end, &from, &to, &scale); from = to)
         for (uint64_t i = from; i < to; i++)
-            p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->out, i), floats_at(p->g, s->in[1], i), scale, width);
+            p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->out, i),
+                                  floats_at(p->g, s->in[1], i), scale, width);
 }
 
 static void run_scale(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -184,7 +194,8 @@ static void run_scale(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
+        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor,
+                                width_of(p->g, n->out));
 }
 
 /* Apply one gate to a whole row. */
@@ -207,7 +218,8 @@ static void run_glu(const stage_chunk *p, const lm_step *s, uint64_t from, uint6
         return;
     }
     for (uint64_t i = from; i < to; i++) {
-        float *y = floats_at(p->g, s->out, i), *gate = floats_at(p->g, s->in[0], i), *up = floats_at(p->g, s->in[1], i);
+        float *y = floats_at(p->g, s->out, i), *gate = floats_at(p->g, s->in[0], i),
+              *up = floats_at(p->g, s->in[1], i);
         if (experts && n->experts.limit > 0)
             p->g->kernels.row.glu_clamped(y, gate, up, n->experts.act, n->experts.limit, s->width);
         else
@@ -220,31 +232,35 @@ static void run_act(const stage_chunk *p, const lm_step *s, uint64_t from, uint6
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.act(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->glu.act, width_of(p->g, n->out));
+        p->g->kernels.row.act(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->glu.act,
+                              width_of(p->g, n->out));
 }
 
 static void run_columns(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n     = &p->g->program->nodes[s->node];
-    uint64_t       group = width_of(p->g, n->in[0]) / n->columns.groups, width = width_of(p->g, n->out) / n->columns.groups;
+    uint64_t group = width_of(p->g, n->in[0]) / n->columns.groups,
+             width = width_of(p->g, n->out) / n->columns.groups;
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < n->columns.groups; k++)
-            memcpy(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * group + n->columns.offset,
-                   width * sizeof(float));
+            memcpy(floats_at(p->g, s->out, i) + k * width,
+                   floats_at(p->g, s->in[0], i) + k * group + n->columns.offset, width * sizeof(float));
 }
 
 static void run_join(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
-    uint64_t       groups = n->join.groups, first = width_of(p->g, n->in[0]) / groups, second = width_of(p->g, n->out) / groups - first;
+    uint64_t groups = n->join.groups, first = width_of(p->g, n->in[0]) / groups,
+             second = width_of(p->g, n->out) / groups - first;
 
     for (uint64_t i = from; i < to; i++) {
         const float *x = floats_at(p->g, s->in[0], i), *y = floats_at(p->g, s->in[1], i);
         float       *out = floats_at(p->g, s->out, i);
         for (uint64_t k = 0; k < groups; k++) {
             memcpy(out + k * (first + second), x + k * first, first * sizeof *out);
-            memcpy(out + k * (first + second) + first, n->join.shared ? y : y + k * second, second * sizeof *out);
+            memcpy(out + k * (first + second) + first, n->join.shared ? y : y + k * second,
+                   second * sizeof *out);
         }
     }
 }
@@ -254,7 +270,8 @@ static void run_softcap(const stage_chunk *p, const lm_step *s, uint64_t from, u
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.softcap(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
+        p->g->kernels.row.softcap(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor,
+                                  width_of(p->g, n->out));
 }
 
 static void run_clamp(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -262,8 +279,8 @@ static void run_clamp(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.clamp(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), -n->scale.factor, n->scale.factor,
-                                width_of(p->g, n->out));
+        p->g->kernels.row.clamp(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), -n->scale.factor,
+                                n->scale.factor, width_of(p->g, n->out));
 }
 
 /* Return row i received from rank r: ranks in order, all rows of each. */
@@ -274,7 +291,8 @@ static const float *came_at(const stage_chunk *p, const lm_step *s, uint32_t r, 
 
     for (uint32_t q = 0; q < r; q++)
         at += lm_rank_stride(p->g->program, n, q) * rows_of(p->g, s->domain);
-    return (const float *)(const void *)(row_at(p->g, s->in[0], 0) + at + lm_rank_stride(p->g->program, n, r) * i);
+    return (const float *)(const void *)(row_at(p->g, s->in[0], 0) + at +
+                                         lm_rank_stride(p->g->program, n, r) * i);
 }
 
 static void run_rank_sum(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -305,7 +323,8 @@ static void run_given(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
 
     for (uint64_t i = from; i < to; i++)
-        memcpy(floats_at(p->g, s->out, i), p->g->given + row_number(p->g, s->domain, i) * width, width * sizeof(float));
+        memcpy(floats_at(p->g, s->out, i), p->g->given + row_number(p->g, s->domain, i) * width,
+               width * sizeof(float));
 }
 
 typedef void (*row_step)(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
@@ -317,8 +336,10 @@ static const row_step row_steps[] = {
     [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,     [LM_STEP_ACT] = run_act,
     [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
     [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
-    [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_DISPATCH] = lm_run_dispatch,  [LM_STEP_COMBINE] = lm_run_combine,
-    [LM_STEP_JOIN] = run_join,             [LM_STEP_RANK_SUM] = run_rank_sum, [LM_STEP_RANK_LANES] = run_rank_lanes,
+    [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_DISPATCH] = lm_run_dispatch,
+    [LM_STEP_COMBINE] = lm_run_combine,
+    [LM_STEP_JOIN] = run_join,             [LM_STEP_RANK_SUM] = run_rank_sum,
+    [LM_STEP_RANK_LANES] = run_rank_lanes,
     [LM_STEP_EDIT] = lm_run_edit,    [LM_STEP_GIVEN] = run_given,
 };
 
@@ -368,14 +389,17 @@ static void run_matmul(const stage_chunk *p, const lm_step *s)
         multiply(p, s, g->weight[n->weights[0]], &a);
 }
 
-/* Multiply each head's matrix with its part of the rows; chunks divide the concatenated outputs of all heads. */
+/* Multiply each head's matrix with its part of the rows; chunks divide the concatenated outputs of all
+ * heads. */
 static void run_heads(const stage_chunk *p, const lm_step *s)
 {
     lm_engine       *g     = p->g;
     const lm_node   *n     = &g->program->nodes[s->node];
     const lm_weight *w     = &g->program->weights[s->weight];
     uint64_t         grain = s->matmul->row_group, cuts = (w->dims[1] + grain - 1) / grain, from, to;
-    uint64_t         step  = n->heads.shared ? 0 : s->matmul->x->pack ? s->matmul->x->bytes(w->dims[2]) : w->dims[2] * sizeof(float);
+    uint64_t step = n->heads.shared      ? 0
+                    : s->matmul->x->pack ? s->matmul->x->bytes(w->dims[2])
+                                         : w->dims[2] * sizeof(float);
 
     lm_chunk_outputs(lm_pool_used(g->pool), w->dims[0] * cuts, 1, p->index, p->count, &from, &to);
     for (uint64_t h = from / cuts; h * cuts < to; h++) {
@@ -480,7 +504,8 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
     for (uint32_t i = 0; i < g->plan->n_stages; i++) {
         stage_job j = { g, &g->plan->stages[i], 1 };
         uint32_t  n = rows_of(g, j.stage->domain);
-        bool      may_end = i == 0 || !g->model->exchange;       /* several ranks must complete a step that has begun */
+        /* several ranks must complete a step that has begun */
+        bool      may_end = i == 0 || !g->model->exchange;
         if (n == 0 || (g->n_adapters && lm_engine_idle(g, j.stage)))
             continue;
         if (may_end && lm_engine_cancelled(g))

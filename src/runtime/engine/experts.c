@@ -1,7 +1,7 @@
 /* experts.c - steps of mixtures of experts: routing, dispatch, products and combination.
  *
- * Assignments are (row, choice) pairs. Which experts a row is routed to, and the order in which their results are added, depend on the
- * row alone, so a row's result is the same in every batch. */
+ * Assignments are (row, choice) pairs. Which experts a row is routed to, and the order in which their results
+ * are added, depend on the row alone, so a row's result is the same in every batch. */
 #include <math.h>
 #include <string.h>
 
@@ -18,8 +18,8 @@ void lm_run_route(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_
     float          scores[LM_MAX_EXPERTS];
 
     for (uint64_t i = from; i < to; i++)
-        lm_route_row(&n->route.spec, floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0), scores, floats_at(p->g, s->out, i),
-                     &p->g->kernels.row);
+        lm_route_row(&n->route.spec, floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0), scores,
+                     floats_at(p->g, s->out, i), &p->g->kernels.row);
 }
 
 /* ---- dispatch ---- */
@@ -29,7 +29,7 @@ lm_dispatch lm_dispatch_of(const lm_engine *g, const lm_step *s, uint32_t buffer
     const lm_node *n     = &g->program->nodes[s->node];
     uint32_t      *words = (uint32_t *)(void *)row_at(g, buffer, 0);
     const lm_plan_options *o = &g->plan->options;
-    uint64_t       most  = (uint64_t)(s->domain == LM_ALL_ROWS ? o->max_rows : o->max_logits) * n->experts.top_k;
+    uint64_t most = (uint64_t)(s->domain == LM_ALL_ROWS ? o->max_rows : o->max_logits) * n->experts.top_k;
 
     return (lm_dispatch){ words, words + most, words + 2 * most, n->experts.top_k, n->experts.n_experts };
 }
@@ -77,7 +77,8 @@ static const float *bias_of(const stage_chunk *p, const lm_step *s)
     return NULL;
 }
 
-/* Return how many groups of outputs of an expert begin before `cost`, if the first begins at `from` and each costs `each`. */
+/* Return how many groups of outputs of an expert begin before `cost`, if the first begins at `from` and each
+ * costs `each`. */
 static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint64_t groups)
 {
     uint64_t n = cost > from ? (cost - from + each - 1) / each : 0;
@@ -85,8 +86,9 @@ static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint6
     return n < groups ? n : groups;
 }
 
-/* Cut the concatenated outputs of all routed experts into chunks by cost: a group of outputs costs the number of the expert's assignments,
- * plus READING for its weights. So the rows and weights of most experts are read by one worker or two. */
+/* Cut the concatenated outputs of all routed experts into chunks by cost: a group of outputs costs the number
+ * of the expert's assignments, plus READING for its weights. So the rows and weights of most experts are read
+ * by one worker or two. */
 void lm_run_experts(const stage_chunk *p, const lm_step *s)
 {
     lm_engine       *g = p->g;
@@ -98,7 +100,8 @@ void lm_run_experts(const stage_chunk *p, const lm_step *s)
     for (uint32_t e = 0; e < v.experts; e++)
         all += v.start[e] == v.start[e + 1] ? 0 : groups * (v.start[e + 1] - v.start[e] + READING);
     unsigned workers = lm_pool_used(g->pool);
-    uint64_t from = lm_chunk_begin(workers, all, p->index, p->count), to = lm_chunk_begin(workers, all, p->index + 1, p->count);
+    uint64_t from = lm_chunk_begin(workers, all, p->index, p->count),
+             to = lm_chunk_begin(workers, all, p->index + 1, p->count);
     for (uint32_t e = 0; at < to && e < v.experts; e++) {
         uint64_t n = v.start[e + 1] - v.start[e], first, last;
         if (n == 0)

@@ -31,7 +31,8 @@ void lm_engine_put(lm_engine *g, uint32_t weight, uint64_t k, const float *x)
 {
     const lm_placement *at = &g->plan->weights[weight];
     const lm_weight    *w  = &g->program->weights[weight];
-    uint64_t            n  = lm_given_elements(w), each = w->kind == LM_VECTOR ? at->bytes : at->bytes / lm_weight_matrices(w);
+    uint64_t n = lm_given_elements(w),
+             each = w->kind == LM_VECTOR ? at->bytes : at->bytes / lm_weight_matrices(w);
     uint8_t            *to = g->weights + at->offset + each * k;
 
     if (at->kind != LM_PACKED) {
@@ -71,7 +72,8 @@ static lm_status report_progress(const lm_engine_options *o, uint32_t done, uint
     return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
 }
 
-lm_status lm_engine_take_given(lm_engine *g, lm_given_values *values, void *arg, const lm_engine_options *o, lm_error *e)
+lm_status lm_engine_take_given(lm_engine *g, lm_given_values *values, void *arg, const lm_engine_options *o,
+                               lm_error *e)
 {
     const lm_program *p    = g->program;
     uint64_t          most = 0;

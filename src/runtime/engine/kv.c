@@ -1,4 +1,5 @@
-/* kv.c - pages of the cache: a page table per sequence, reference counts, copies when a shared page is written. */
+/* kv.c - pages of the cache: a page table per sequence, reference counts, copies when a shared page is
+ * written. */
 #include "runtime/engine/kv.h"
 #include "runtime/engine/broadcast.h"
 
@@ -68,7 +69,8 @@ static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
         drop_page(&g->pages[group], &table[i]);
 }
 
-/* Return how many sequences before this one copy the same page in this step: each of them gives up its reference. */
+/* Return how many sequences before this one copy the same page in this step: each of them gives up its
+ * reference. */
 static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t page)
 {
     uint32_t n = 0;
@@ -78,12 +80,13 @@ static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t seque
     return n;
 }
 
-/* Return how many pages the step needs for one sequence. Only the first page that it writes can be shared: the last owner keeps it. */
+/* Return how many pages the step needs for one sequence. Only the first page that it writes can be shared:
+ * the last owner keeps it. */
 static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence)
 {
     const lm_pages *p     = &g->pages[group];
     const uint32_t *table = table_of(g, group, sequence);
-    uint32_t        first = g->seq_length[sequence] / LM_PAGE, last = (g->seq_next[sequence] - 1) / LM_PAGE, n = 0;
+    uint32_t first = g->seq_length[sequence] / LM_PAGE, last = (g->seq_next[sequence] - 1) / LM_PAGE, n = 0;
 
     if (table[first] != LM_NONE && p->uses[table[first]] > 1)
         n = p->uses[table[first]] - copied_before(g, group, sequence, table[first]) > 1;
@@ -112,7 +115,8 @@ static void take_pages(lm_engine *g, uint32_t group, uint32_t sequence)
 
 static lm_status too_few(const lm_engine *g, uint32_t group, uint64_t need, lm_error *e)
 {
-    return lm_fail(e, LM_LIMIT, "cache", LM_NO_OFFSET, "%" PRIu64 " pages of %u positions are needed, %u are free", need, LM_PAGE,
+    return lm_fail(e, LM_LIMIT, "cache", LM_NO_OFFSET,
+                   "%" PRIu64 " pages of %u positions are needed, %u are free", need, LM_PAGE,
                    (uint32_t)g->pages[group].n_free);
 }
 
@@ -160,9 +164,11 @@ lm_status lm_kv_reserve(lm_engine *g, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_kv_hold(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length, lm_error *e)
+lm_status lm_kv_hold(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length,
+                     lm_error *e)
 {
-    uint32_t *table = table_of(g, group, sequence), end = (uint32_t)(((uint64_t)length + LM_PAGE - 1) / LM_PAGE);
+    uint32_t *table = table_of(g, group, sequence),
+             end = (uint32_t)(((uint64_t)length + LM_PAGE - 1) / LM_PAGE);
 
     if (end > first && end - first > g->pages[group].n_free)
         return too_few(g, group, end - first, e);
@@ -194,7 +200,8 @@ uint32_t lm_kv_first_seen(const lm_engine *g, uint32_t group, uint32_t length)
     return k->window && length + 1 > k->window ? (length + 1 - k->window) / LM_PAGE : 0;
 }
 
-/* Return whether all keys that a query at position `next` of the sequence would attend to are still stored. */
+/* Return whether all keys that a query at position `next` of the sequence would attend to are still
+ * stored. */
 static bool window_is_whole(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t next)
 {
     const uint32_t *table = table_of(g, group, sequence);
@@ -220,14 +227,16 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
         return LM_OK;
     for (uint32_t i = 0; keep && i < g->plan->n_groups; i++)
         if (!window_is_whole(g, i, sequence, keep))
-            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", keep);
+            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET,
+                           "keys before position %u are outside the window", keep);
     lm_broadcast(g, LM_BROADCAST_TRUNCATE, sequence, keep, 0, 0);
     if (keep == 0)
         for (uint32_t i = 0; i < g->plan->n_groups; i++)
             for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
                 drop_page(&g->pages[i], &table_of(g, i, sequence)[t]);
     lm_kv_release(g, sequence, keep);
-    g->seq_length[sequence] = g->seq_next[sequence] = keep;              /* none of its rows are requested any more: lm_kv_missing */
+    /* none of its rows are requested any more: lm_kv_missing */
+    g->seq_length[sequence] = g->seq_next[sequence] = keep;
     return LM_OK;
 }
 
@@ -248,10 +257,12 @@ lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t pos
     LM_TRY(check_sequence(g, from, e));
     LM_TRY(check_sequence(g, to, e));
     if (from == to || g->seq_length[to] != 0 || positions > g->seq_length[from])
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only the beginning of another sequence can be shared, into an empty one");
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET,
+                       "only the beginning of another sequence can be shared, into an empty one");
     for (uint32_t i = 0; i < g->plan->n_groups; i++)
         if (!window_is_whole(g, i, from, positions))
-            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", positions);
+            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET,
+                           "keys before position %u are outside the window", positions);
     lm_broadcast(g, LM_BROADCAST_SHARE, from, to, positions, 0);
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
         uint32_t *source = table_of(g, i, from), *target = table_of(g, i, to);

@@ -6,21 +6,24 @@
 
 void lm_kv_reset(lm_engine *g);
 
-/* Return LM_OK if enough pages are free for lm_kv_reserve, else LM_LIMIT. Frees pages that the windows of these sequences have passed. */
+/* Return LM_OK if enough pages are free for lm_kv_reserve, else LM_LIMIT. Frees pages that the windows of
+ * these sequences have passed. */
 lm_status lm_kv_fits(lm_engine *g, lm_error *e);
 
 /* Return how many pages too few are free for the rows that were requested last. Useful after LM_LIMIT. */
 uint64_t lm_kv_missing(const lm_engine *g, uint32_t group);
 
-/* Make positions [seq_length, seq_next) of every sequence writable: new pages, copies of shared ones. Takes all pages or none: LM_LIMIT if
- * there are not enough. */
+/* Make positions [seq_length, seq_next) of every sequence writable: new pages, copies of shared ones. Takes
+ * all pages or none: LM_LIMIT if there are not enough. */
 lm_status lm_kv_reserve(lm_engine *g, lm_error *e);
 
 /* Return how many pages at the beginning of a sequence of `length` positions its window has passed. */
 uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length);
 
-/* Take pages from number `first` on for `length` positions of an empty sequence. LM_LIMIT: there are not enough, and none is taken. */
-lm_status lm_kv_hold(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length, lm_error *e);
+/* Take pages from number `first` on for `length` positions of an empty sequence. LM_LIMIT: there are not
+ * enough, and none is taken. */
+lm_status lm_kv_hold(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length,
+                     lm_error *e);
 
 /* Return the first page that the query after `length` positions attends to. */
 uint32_t lm_kv_first_seen(const lm_engine *g, uint32_t group, uint32_t length);

@@ -26,7 +26,8 @@ typedef struct load_job {
 
 static lm_status report(const load_job *j, lm_error *e)
 {
-    if (!j->o->progress || j->o->progress(j->o->progress_arg, j->total ? (double)j->done / (double)j->total : 1))
+    if (!j->o->progress ||
+        j->o->progress(j->o->progress_arg, j->total ? (double)j->done / (double)j->total : 1))
         return LM_OK;
     return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
 }
@@ -114,8 +115,8 @@ static lm_status load_transposed(void *arg)
     const load_job  *j = arg;
     const lm_weight *w = &j->g->program->weights[j->weight];
 
-    turn(j->transposed, lm_container_data(j->g->model->container, j->g->model->tensors[j->weight]), w->dims[0], w->dims[1],
-         lm_dtype_of(j->g->plan->weights[j->weight].type)->bytes);
+    turn(j->transposed, lm_container_data(j->g->model->container, j->g->model->tensors[j->weight]),
+         w->dims[0], w->dims[1], lm_dtype_of(j->g->plan->weights[j->weight].type)->bytes);
     return LM_OK;
 }
 
@@ -154,13 +155,15 @@ static lm_status cut_guarded(void *arg)
 {
     const load_job *j = arg;
 
-    lm_cut_matrix(&j->g->program->weights[j->weight], j->g->plan->weights[j->weight].type, j->whole, j->g->model->transposed[j->weight],
-                  j->part);
+    lm_cut_matrix(&j->g->program->weights[j->weight], j->g->plan->weights[j->weight].type, j->whole,
+                  j->g->model->transposed[j->weight], j->part);
     return LM_OK;
 }
 
-/* Cut matrix k of a weight, which is stored at `stored`, and pack it if its kernel requires that. `space`: as large as the part. */
-static lm_status load_cut(load_job *j, uint64_t k, const void *stored, uint8_t *space, const char *file, lm_error *e)
+/* Cut matrix k of a weight, which is stored at `stored`, and pack it if its kernel requires that. `space`: as
+ * large as the part. */
+static lm_status load_cut(load_job *j, uint64_t k, const void *stored, uint8_t *space, const char *file,
+                          lm_error *e)
 {
     lm_engine          *g    = j->g;
     const lm_placement *at   = &g->plan->weights[j->weight];
@@ -189,7 +192,8 @@ static lm_status load_parts(load_job *j, lm_error *e)
 
     for (uint64_t k = 0; status == LM_OK && k < n; k++) {
         const lm_tensor_info *t      = each ? each[k] : all;
-        const uint8_t        *stored = (const uint8_t *)lm_container_data(m->container, t) + (each ? 0 : t->bytes / n * k);
+        const uint8_t *stored = (const uint8_t *)lm_container_data(m->container, t) +
+                                (each ? 0 : t->bytes / n * k);
         status = load_cut(j, k, stored, space, lm_container_file_of(m->container, t), e);
         if (g->matrices[j->weight])
             g->matrices[j->weight][k] = g->weights + at->offset + at->bytes / n * k;
@@ -224,7 +228,8 @@ static lm_status load_experts(load_job *j, lm_error *e)
     for (uint64_t k = 0; k < n; k++) {
         const uint8_t *stored = lm_container_data(m->container, each ? each[k] : all);
         stored += each ? 0 : all->bytes / n * k;
-        g->matrices[j->weight][k] = at->kind == LM_MAPPED ? stored : g->weights + at->offset + at->bytes / n * k;
+        g->matrices[j->weight][k] = at->kind == LM_MAPPED ? stored
+                                                          : g->weights + at->offset + at->bytes / n * k;
         if (at->kind == LM_MAPPED)
             continue;
         j->stored = stored;
@@ -237,7 +242,8 @@ static lm_status load_experts(load_job *j, lm_error *e)
         if (each)
             lm_filemap_drop(lm_container_file(m->container, each[k]->part), each[k]->offset, each[k]->bytes);
         else
-            lm_filemap_drop(lm_container_file(m->container, all->part), all->offset + all->bytes / n * k, all->bytes / n);
+            lm_filemap_drop(lm_container_file(m->container, all->part), all->offset + all->bytes / n * k,
+                            all->bytes / n);
     }
     return LM_OK;
 }
@@ -265,7 +271,8 @@ static head_part part_of(const load_job *j, uint64_t head)
     return p;
 }
 
-/* Transpose [in][out] of any type to [out][in] of the plan's type; blocks are unpacked. j->row: `out` floats. */
+/* Transpose [in][out] of any type to [out][in] of the plan's type; blocks are unpacked. j->row: `out`
+ * floats. */
 static void turn_head(load_job *j, const head_part *p, uint8_t *dst)
 {
     const lm_dtype_info *from = lm_dtype_of(j->g->model->tensors[j->weight]->type);
@@ -288,7 +295,8 @@ static lm_status turn_guarded(void *arg)
     const lm_placement *at = &j->g->plan->weights[j->weight];
     head_part           p  = part_of(j, j->head);
 
-    uint8_t *packed = j->g->weights + at->offset + at->bytes / j->g->program->weights[j->weight].dims[0] * j->head;
+    uint8_t *packed = j->g->weights + at->offset +
+                      at->bytes / j->g->program->weights[j->weight].dims[0] * j->head;
     turn_head(j, &p, j->transposed ? j->transposed : packed);
     return LM_OK;
 }
@@ -372,7 +380,7 @@ static lm_status load_interleaved(load_job *j, lm_error *e)
     for (j->head = 0; status == LM_OK && j->head < w->dims[0]; j->head++) {
         const uint8_t *stored = lm_container_data(g->model->container, t);
         stored += (j->head * w->interleaved.of + w->interleaved.first) * row;
-        j->packed                       = at->kind == LM_MAPPED ? NULL : g->weights + at->offset + at->bytes / w->dims[0] * j->head;
+        j->packed = at->kind == LM_MAPPED ? NULL : g->weights + at->offset + at->bytes / w->dims[0] * j->head;
         j->transposed                   = gathered ? gathered : j->packed;
         j->stored                       = apart ? j->transposed : stored;
         g->matrices[j->weight][j->head] = at->kind == LM_MAPPED ? stored : j->packed;
@@ -387,7 +395,8 @@ static lm_status load_interleaved(load_job *j, lm_error *e)
     }
     lm_free(gathered);
     j->transposed = NULL;
-    if (status == LM_OK && at->kind == LM_PACKED)        /* weights interleaved with it are read again from the page cache */
+    if (status == LM_OK && at->kind == LM_PACKED)        /* weights interleaved with it are read again from
+                                                            the page cache */
         lm_filemap_drop(lm_container_file(g->model->container, t->part), t->offset, t->bytes);
     return status;
 }
@@ -423,12 +432,14 @@ static lm_status load_weight(load_job *j, lm_error *e)
         return load_interleaved(j, e);
     if (g->matrices[j->weight])
         return load_experts(j, e);
-    g->weight[j->weight] = at->kind == LM_MAPPED ? lm_container_data(g->model->container, t) : g->weights + at->offset;
+    g->weight[j->weight] = at->kind == LM_MAPPED ? lm_container_data(g->model->container, t)
+                                                 : g->weights + at->offset;
     switch (at->kind) {
     case LM_MAPPED:
         return LM_OK;
     case LM_FLOATS:
-        return g->program->weights[j->weight].cut ? load_float_part(j, file, e) : lm_filemap_guard(load_floats, j, file, e);
+        return g->program->weights[j->weight].cut ? load_float_part(j, file, e)
+                                                  : lm_filemap_guard(load_floats, j, file, e);
     case LM_TRANSPOSED:
         j->transposed = g->weights + at->offset;
         return lm_filemap_guard(load_transposed, j, file, e);

@@ -13,8 +13,10 @@ typedef struct slot { float *rows; uint64_t bytes; uint32_t busy_until; } slot;
 typedef struct lm_observer {
     lm_observe_fn *fn;
     void          *arg;
-    uint32_t      *source;           /* [steps]: for a product, the step that packs its input; LM_NONE: it reads float32 */
-    bool          *dispatched;       /* [steps]: those rows were copied per assignment after they were packed */
+    uint32_t      *source;           /* [steps]: for a product, the step that packs its input; LM_NONE: it
+                                        reads float32 */
+    bool          *dispatched;       /* [steps]: those rows were copied per assignment after they were
+                                        packed */
     uint32_t      *slot_of;          /* [steps]: of a packing step; LM_NONE: its rows are not needed */
     slot          *slots;
     uint32_t       n_slots;
@@ -142,7 +144,8 @@ void lm_observe_packed(const lm_engine *g, const lm_step *s, uint64_t from, uint
         memcpy(o->slots[kept].rows + i * n, floats_at(g, s->in[0], i), n * sizeof(float));
 }
 
-static void observe_experts(const lm_engine *g, const lm_step *s, const float *x, uint64_t stride, bool dispatched)
+static void observe_experts(const lm_engine *g, const lm_step *s, const float *x, uint64_t stride,
+                            bool dispatched)
 {
     const lm_observer *o = g->observer;
     lm_dispatch          v = lm_dispatch_of(g, s, s->in[1]);
@@ -169,7 +172,8 @@ static void observe_product(const lm_engine *g, const lm_step *s)
         observe_experts(g, s, x, stride, o->dispatched[s - g->plan->steps]);
     else if (s->code == LM_STEP_HEADS)
         for (uint32_t h = 0; h < w->dims[0]; h++)
-            o->fn(o->arg, s->weight, h, n->heads.shared ? x : x + h * w->dims[2], stride, rows_of(g, s->domain));
+            o->fn(o->arg, s->weight, h, n->heads.shared ? x : x + h * w->dims[2], stride,
+                  rows_of(g, s->domain));
     else
         o->fn(o->arg, s->weight, 0, x, stride, rows_of(g, s->domain));
 }

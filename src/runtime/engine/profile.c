@@ -75,7 +75,8 @@ static void count_product(const lm_plan *plan, const lm_step *s, const lm_forwar
 
     lm_step_cost(plan, s, f, &c);
     k->ops += (uint64_t)c.operations;
-    if (s->code != LM_STEP_EXPERTS)                              /* not for experts: the estimate is an average over routings */
+    /* not for experts: the estimate is an average over routings */
+    if (s->code != LM_STEP_EXPERTS)
         k->bytes += (uint64_t)c.weight_bytes;
 }
 
@@ -98,8 +99,8 @@ void lm_profile_step(lm_engine *g, uint64_t ns, unsigned workers, uint32_t joins
 lm_status lm_engine_profile_start(lm_engine *g, lm_error *e)
 {
     LM_REQUIRE(e, g);
-    size_t       kinds = (g->plan->n_steps + 63) & ~(size_t)63, head = (sizeof(lm_profiler) + 63) & ~(size_t)63;
-    size_t       ns    = lm_pool_threads(g->pool) * LM_PROFILE_KINDS * sizeof(uint64_t), bytes = head + ns + kinds;
+    size_t kinds = (g->plan->n_steps + 63) & ~(size_t)63, head = (sizeof(lm_profiler) + 63) & ~(size_t)63;
+    size_t ns = lm_pool_threads(g->pool) * LM_PROFILE_KINDS * sizeof(uint64_t), bytes = head + ns + kinds;
     uint32_t     last  = lm_program_head(g->program);
     lm_profiler *p     = lm_alloc_aligned(bytes, 64);
     char         name[32];

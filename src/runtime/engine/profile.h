@@ -1,7 +1,7 @@
 /* profile.h - where the time of steps goes: clocks that the executor reads while profiling.
  *
- * When off, it costs a comparison per chunk. When on, a clock is read between steps of different kinds; nothing is allocated, and results
- * do not change. */
+ * When off, it costs a comparison per chunk. When on, a clock is read between steps of different kinds;
+ * nothing is allocated, and results do not change. */
 #ifndef LM_RUNTIME_PROFILE_H
 #define LM_RUNTIME_PROFILE_H
 
@@ -12,7 +12,8 @@ typedef struct lm_profiler {
     uint32_t  n_kinds;
     uint8_t  *kind;              /* [n_steps]; NULL: each step separately */
     uint32_t  lanes;             /* of `ns`: LM_PROFILE_KINDS, or enough for all steps */
-    uint64_t *ns;                /* [workers][lanes]: time at work, by kind or step; each worker writes its own cache lines */
+    uint64_t *ns;                /* [workers][lanes]: time at work, by kind or step; each worker writes its
+                                    own cache lines */
     uint64_t  step_ns, worker_ns;
     uint64_t  steps, joins;
     size_t    bytes;             /* of this object and what it points to, one block */

@@ -131,12 +131,14 @@ static lm_status get_adapters(reader *r, const lm_engine *g, uint32_t sequence, 
     lm_status status = lm_engine_adapters_read(g, text, r->adapters, e);
     for (uint32_t k = 0; status == LM_OK && !r->adopts && k < g->n_adapters; k++)
         if (r->adapters[k] != ours[k])
-            status = lm_fail(e, LM_DIFFERS, "adapters", LM_NO_OFFSET, "%s at scale %g in the file, at %g here", g->adapters[k]->info.name,
+            status = lm_fail(e, LM_DIFFERS, "adapters", LM_NO_OFFSET,
+                             "%s at scale %g in the file, at %g here", g->adapters[k]->info.name,
                              (double)r->adapters[k], (double)ours[k]);
     return status == LM_OK ? LM_OK : lm_fail_in(e, r->path);
 }
 
-/* Read the counts and the state. The last sampled token may be one beyond the context size: it is never processed. */
+/* Read the counts and the state. The last sampled token may be one beyond the context size: it is never
+ * processed. */
 static lm_status get_numbers(reader *r, const lm_engine *g, lm_error *e)
 {
     uint32_t  context = g->plan->options.context;
@@ -222,7 +224,8 @@ static lm_status get_digest(reader *r, lm_error *e)
     return got ? damaged(r, "end", e) : LM_OK;
 }
 
-/* Open a regular file. *fd is -1 if it cannot be opened; a file that is not regular stays open for the caller to close. */
+/* Open a regular file. *fd is -1 if it cannot be opened; a file that is not regular stays open for the caller
+ * to close. */
 static lm_status open_regular(const char *path, int *fd, lm_error *e)
 {
     struct stat st;
@@ -238,7 +241,8 @@ static lm_status open_regular(const char *path, int *fd, lm_error *e)
 
 /* ---- in parts ---- */
 
-lm_status lm_restore_open(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_restoring **out, lm_error *e)
+lm_status lm_restore_open(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_restoring **out,
+                          lm_error *e)
 {
     lm_text    b = { 0 };
     lm_status status;
@@ -317,7 +321,8 @@ void lm_restore_drop(lm_restoring *r)
 
 /* ---- at once ---- */
 
-static lm_status restore(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_saved *out, lm_error *e)
+static lm_status restore(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_saved *out,
+                         lm_error *e)
 {
     lm_restoring *r = NULL;
 
@@ -340,7 +345,8 @@ lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_
     return restore(g, sequence, path, false, out, e);
 }
 
-static lm_status restore_tokens(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_tokens *tokens, lm_error *e)
+static lm_status restore_tokens(lm_engine *g, uint32_t sequence, const char *path, bool adopts,
+                                lm_tokens *tokens, lm_error *e)
 {
     lm_saved t;
 
@@ -358,7 +364,8 @@ lm_status lm_engine_restore(lm_engine *g, uint32_t sequence, const char *path, l
     return restore_tokens(g, sequence, path, false, tokens, e);
 }
 
-lm_status lm_restore_adapted(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens, lm_error *e)
+lm_status lm_restore_adapted(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens,
+                             lm_error *e)
 {
     return restore_tokens(g, sequence, path, true, tokens, e);
 }

@@ -49,7 +49,8 @@ void lm_route_scores(const lm_route_spec *r, const float *logits, float *scores,
         k->softmax(scores, r->n_experts);
 }
 
-void lm_route_row(const lm_route_spec *r, const float *logits, const float *correction, float *scores, float *out, const lm_row_kernels *k)
+void lm_route_row(const lm_route_spec *r, const float *logits, const float *correction, float *scores,
+                  float *out, const lm_row_kernels *k)
 {
     float choice[LM_MAX_EXPERTS], sum = 0;
     bool  closed[LM_MAX_EXPERTS] = { false };

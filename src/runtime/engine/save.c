@@ -2,7 +2,8 @@
  *
  *   "lamina sequence\n"   16 bytes
  *   u32 version           of this layout
- *   strings               what the contents depend on, in the order of save.h, and the adapters: u64 length, bytes
+ *   strings               what the contents depend on, in the order of save.h, and the adapters: u64 length,
+ *   bytes
  *   u32 n                 positions
  *   u32 n_ids             tokens of the sequence: those of the positions, then those not yet processed
  *   u32 n_prompt          number of them that are the prompt, the others were chosen
@@ -41,7 +42,8 @@ lm_status lm_save_bindings(lm_engine *g, lm_text *out, lm_error *e)
     lm_text_printf(out, "%s%c%s%c", lm_cpu_name(g->kernels.cpu), 0, lm_cache_types_name(o->cache, types), 0);
     lm_text_printf(out, "%u positions", LM_PAGE);
     for (uint32_t i = 0; i < g->plan->n_groups; i++)
-        lm_text_printf(out, ", window %u: %" PRIu64 " bytes", g->plan->groups[i].window, g->plan->groups[i].page_bytes);
+        lm_text_printf(out, ", window %u: %" PRIu64 " bytes", g->plan->groups[i].window,
+                       g->plan->groups[i].page_bytes);
     lm_text_printf(out, "%c%s%c", 0, LAMINA_VERSION, 0);
     return out->failed ? lm_fail_memory(e, "sequence", 0) : LM_OK;
 }
@@ -49,7 +51,8 @@ lm_status lm_save_bindings(lm_engine *g, lm_text *out, lm_error *e)
 lm_status lm_save_check_slot(const lm_engine *g, uint32_t sequence, lm_error *e)
 {
     if (g->model->exchange)
-        return lm_fail(e, LM_UNSUPPORTED, "sequence", LM_NO_OFFSET, "of a model that several ranks run: it cannot be saved or restored");
+        return lm_fail(e, LM_UNSUPPORTED, "sequence", LM_NO_OFFSET,
+                       "of a model that several ranks run: it cannot be saved or restored");
     if (sequence < g->plan->options.sequences)
         return LM_OK;
     return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", sequence, g->plan->options.sequences);
@@ -97,7 +100,8 @@ static lm_status put_bindings(writer *w, const lm_engine *g, const lm_text *b, u
     return status;
 }
 
-/* Return the first page of a group that is saved, out of those for `n` positions. It does not depend on how far the last steps reached. */
+/* Return the first page of a group that is saved, out of those for `n` positions. It does not depend on how
+ * far the last steps reached. */
 static uint32_t first_page(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t n)
 {
     uint32_t first = lm_kv_passed(g, group, n);
@@ -107,17 +111,20 @@ static uint32_t first_page(const lm_engine *g, uint32_t group, uint32_t sequence
     return first;
 }
 
-/* Clear what an earlier sequence left past the last position. `row`: zeros, as many as the widest key or value has. */
+/* Clear what an earlier sequence left past the last position. `row`: zeros, as many as the widest key or
+ * value has. */
 static void blank_tail(const lm_engine *g, uint32_t group, uint8_t *page, uint32_t slot, const float *row)
 {
     for (uint32_t i = 0; i < g->program->n_caches; i++) {
         const lm_kv_layer *l = &g->plan->layers[i];
         if (l->group == group)
-            g->plan->attention->store(&l->shape, page + l->offset, slot, LM_PAGE - slot, row, 0, l->shape.v_in_k ? NULL : row, 0);
+            g->plan->attention->store(&l->shape, page + l->offset, slot, LM_PAGE - slot, row, 0,
+                                      l->shape.v_in_k ? NULL : row, 0);
     }
 }
 
-static lm_status put_last_page(writer *w, const lm_engine *g, uint32_t group, const uint8_t *page, uint32_t slot, lm_error *e)
+static lm_status put_last_page(writer *w, const lm_engine *g, uint32_t group, const uint8_t *page,
+                               uint32_t slot, lm_error *e)
 {
     uint64_t bytes = g->plan->groups[group].page_bytes, lanes = 1;
 
@@ -140,7 +147,8 @@ static lm_status put_last_page(writer *w, const lm_engine *g, uint32_t group, co
     return status;
 }
 
-static lm_status put_pages(writer *w, const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t n, lm_error *e)
+static lm_status put_pages(writer *w, const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t n,
+                           lm_error *e)
 {
     for (uint32_t i = first_page(g, group, sequence, n); i < lm_save_pages(n); i++) {
         const uint8_t *page = lm_kv_page(g, group, sequence, i);
@@ -152,7 +160,8 @@ static lm_status put_pages(writer *w, const lm_engine *g, uint32_t group, uint32
     return LM_OK;
 }
 
-static lm_status put_head(writer *w, const lm_engine *g, const lm_text *b, uint32_t sequence, const lm_saved *t, lm_error *e)
+static lm_status put_head(writer *w, const lm_engine *g, const lm_text *b, uint32_t sequence,
+                          const lm_saved *t, lm_error *e)
 {
     LM_TRY(put(w, lm_save_magic, sizeof lm_save_magic, e));
     LM_TRY(put_u32(w, LM_SAVE_VERSION, e));
@@ -167,7 +176,8 @@ static lm_status put_head(writer *w, const lm_engine *g, const lm_text *b, uint3
     return put(w, t->ids, t->n * sizeof *t->ids, e);
 }
 
-static lm_status write_all(writer *w, const lm_engine *g, const lm_text *b, uint32_t sequence, const lm_saved *t, lm_error *e)
+static lm_status write_all(writer *w, const lm_engine *g, const lm_text *b, uint32_t sequence,
+                           const lm_saved *t, lm_error *e)
 {
     uint8_t digest[LM_BLAKE2B_BYTES];
 
@@ -196,12 +206,18 @@ done:
     return status;
 }
 
-lm_status lm_engine_save(lm_engine *g, uint32_t sequence, const lm_token *tokens, size_t n, const char *path, lm_error *e)
+lm_status lm_engine_save(lm_engine *g, uint32_t sequence, const lm_token *tokens, size_t n, const char *path,
+                         lm_error *e)
 {
     LM_REQUIRE(e, g && (tokens || !n) && path);
     LM_TRY(lm_save_check_slot(g, sequence, e));
     if (n != g->seq_length[sequence])
-        return lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "%zu; the sequence holds %u", n, (uint32_t)g->seq_length[sequence]);
-    lm_saved t = { .ids = (lm_token *)tokens, .n = (uint32_t)n, .n_held = (uint32_t)n, .n_prompt = (uint32_t)n, .mirostat = (double)NAN };
+        return lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "%zu; the sequence holds %u", n,
+                       (uint32_t)g->seq_length[sequence]);
+    lm_saved t = { .ids = (lm_token *)tokens,
+                   .n = (uint32_t)n,
+                   .n_held = (uint32_t)n,
+                   .n_prompt = (uint32_t)n,
+                   .mirostat = (double)NAN };
     return lm_save_text(g, sequence, &t, path, e);
 }

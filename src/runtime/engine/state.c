@@ -46,7 +46,8 @@ const float *lm_engine_probe(const lm_engine *g, const char *path, size_t i, uin
 
 const float *lm_engine_hidden(const lm_engine *g, size_t i)
 {
-    return !g || g->hidden == LM_NONE || i >= g->n_rows ? NULL : value_at(g, g->plan->value_buffer[g->hidden], i);
+    return !g || g->hidden == LM_NONE || i >= g->n_rows ? NULL
+                                                        : value_at(g, g->plan->value_buffer[g->hidden], i);
 }
 
 uint32_t lm_engine_hidden_width(const lm_engine *g)
@@ -145,5 +146,6 @@ void lm_engine_cancel(lm_engine *g)
 
 bool lm_engine_cancelled(lm_engine *g)
 {
-    return g ? atomic_load_explicit(&g->cancel, memory_order_relaxed) && atomic_exchange(&g->cancel, false) : false;
+    return g ? atomic_load_explicit(&g->cancel, memory_order_relaxed) && atomic_exchange(&g->cancel, false)
+             : false;
 }

@@ -1,4 +1,5 @@
-/* state.h - what an engine holds: its plan, its memory, the rows of a step. Modules that change it: kv.h, load.h, execute.h, engine.c. */
+/* state.h - what an engine holds: its plan, its memory, the rows of a step. Modules that change it: kv.h,
+ * load.h, execute.h, engine.c. */
 #ifndef LM_RUNTIME_STATE_H
 #define LM_RUNTIME_STATE_H
 
@@ -25,10 +26,12 @@ struct lm_engine {
     lm_pool          *pool;
     uint32_t          threads, threads_batch;    /* threads of the pool that generation and prompts use */
     lm_memory         allocated;
-    char              fingerprint[65];   /* of the model, once something has been saved or restored; else "" */
+    char              fingerprint[65];   /* of the model, once something has been saved or restored; else
+                                            "" */
     uint8_t          *weights, *kv, *slab;
     const void      **weight;            /* [n_weights]: address of each */
-    const void     ***matrices;          /* [n_weights]: for LM_EXPERTS and LM_HEADS, the address of each matrix; else NULL */
+    const void     ***matrices;          /* [n_weights]: for LM_EXPERTS and LM_HEADS, the address of each
+                                            matrix; else NULL */
     lm_pages         *pages;             /* [n_groups] */
     float            *frequencies[LM_MAX_TABLES];    /* per rotary table: [2][dim/2], short and long */
     float             rope_factor[LM_MAX_TABLES][2]; /* factor of cosines and sines: short and long */
@@ -36,7 +39,8 @@ struct lm_engine {
     lm_program       *own_program;       /* the model's program with them, or NULL */
     const struct lm_adapter **adapters;  /* [n_adapters] */
     uint32_t          n_adapters;
-    float            *row_adapters;      /* [n_adapters][options.rows]: scale of each adapter per row of a step */
+    float            *row_adapters;      /* [n_adapters][options.rows]: scale of each adapter per row of a
+                                            step */
     float            *seq_adapters;      /* [sequences][n_adapters] */
     uint32_t         *adapter_rows;      /* [n_adapters]: number of rows of a step that have it */
     const float     **slopes;            /* [n_caches]: ALiBi slopes per head; NULL if there are none */
@@ -48,7 +52,8 @@ struct lm_engine {
     atomic_uint      *ranges_done;       /* per item that attention is split into */
     atomic_bool       cancel;
     atomic_int        failure;           /* an lm_status */
-    atomic_ullong     ahead;             /* stage + 1 << 16 | rows << 8 | wanted rows, for waiting workers; 0: nothing to prefetch */
+    atomic_ullong     ahead;             /* stage + 1 << 16 | rows << 8 | wanted rows, for waiting workers; 0:
+                                            nothing to prefetch */
     uint8_t          *cursors;           /* of the waiting workers (ahead.c) */
     lm_value          hidden;            /* value kept for lm_engine_hidden, or LM_NONE */
     struct lm_profiler *profiler;        /* while profiling; else NULL */
@@ -58,13 +63,14 @@ struct lm_engine {
     lm_row           *sent_rows;         /* [rows]: rows of the step that is sent to other ranks */
     const float      *given;             /* [rows][width]: input of LM_OP_GIVEN */
     bool              borrows;           /* the weights are another engine's */
-    void            (*after)(void *arg, const lm_engine *g);     /* called at the end of a completed step; NULL: no hook */
+    /* called at the end of a completed step; NULL: no hook */
+    void            (*after)(void *arg, const lm_engine *g);
     void             *after_arg;
     lm_arena          arena;
 };
 
-/* Return how many rows from position `from` on, at most `n`, give the same results in one step as one by one: those on one side of where a
- * rotation changes with the length. */
+/* Return how many rows from position `from` on, at most `n`, give the same results in one step as one by one:
+ * those on one side of where a rotation changes with the length. */
 uint32_t lm_engine_alike(const lm_engine *g, uint32_t from, uint32_t n);
 
 /* Return lm_engine_logits as writable memory, for a caller that overwrites the logits until the next step. */

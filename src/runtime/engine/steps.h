@@ -1,11 +1,12 @@
-/* steps.h - what the steps of a plan share: the chunk of a stage that a worker takes, and the addresses of rows and weights. */
+/* steps.h - what the steps of a plan share: the chunk of a stage that a worker takes, and the addresses of
+ * rows and weights. */
 #ifndef LM_RUNTIME_STEPS_H
 #define LM_RUNTIME_STEPS_H
 
 #include "runtime/engine/state.h"
 
-/* One of the chunks that a stage is cut into, and the worker that runs it: workers take chunks when they are free, so scratch belongs to
- * the worker and everything else to the chunk. */
+/* One of the chunks that a stage is cut into, and the worker that runs it: workers take chunks when they are
+ * free, so scratch belongs to the worker and everything else to the chunk. */
 typedef struct stage_chunk {
     lm_engine      *g;
     const lm_stage *stage;
@@ -13,13 +14,15 @@ typedef struct stage_chunk {
 } stage_chunk;
 
 enum {
-    LM_CHUNK_BYTES = 96 << 10,       /* minimum average weight bytes of a chunk, times rows of x up to 16, to give a worker more than one */
+    LM_CHUNK_BYTES = 96 << 10,       /* minimum average weight bytes of a chunk, times rows of x up to 16, to
+                                        give a worker more than one */
     LM_MAX_CHUNKS  = 4,               /* per worker */
     LM_TILE        = 32,             /* maximum rows that attention processes together */
 };
 
-/* Return the number of chunks of a stage of products that reads `bytes` of weights: one, two or four per worker, enough that a worker that
- * is slow, or loses its processor, leaves its work to the others. Three would be unbalanced even if each is smaller than the last. */
+/* Return the number of chunks of a stage of products that reads `bytes` of weights: one, two or four per
+ * worker, enough that a worker that is slow, or loses its processor, leaves its work to the others. Three
+ * would be unbalanced even if each is smaller than the last. */
 static inline unsigned lm_product_chunks(unsigned workers, uint64_t bytes, uint64_t rows)
 {
     uint64_t each = bytes * (rows < 16 ? rows : 16) / LM_CHUNK_BYTES / workers;
@@ -29,9 +32,10 @@ static inline unsigned lm_product_chunks(unsigned workers, uint64_t bytes, uint6
 
 /* Return the first grain of chunk i, when `grains` are cut into n chunks.
  *
- * With one chunk per worker, chunks are equal. With more, each is smaller than the one before, because workers take chunks as they become
- * free and the last ones should end together; before chunk i, ((n - i) / n)² of the grains are left. Chunks are few nevertheless: at the
- * beginning of each a worker waits for weights that were not prefetched, and each reads all rows of x again. */
+ * With one chunk per worker, chunks are equal. With more, each is smaller than the one before, because
+ * workers take chunks as they become free and the last ones should end together; before chunk i, ((n - i) /
+ * n)² of the grains are left. Chunks are few nevertheless: at the beginning of each a worker waits for
+ * weights that were not prefetched, and each reads all rows of x again. */
 static inline uint64_t lm_chunk_begin(unsigned workers, uint64_t grains, unsigned i, unsigned n)
 {
     uint64_t left = n - i;
@@ -40,10 +44,11 @@ static inline uint64_t lm_chunk_begin(unsigned workers, uint64_t grains, unsigne
 }
 
 /* Compute the outputs [from, to) of a chunk, in whole grains. */
-static inline void lm_chunk_outputs(unsigned workers, uint64_t outputs, uint64_t grain, unsigned chunk, unsigned chunks, uint64_t *from,
-                                    uint64_t *to)
+static inline void lm_chunk_outputs(unsigned workers, uint64_t outputs, uint64_t grain, unsigned chunk,
+                                    unsigned chunks, uint64_t *from, uint64_t *to)
 {
-    uint64_t grains = (outputs + grain - 1) / grain, a = lm_chunk_begin(workers, grains, chunk, chunks) * grain;
+    uint64_t grains = (outputs + grain - 1) / grain,
+             a = lm_chunk_begin(workers, grains, chunk, chunks) * grain;
     uint64_t b = lm_chunk_begin(workers, grains, chunk + 1, chunks) * grain;
 
     *from = a < outputs ? a : outputs;
@@ -91,9 +96,11 @@ static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsign
     return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
 }
 
-/* Find the next run of consecutive rows of a step's domain that have its adapter at the same scale: [*from, *to), the first at or after
+/* Find the next run of consecutive rows of a step's domain that have its adapter at the same scale: [*from,
+ * *to), the first at or after
  * *from and below `end`. False: there is none. */
-static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t end, uint64_t *from, uint64_t *to, float *scale)
+static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t end, uint64_t *from,
+                                uint64_t *to, float *scale)
 {
     const float *scales = g->row_adapters + (size_t)(s->adapter - 1) * g->plan->options.max_rows;
 
@@ -121,7 +128,8 @@ static inline void multiply(const stage_chunk *p, const lm_step *s, const void *
 }
 
 /* Multiply only the rows that have the step's adapter. */
-static inline void multiply_adapted(const stage_chunk *p, const lm_step *s, const void *w, const lm_matmul_args *all)
+static inline void multiply_adapted(const stage_chunk *p, const lm_step *s, const void *w,
+                                    const lm_matmul_args *all)
 {
     float scale;
 
@@ -162,19 +170,19 @@ static inline layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uin
 {
     const lm_kv_group *k = &g->plan->groups[l->group];
 
-    return (layer_pages){ g->pages[l->group].tables + (size_t)sequence * k->pages_per_sequence, g->kv + k->offset + l->offset,
-                          k->page_bytes };
+    return (layer_pages){ g->pages[l->group].tables + (size_t)sequence * k->pages_per_sequence,
+                          g->kv + k->offset + l->offset, k->page_bytes };
 }
 
 /* ---- attention (attend.c) ---- */
 
 /* Return the number of chunks that there is work for. */
 unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s);
-/* Run the k-th of the `n` ranges that `a` sees; the worker that finishes the last range merges them. `partials` and `done` belong to the
- * item. `done` counts from zero and is zero again at the end of the stage: nothing that attention reads is mapped from the file, so no
- * chunk of it is interrupted. */
-void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *partials,
-                     atomic_uint *done);
+/* Run the k-th of the `n` ranges that `a` sees; the worker that finishes the last range merges them.
+ * `partials` and `done` belong to the item. `done` counts from zero and is zero again at the end of the
+ * stage: nothing that attention reads is mapped from the file, so no chunk of it is interrupted. */
+void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n,
+                     uint8_t *partials, atomic_uint *done);
 void lm_run_attention(const stage_chunk *p, const lm_step *s);
 
 /* ---- interventions (intervene.c) ---- */
@@ -195,7 +203,8 @@ void lm_run_experts(const stage_chunk *p, const lm_step *s);
 /* Compute the weighted sum of the assignments of each of the rows [from, to). */
 void lm_run_combine(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 
-/* The order buffer of a mixture: [assignments] row, [assignments] place of each (row, choice), [E + 1] begin of each expert. */
+/* The order buffer of a mixture: [assignments] row, [assignments] place of each (row, choice), [E + 1] begin
+ * of each expert. */
 typedef struct lm_dispatch {
     uint32_t *row, *place, *start;
     uint32_t  k, experts;

@@ -34,7 +34,7 @@ void lm_engine_weight_row(const lm_engine *g, uint32_t weight, uint64_t row, flo
 
 lm_status lm_engine_time_steps(lm_engine *g, lm_error *e)
 {
-    size_t       head  = (sizeof(lm_profiler) + 63) & ~(size_t)63, lanes = (g->plan->n_steps + 8) & ~(size_t)7;
+    size_t head = (sizeof(lm_profiler) + 63) & ~(size_t)63, lanes = (g->plan->n_steps + 8) & ~(size_t)7;
     size_t       bytes = head + lm_pool_threads(g->pool) * lanes * sizeof(uint64_t);
     lm_profiler *p     = lm_alloc_aligned(bytes, 64);
 

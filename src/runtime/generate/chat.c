@@ -1,9 +1,11 @@
 /* chat.c - a conversation on one sequence of an engine: lamina/chat.h.
  *
- * Messages are kept as texts and rendered for each reply. `held` are the tokens whose keys and values the engine's sequence holds: the next
- * rendering reuses their common beginning. After a failure the content of the sequence is unknown, and it is emptied.
+ * Messages are kept as texts and rendered for each reply. `held` are the tokens whose keys and values the
+ * engine's sequence holds: the next rendering reuses their common beginning. After a failure the content of
+ * the sequence is unknown, and it is emptied.
  *
- * Owns the messages, the template and the sampler; the model and the engine if lm_chat_open made them. Read lm_chat_reply first. */
+ * Owns the messages, the template and the sampler; the model and the engine if lm_chat_open made them. Read
+ * lm_chat_reply first. */
 #include "lamina/chat.h"
 
 #include <string.h>
@@ -60,7 +62,8 @@ static lm_status prepare(lm_chat *c, lm_engine *g, const lm_chat_options *o, lm_
     c->sequence  = o->sequence;
     c->tokenizer = lm_model_tokenizer(m);
     if (o->sequence >= lm_engine_sequences(g))
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engine has %u", o->sequence, lm_engine_sequences(g));
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engine has %u", o->sequence,
+                       lm_engine_sequences(g));
     if (!c->tokenizer)
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(read_template(c, m, o->chat_template, e));
@@ -75,7 +78,7 @@ lm_status lm_chat_new(lm_engine *g, const lm_chat_options *o, lm_chat **out, lm_
     LM_CHECK_RESERVED(e, o);
     lm_chat_options defaults = lm_chat_defaults();
     lm_chat        *c        = lm_alloc_zero(1, sizeof *c);
-    lm_status       status   = c ? prepare(c, g, o ? o : &defaults, e) : lm_fail_memory(e, "the chat", sizeof *c);
+    lm_status status = c ? prepare(c, g, o ? o : &defaults, e) : lm_fail_memory(e, "the chat", sizeof *c);
 
     if (status == LM_OK)
         *out = c;
@@ -84,7 +87,8 @@ lm_status lm_chat_new(lm_engine *g, const lm_chat_options *o, lm_chat **out, lm_
     return status;
 }
 
-static lm_status open_engine(const char *name, const lm_chat_options *o, lm_model **m, lm_engine **g, lm_error *e)
+static lm_status open_engine(const char *name, const lm_chat_options *o, lm_model **m, lm_engine **g,
+                             lm_error *e)
 {
     lm_engine_options engine = o->engine;
     lm_model_info     info;
@@ -97,7 +101,8 @@ static lm_status open_engine(const char *name, const lm_chat_options *o, lm_mode
     LM_TRY(status);
     lm_model_describe(*m, &info);
     if (!engine.context)
-        engine.context = info.context_length && info.context_length < USUAL_CONTEXT ? info.context_length : USUAL_CONTEXT;
+        engine.context = info.context_length && info.context_length < USUAL_CONTEXT ? info.context_length
+                                                                                    : USUAL_CONTEXT;
     return lm_engine_new(*m, &engine, g, e);
 }
 
@@ -231,7 +236,8 @@ static void add_messages(const lm_chat *c, lm_text *out)
     lm_text_add_char(out, ']');
 }
 
-/* Render the variables that transformers passes to a template. Fails if the template has left out a message. */
+/* Render the variables that transformers passes to a template. Fails if the template has left out a
+ * message. */
 static lm_status render(const lm_chat *c, lm_rendering *out, lm_error *e)
 {
     lm_text   messages = { 0 }, variables = { 0 };
@@ -287,7 +293,8 @@ static void forget(lm_chat *c)
     lm_tokens_free(&c->held);
 }
 
-/* Remember the tokens that the sequence holds: a beginning of the prompt and the chosen ones. Takes the memory of `prompt`. */
+/* Remember the tokens that the sequence holds: a beginning of the prompt and the chosen ones. Takes the
+ * memory of `prompt`. */
 static lm_status remember(lm_chat *c, lm_tokens *prompt, const lm_tokens *chosen, lm_error *e)
 {
     size_t length = lm_engine_length(c->engine, c->sequence);
@@ -301,7 +308,8 @@ static lm_status remember(lm_chat *c, lm_tokens *prompt, const lm_tokens *chosen
 }
 
 /* Generate a reply to `prompt`. It calls the release functions of the options, whatever it returns. */
-static lm_status generate(lm_chat *c, lm_tokens *prompt, lm_generate_options *o, lm_generation *out, lm_error *e)
+static lm_status generate(lm_chat *c, lm_tokens *prompt, lm_generate_options *o, lm_generation *out,
+                          lm_error *e)
 {
     size_t    reuse  = common_prefix(&c->held, prompt);
     lm_status status = lm_generate(c->engine, c->sampler, prompt->ids, prompt->n, reuse, o, out, e);
@@ -322,7 +330,8 @@ static lm_status reply(lm_chat *c, lm_generate_options *o, lm_generation *out, l
     lm_status status;
 
     if (o->sequence.no_text || o->sequence.prompt_only)
-        status = lm_fail(e, LM_USAGE, o->sequence.no_text ? "no_text" : "prompt_only", LM_NO_OFFSET, "a reply needs its text");
+        status = lm_fail(e, LM_USAGE, o->sequence.no_text ? "no_text" : "prompt_only", LM_NO_OFFSET,
+                         "a reply needs its text");
     else
         status = lm_chat_tokens(c, &prompt, e);
     if (status == LM_OK)

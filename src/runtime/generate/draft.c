@@ -12,7 +12,8 @@
 enum {
     HASH_BITS = 16,
     TRIES     = 64,              /* places that a look-up compares */
-    LENGTHS   = LM_PACE_LOOKUPS, /* kinds of draft tokens by the length of the repeat, then those by a model's margin */
+    LENGTHS   = LM_PACE_LOOKUPS, /* kinds of draft tokens by the length of the repeat, then those by a model's
+                                    margin */
     MARGINS   = LM_PACE_KINDS - LENGTHS,
 };
 
@@ -49,9 +50,14 @@ static lm_status open_model(lm_draft *d, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab, lm_error *e)
+lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab,
+                        lm_error *e)
 {
-    *d = (lm_draft){ .longest = o->draft_ngram, .engine = o->draft_engine, .slot = o->draft_sequence, .sampler = s, .draw = o->draw,
+    *d = (lm_draft){ .longest = o->draft_ngram,
+                     .engine = o->draft_engine,
+                     .slot = o->draft_sequence,
+                     .sampler = s,
+                     .draw = o->draw,
                      .n_vocab = n_vocab };
     lm_pace_start(&d->pace, o->draft_always);
     d->most = o->draft_max ? o->draft_max : 16;
@@ -87,14 +93,16 @@ void lm_draft_close(lm_draft *d)
 
 /* ---- look-up ---- */
 
-/* Find the longest earlier occurrence of the last tokens, the last one among equals. Returns the place of its last token; NOWHERE: none. */
+/* Find the longest earlier occurrence of the last tokens, the last one among equals. Returns the place of its
+ * last token; NOWHERE: none. */
 static uint32_t find_repeat(const lm_draft *d, uint32_t *length)
 {
     size_t   end = d->n - 1;
     uint32_t at = d->before[end], best = NOWHERE;
 
     *length = 1;
-    for (unsigned tries = 0; at != NOWHERE && tries < TRIES && *length < d->longest; tries++, at = d->before[at]) {
+    for (unsigned tries = 0; at != NOWHERE && tries < TRIES && *length < d->longest;
+         tries++, at = d->before[at]) {
         uint32_t same = 0;
         while (same < d->longest && same <= at && d->ids[at - same] == d->ids[end - same])
             same++;
@@ -115,7 +123,8 @@ static void look_up(lm_draft *d, uint32_t most)
     at = find_repeat(d, &length);
     for (; at != NOWHERE && n < most; n++, length++) {
         size_t next  = (size_t)at + 1 + n;
-        d->tokens[n] = next < d->n ? d->ids[next] : d->tokens[next - d->n];      /* a repeat that reaches into itself continues */
+        /* a repeat that reaches into itself continues */
+        d->tokens[n] = next < d->n ? d->ids[next] : d->tokens[next - d->n];
         d->kinds[n]  = (uint8_t)((length < LENGTHS ? length : LENGTHS) - 1);
     }
     d->n_drafted = lm_pace_best(&d->pace, d->kinds, n);
@@ -202,10 +211,12 @@ static lm_status check_tokens(const lm_draft *d, size_t upto, lm_error *e)
     uint32_t context = lm_engine_context(d->engine);
 
     if (d->n > context)
-        return lm_fail(e, LM_LIMIT, "draft model", LM_NO_OFFSET, "%zu tokens; its context size is %u", d->n, context);
+        return lm_fail(e, LM_LIMIT, "draft model", LM_NO_OFFSET, "%zu tokens; its context size is %u", d->n,
+                       context);
     for (size_t i = lm_engine_length(d->engine, d->slot); i < upto; i++)
         if ((uint32_t)d->ids[i] >= d->own_vocab)
-            return lm_fail(e, LM_UNSUPPORTED, "draft model", LM_NO_OFFSET, "token %d is outside its vocabulary", d->ids[i]);
+            return lm_fail(e, LM_UNSUPPORTED, "draft model", LM_NO_OFFSET,
+                           "token %d is outside its vocabulary", d->ids[i]);
     return LM_OK;
 }
 
@@ -220,7 +231,8 @@ void lm_draft_read(lm_draft *d, size_t upto)
     status = check_tokens(d, upto, &why);
     if (status == LM_OK)
         status = catch_up(d, upto, &row, &why);
-    if (status != LM_OK && status != LM_CANCELLED)       /* tokens that a cancelled step has not processed are processed later */
+    if (status != LM_OK && status != LM_CANCELLED)       /* tokens that a cancelled step has not processed are
+                                                            processed later */
         disable(d, &why);
 }
 

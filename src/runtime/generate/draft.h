@@ -1,7 +1,7 @@
 /* draft.h - speculative decoding: draft tokens (arXiv 2211.17192).
  *
- * Two sources: what followed the last occurrence of the same n-gram (prompt look-up), and a smaller model with the same tokens. Drafts
- * affect nothing but time: every token is chosen as without them. */
+ * Two sources: what followed the last occurrence of the same n-gram (prompt look-up), and a smaller model
+ * with the same tokens. Drafts affect nothing but time: every token is chosen as without them. */
 #ifndef LM_RUNTIME_DRAFT_H
 #define LM_RUNTIME_DRAFT_H
 
@@ -13,14 +13,16 @@
 typedef struct lm_draft {
     const lm_token *ids;             /* prompt and generated tokens … */
     size_t    n;                     /* … and their number */
-    uint32_t *before;                /* [capacity]: the previous place where two tokens of the same hash ended, UINT32_MAX: none */
+    uint32_t *before;                /* [capacity]: the previous place where two tokens of the same hash
+                                        ended, UINT32_MAX: none */
     size_t    capacity;              /* the longest sequence for which memory is allocated */
     uint32_t *last;                  /* by hash of two tokens: where they ended last; NULL: no look-up */
     uint32_t  longest;               /* longest repeat that is looked up */
     lm_engine  *engine;              /* of the draft model; NULL: none, or it has failed … */
     lm_error    error;               /* … with this error; code LM_OK: it has not failed */
     uint32_t    slot;                /* its sequence */
-    lm_sampler *sampler;             /* the target's: with the same random draws, similar logits give the same choice */
+    lm_sampler *sampler;             /* the target's: with the same random draws, similar logits give the same
+                                        choice */
     uint64_t    draw;                /* index of the random draws */
     float      *logits;              /* [n_vocab] if the draft model has a smaller vocabulary, else NULL */
     uint32_t    n_vocab, own_vocab;  /* vocabulary sizes of the target and of the draft model */
@@ -35,7 +37,8 @@ typedef struct lm_draft {
 } lm_draft;
 
 /* Set up drafting. If `o` has no source of drafts, nothing is ever drafted. */
-lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab, lm_error *e);
+lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab,
+                        lm_error *e);
 void      lm_draft_close(lm_draft *d);
 
 /* Allocate memory for a sequence of `capacity` tokens: none is allocated later. */
@@ -56,7 +59,8 @@ void      lm_draft_read(lm_draft *d, size_t upto);
 /* Write at most `most` draft tokens to d->tokens. A draft engine that fails is not used again. */
 void      lm_draft_propose(lm_draft *d, uint32_t most);
 
-/* Count the first `accepted` draft tokens as accepted: they are in the sequence. `drafting`, `step`: seconds of drafting, of the step. */
+/* Count the first `accepted` draft tokens as accepted: they are in the sequence. `drafting`, `step`: seconds
+ * of drafting, of the step. */
 void      lm_draft_accept(lm_draft *d, uint32_t accepted, double drafting, double step);
 
 #endif

@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "lamina/sequence.h"
 
-enum { PADDING = 128 };              /* maximum difference in tokens: vocabularies are padded to round numbers */
+enum { PADDING = 128 };              /* maximum difference in tokens: vocabularies are padded to round
+                                        numbers */
 
 lm_status lm_draft_fits(const lm_model *draft, const lm_model *m, lm_error *e)
 {
@@ -25,10 +26,12 @@ lm_status lm_draft_fits(const lm_model *draft, const lm_model *m, lm_error *e)
     n = na < nb ? na : nb;
     for (uint32_t i = 0; a && i < n; i++) {
         size_t      sa = 0, sb = 0;
-        const char *pa = lm_tokenizer_piece(a, (lm_token)i, &sa), *pb = lm_tokenizer_piece(b, (lm_token)i, &sb);
+        const char *pa = lm_tokenizer_piece(a, (lm_token)i, &sa),
+                   *pb = lm_tokenizer_piece(b, (lm_token)i, &sb);
         if (!pa != !pb || sa != sb || (pa && memcmp(pa, pb, sa) != 0))
-            return lm_fail(e, LM_USAGE, "draft model", LM_NO_OFFSET, "its token %u is \"%.*s\", the model's \"%.*s\"", i, (int)sa,
-                           pa ? pa : "", (int)sb, pb ? pb : "");
+            return lm_fail(e, LM_USAGE, "draft model", LM_NO_OFFSET,
+                           "its token %u is \"%.*s\", the model's \"%.*s\"", i, (int)sa, pa ? pa : "",
+                           (int)sb, pb ? pb : "");
     }
     return LM_OK;
 }

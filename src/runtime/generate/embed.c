@@ -129,15 +129,19 @@ static lm_status check(const embedding *x, size_t n, lm_error *e)
     if (n == 0)
         return lm_fail(e, LM_USAGE, "embedding", LM_NO_OFFSET, "a text of no tokens has no vector");
     if (n > lm_engine_context(x->g))
-        return lm_fail(e, LM_LIMIT, "embedding", LM_NO_OFFSET, "%zu tokens; the context has %u", n, lm_engine_context(x->g));
+        return lm_fail(e, LM_LIMIT, "embedding", LM_NO_OFFSET, "%zu tokens; the context has %u", n,
+                       lm_engine_context(x->g));
     return LM_OK;
 }
 
-lm_status lm_embed(lm_engine *g, const lm_token *ids, size_t n, const lm_embed_options *o, float *out, lm_error *e)
+lm_status lm_embed(lm_engine *g, const lm_token *ids, size_t n, const lm_embed_options *o, float *out,
+                   lm_error *e)
 {
     LM_REQUIRE(e, g && (ids || !n) && out);
     LM_CHECK_RESERVED(e, o);
-    embedding x = { .g = g, .o = o ? *o : (lm_embed_options){ 0 }, .width = lm_engine_hidden_width(g), .out = out };
+    embedding x = {
+        .g = g, .o = o ? *o : (lm_embed_options){ 0 }, .width = lm_engine_hidden_width(g), .out = out
+    };
 
     if (x.o.pooling != LM_POOLING_NONE)
         LM_TRY(lm_pooler_new(x.width, n, &x.o, &x.pooler, e));

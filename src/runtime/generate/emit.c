@@ -53,14 +53,16 @@ void lm_emit_show(lm_emit *x, const lm_token *shown, size_t n)
     x->n_shown = n;
 }
 
-/* Append a special token as the vocabulary spells it, if it is to be shown; the stream outputs nothing for it. */
+/* Append a special token as the vocabulary spells it, if it is to be shown; the stream outputs nothing for
+ * it. */
 static void show(lm_emit *x, lm_token id)
 {
     size_t      size;
     const char *piece;
 
     for (size_t i = 0; i < x->n_shown; i++)
-        if (x->shown[i] == id && lm_tokenizer_is_special(x->tokenizer, id) && (piece = lm_tokenizer_piece(x->tokenizer, id, &size)))
+        if (x->shown[i] == id && lm_tokenizer_is_special(x->tokenizer, id) &&
+            (piece = lm_tokenizer_piece(x->tokenizer, id, &size)))
             lm_text_add(&x->pending, piece, size);
 }
 
@@ -92,7 +94,8 @@ static void scan(lm_emit *x, bool last, bool *stopped)
         return;
     x->closed       = true;
     x->stopped_by   = stop_at(x, x->ready);
-    x->pending.size = x->ready;                          /* the stop string and what follows it are never delivered */
+    x->pending.size = x->ready;                          /* the stop string and what follows it are never
+                                                            delivered */
 }
 
 lm_status lm_emit_push(lm_emit *x, lm_token id, bool *stopped, lm_error *e)

@@ -11,7 +11,8 @@ typedef struct run {
     lm_sequence               *s;
     const lm_generate_options *o;
     lm_row                    *rows;         /* [lm_engine_max_rows] */
-    double                     started, read;        /* clock, seconds: at the beginning, at the end of the prompt */
+    double                     started, read;        /* clock, seconds: at the beginning, at the end of the
+                                                        prompt */
     lm_generation              out;
 } run;
 
@@ -130,8 +131,8 @@ static void finish(run *r, lm_generation *out)
     r->out = (lm_generation){ 0 };
 }
 
-static lm_status generate_with(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
-                               lm_generation *out, lm_error *e)
+static lm_status generate_with(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
+                               const lm_generate_options *o, lm_generation *out, lm_error *e)
 {
     LM_REQUIRE(e, g && s && (prompt || !n) && out);
     LM_CHECK_RESERVED(e, o);
@@ -152,8 +153,8 @@ done:
     return status;
 }
 
-lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
-                      lm_generation *out, lm_error *e)
+lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
+                      const lm_generate_options *o, lm_generation *out, lm_error *e)
 {
     lm_sequence_options given  = o ? o->sequence : lm_sequence_defaults();
     lm_status           status = generate_with(g, s, prompt, n, reuse, o, out, e);

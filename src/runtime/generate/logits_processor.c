@@ -29,7 +29,8 @@ static lm_status count_reasoning(lm_logits_processor *p, const lm_logits_options
 {
     const char *name = lm_answer_style_name(o->style);
     bool channels = name && strcmp(name, "harmony") == 0;
-    const char *ending = channels ? "<|end|><|start|>assistant<|channel|>final<|message|>" : o->style->reasoning_end;
+    const char *ending = channels ? "<|end|><|start|>assistant<|channel|>final<|message|>"
+                                  : o->style->reasoning_end;
 
     if (!ending)
         return LM_OK;
@@ -171,7 +172,8 @@ static void force(lm_logits_processor *p, float *logits, uint32_t n_vocab)
     lm_token next = p->ending.ids[p->ended];
 
     if (next < 0 || (uint32_t)next >= n_vocab || (isinf(logits[next]) && logits[next] < 0)) {
-        p->state = PAST;                                 /* the constraint does not allow the marker: reasoning continues */
+        p->state = PAST;                                 /* the constraint does not allow the marker:
+                                                            reasoning continues */
         return;
     }
     for (uint32_t i = 0; i < n_vocab; i++)
@@ -179,7 +181,8 @@ static void force(lm_logits_processor *p, float *logits, uint32_t n_vocab)
             logits[i] = -INFINITY;
 }
 
-lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                            lm_error *e)
 {
     lm_logits_processor *p = processor;
 

@@ -7,7 +7,8 @@
 #define LOOK      32             /* rounds with a draft before the cost of one without is measured again */
 #define MEMORY    64             /* draft tokens of a kind after which its counts are halved */
 #define FIRST     0.6            /* acceptance rate that is assumed at first */
-#define FADE      0.02           /* weight of that assumption in each round without a draft, in draft tokens */
+#define FADE      0.02           /* weight of that assumption in each round without a draft, in draft
+                                    tokens */
 #define HOPE      0.9            /* factor of estimated costs: numbers never tried are tried eventually */
 
 void lm_pace_start(lm_pace *p, bool always)
@@ -95,7 +96,8 @@ bool lm_pace_pays(const lm_pace *p, const uint8_t *kinds, uint32_t n)
         tokens += chance;
     }
     chance *= chance_of(p, kinds[n]);
-    double before = step_cost(p, n) + n * draft_cost(p, kinds[n]), after = step_cost(p, n + 1) + (n + 1) * draft_cost(p, kinds[n]);
+    double before = step_cost(p, n) + n * draft_cost(p, kinds[n]),
+           after = step_cost(p, n + 1) + (n + 1) * draft_cost(p, kinds[n]);
     return (tokens + chance) / after > tokens / before && affordable(p, after);
 }
 
@@ -116,7 +118,8 @@ static void count(lm_pace *p, unsigned kind, double accepted, double of)
     }
 }
 
-void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accepted, double drafting, double step)
+void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accepted, double drafting,
+                   double step)
 {
     /* If another process had the processor, its time is not a cost of the step. */
     if (p->step[0] > 0 && step > 2 * step_cost(p, n))
@@ -130,7 +133,8 @@ void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accept
         p->draft = nearer(p->draft, drafting / n);
     for (uint32_t i = 0; i < n && i <= accepted; i++)
         count(p, kinds[i], i < accepted, 1);
-    /* If nothing was drafted, acceptance rates move towards the assumed one, so that a kind that was bad once is tried again. */
+    /* If nothing was drafted, acceptance rates move towards the assumed one, so that a kind that was bad once
+     * is tried again. */
     for (unsigned k = 0; n == 0 && k < LM_PACE_KINDS; k++)
         count(p, k, FIRST * FADE, FADE);
 }

@@ -21,16 +21,20 @@ lm_sequence_options lm_sequence_defaults(void)
 
 /* ---- creation ---- */
 
-static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, const lm_sequence_options *o, uint32_t n_vocab, lm_error *e)
+static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, const lm_sequence_options *o,
+                               uint32_t n_vocab, lm_error *e)
 {
     const lm_engine *d = o->draft_engine;
 
     if (sampler && lm_sampler_vocabulary(sampler) != n_vocab)
-        return lm_fail(e, LM_USAGE, "sampler", LM_NO_OFFSET, "for %u tokens, the model has %u", lm_sampler_vocabulary(sampler), n_vocab);
+        return lm_fail(e, LM_USAGE, "sampler", LM_NO_OFFSET, "for %u tokens, the model has %u",
+                       lm_sampler_vocabulary(sampler), n_vocab);
     if (o->sequence >= lm_engine_sequences(g))
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", o->sequence, lm_engine_sequences(g));
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", o->sequence,
+                       lm_engine_sequences(g));
     if (o->logprobs < -1 || o->logprobs > (int64_t)n_vocab)
-        return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET, "%d of a vocabulary of %u tokens", o->logprobs, n_vocab);
+        return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET, "%d of a vocabulary of %u tokens", o->logprobs,
+                       n_vocab);
     if (o->n_stop_ids && !o->stop_ids)
         return lm_fail(e, LM_USAGE, "stop_ids", LM_NO_OFFSET, "%zu at NULL", o->n_stop_ids);
     if (o->n_shown && !o->shown)
@@ -39,9 +43,11 @@ static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, co
         return lm_fail(e, LM_USAGE, "sampled", LM_NO_OFFSET, "the sequence has no sampler");
     if (d && (!sampler || d == g))
         return lm_fail(e, LM_USAGE, "draft_engine", LM_NO_OFFSET,
-                       d == g ? "the draft engine is the engine itself" : "a draft engine needs a sampler to choose its tokens");
+                       d == g ? "the draft engine is the engine itself"
+                              : "a draft engine needs a sampler to choose its tokens");
     if (d && o->draft_sequence >= lm_engine_sequences(d))
-        return lm_fail(e, LM_USAGE, "draft_sequence", LM_NO_OFFSET, "%u of %u", o->draft_sequence, lm_engine_sequences(d));
+        return lm_fail(e, LM_USAGE, "draft_sequence", LM_NO_OFFSET, "%u of %u", o->draft_sequence,
+                       lm_engine_sequences(d));
     return LM_OK;
 }
 
@@ -74,7 +80,8 @@ static lm_status copy_options(lm_sequence *s, const lm_sequence_options *o, lm_e
     s->o.stop_ids = ids = o->n_stop_ids ? lm_alloc(o->n_stop_ids * sizeof *ids) : NULL;
     s->o.shown    = shown = o->n_shown ? lm_alloc(o->n_shown * sizeof *shown) : NULL;
     s->top        = tops ? lm_alloc_zero(tops, sizeof *s->top) : NULL;
-    if ((o->stops && !o->no_text && !s->o.stops) || (o->n_stop_ids && !ids) || (o->n_shown && !shown) || (tops && !s->top))
+    if ((o->stops && !o->no_text && !s->o.stops) || (o->n_stop_ids && !ids) || (o->n_shown && !shown) ||
+        (tops && !s->top))
         return lm_fail_memory(e, "the sequence", o->n_shown * sizeof *shown);
     if (ids)
         memcpy(ids, o->stop_ids, o->n_stop_ids * sizeof *ids);
@@ -94,7 +101,8 @@ static lm_status open_large(lm_sequence *s, lm_error *e)
 }
 
 /* Make a sequence without the release functions of its hooks, which the caller sets on success. */
-static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, bool small, lm_sequence **out, lm_error *e)
+static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, bool small,
+                               lm_sequence **out, lm_error *e)
 {
     lm_model_info info;
     lm_sequence  *s;
@@ -136,7 +144,8 @@ void lm_sequence_release_hooks(lm_sequence_options *o)
         row(o->row_arg);
 }
 
-static lm_status new_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, bool small, lm_sequence **out, lm_error *e)
+static lm_status new_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, bool small,
+                              lm_sequence **out, lm_error *e)
 {
     lm_sequence_options given = o ? *o : lm_sequence_defaults();
     lm_status status = make_sequence(g, sampler, &given, small, out, e);
@@ -150,12 +159,14 @@ static lm_status new_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequen
     return LM_OK;
 }
 
-lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out,
+                          lm_error *e)
 {
     return new_sequence(g, sampler, o, false, out, e);
 }
 
-lm_status lm_sequence_new_small(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+lm_status lm_sequence_new_small(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o,
+                                lm_sequence **out, lm_error *e)
 {
     return new_sequence(g, sampler, o, true, out, e);
 }
@@ -187,10 +198,12 @@ static lm_status check_ids(const lm_sequence *s, const lm_token *ids, size_t n, 
     if (n == 0 || !ids)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "the prompt has no tokens");
     if (n > context || before > context - n)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", before + n, context);
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", before + n,
+                       context);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= s->n_vocab)
-            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", ids[i], s->n_vocab);
+            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                           ids[i], s->n_vocab);
     return LM_OK;
 }
 
@@ -215,7 +228,8 @@ lm_status lm_sequence_reserve(lm_sequence *s, size_t n, lm_error *e)
 
 lm_status lm_sequence_open_text(lm_sequence *s, lm_error *e)
 {
-    return lm_emit_open(&s->text, s->o.no_text ? NULL : lm_model_tokenizer(s->m), s->o.special, s->o.stops, e);
+    return lm_emit_open(&s->text, s->o.no_text ? NULL : lm_model_tokenizer(s->m), s->o.special, s->o.stops,
+                        e);
 }
 
 void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
@@ -225,7 +239,8 @@ void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
     s->n_rows = s->next = s->n_logits = s->n_shown = 0;
     s->planned = s->verified = s->answered = s->ended = false;
     s->prompt_due = s->choice_due = s->token_due = false;
-    if (s->stop != LM_STOP_NONE)                         /* a cancel that came too late for the previous prompt */
+    if (s->stop != LM_STOP_NONE)                         /* a cancel that came too late for the previous
+                                                            prompt */
         atomic_store(&s->cancelled, false);
     s->stop = LM_STOP_NONE;
 }
@@ -266,7 +281,8 @@ lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size
     reuse  = reuse < n ? reuse : n - 1;                  /* the last prompt token's logits are needed */
     length = lm_engine_length(s->g, s->o.sequence);
     if (reuse > length)
-        return lm_fail(e, LM_USAGE, "reuse", LM_NO_OFFSET, "%zu positions, the sequence holds %u", reuse, length);
+        return lm_fail(e, LM_USAGE, "reuse", LM_NO_OFFSET, "%zu positions, the sequence holds %u", reuse,
+                       length);
     LM_TRY(lm_sequence_reserve(s, n, e));
     LM_TRY(lm_sequence_open_text(s, e));
     LM_TRY(lm_engine_keep(s->g, s->o.sequence, (uint32_t)reuse, &kept, e));
@@ -347,8 +363,14 @@ void lm_sequence_describe(const lm_sequence *s, lm_sequence_info *out)
     if (!s)
         return;
     *out = (lm_sequence_info){
-        .stop = s->stop, .n_prompt = s->n_prompt, .n_read = s->n_read, .n_reused = s->n_reused, .n_tokens = s->n - s->n_prompt,
-        .n_held = s->at, .n_drafted = s->n_drafted, .n_accepted = s->n_accepted,
+        .stop = s->stop,
+        .n_prompt = s->n_prompt,
+        .n_read = s->n_read,
+        .n_reused = s->n_reused,
+        .n_tokens = s->n - s->n_prompt,
+        .n_held = s->at,
+        .n_drafted = s->n_drafted,
+        .n_accepted = s->n_accepted,
         .draft_error = s->draft.error.code != LM_OK ? &s->draft.error : NULL,
     };
 }

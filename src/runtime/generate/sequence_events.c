@@ -41,7 +41,8 @@ static lm_status pick(lm_sequence *s, const float *model, lm_token *id, lm_error
     }
     LM_TRY(logits_for_sampler(s, model, &logits, e));
     status = lm_sampler_pick(s->sampler, logits, s->o.draw, s->n, id, e);
-    if (status == LM_FAILED && !s->o.logits)             /* an error of the model: its logits are not numbers */
+    if (status == LM_FAILED && !s->o.logits)             /* an error of the model: its logits are not
+                                                            numbers */
         lm_fail_in(e, s->source);
     return status;
 }
@@ -73,7 +74,8 @@ static lm_status add_text(lm_sequence *s, lm_token id, lm_error *e)
     return LM_OK;
 }
 
-/* Compare the chosen token with the next draft token. Rows after a rejected draft token belong to another continuation. */
+/* Compare the chosen token with the next draft token. Rows after a rejected draft token belong to another
+ * continuation. */
 static void verify_draft(lm_sequence *s, lm_token id)
 {
     uint32_t left = s->n_logits - s->next;               /* draft tokens that are not verified yet */
@@ -95,12 +97,15 @@ static lm_status choose(lm_sequence *s, lm_error *e)
     lm_token     id;
 
     if (!model)
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "another step has run before its events were read");
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET,
+                       "another step has run before its events were read");
     LM_TRY(pick(s, model, &id, e));
     if (s->o.logprobs && s->o.sampled)
-        s->logprob = lm_sampler_logprobs(s->sampler, id, s->top, s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
+        s->logprob = lm_sampler_logprobs(s->sampler, id, s->top,
+                                         s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
     else if (s->o.logprobs)
-        s->logprob = lm_logprobs(model, s->n_vocab, id, s->top, s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
+        s->logprob = lm_logprobs(model, s->n_vocab, id, s->top,
+                                 s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
     s->answered = false;
     s->at       = s->n;
     s->ids[s->n++] = id;
@@ -119,7 +124,8 @@ lm_status lm_sequence_choose(lm_sequence *s, lm_token id, lm_error *e)
     if (!s || s->sampler || !lm_sequence_chooses(s))
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "no token to choose");
     if (id < 0 || (uint32_t)id >= s->n_vocab)
-        return lm_fail(e, LM_USAGE, "token", LM_NO_OFFSET, "%d is outside the vocabulary of %u", id, s->n_vocab);
+        return lm_fail(e, LM_USAGE, "token", LM_NO_OFFSET, "%d is outside the vocabulary of %u", id,
+                       s->n_vocab);
     s->answer     = id;
     s->answered   = true;
     s->choice_due = false;
@@ -140,10 +146,13 @@ static lm_status show_rows(lm_sequence *s, lm_error *e)
         if (position < s->seen || position >= s->n_prompt)
             continue;
         *e = (lm_error){ .offset = LM_NO_OFFSET };
-        lm_status status = s->o.row(s->o.row_arg, position, s->o.prompt_logits ? lm_engine_logits(s->g, row) : NULL,
+        lm_status status = s->o.row(s->o.row_arg, position,
+                                    s->o.prompt_logits ? lm_engine_logits(s->g, row) : NULL,
                                     keeps ? lm_engine_hidden(s->g, row) : NULL, e);
         if (status != LM_OK)
-            return e->code != LM_OK ? status : lm_fail(e, status, "row", LM_NO_OFFSET, "rejected by the caller's function");
+            return e->code != LM_OK
+                       ? status
+                       : lm_fail(e, status, "row", LM_NO_OFFSET, "rejected by the caller's function");
         s->seen = position + 1;
     }
     return LM_OK;
@@ -195,7 +204,9 @@ static bool end_event(lm_sequence *s, lm_event *out)
     if (lm_emit_end(&s->text, &e) == LM_OK && text_event(s, out))
         return true;
     s->ended = true;
-    *out = (lm_event){ .kind = LM_EVENT_END, .id = s->stop == LM_STOP_STRING ? s->text.stopped_by : -1, .stop = s->stop,
+    *out = (lm_event){ .kind = LM_EVENT_END,
+                       .id = s->stop == LM_STOP_STRING ? s->text.stopped_by : -1,
+                       .stop = s->stop,
                        .error = s->stop == LM_STOP_FAILED ? &s->error : NULL };
     return true;
 }

@@ -11,7 +11,10 @@ void lm_sequence_end(lm_sequence *s, lm_stop why, const lm_error *error)
         return;
     s->stop = why;
     if (why == LM_STOP_FAILED)
-        s->error = error ? *error : (lm_error){ .code = LM_FAILED, .message = "ended by its caller", .offset = LM_NO_OFFSET };
+        s->error = error ? *error
+                         : (lm_error){ .code = LM_FAILED,
+                                       .message = "ended by its caller",
+                                       .offset = LM_NO_OFFSET };
 }
 
 static void fail(lm_sequence *s, const lm_error *e)
@@ -23,7 +26,8 @@ void lm_sequence_commit(lm_sequence *s)
 {
     lm_error e;
 
-    if (lm_engine_length(s->g, s->o.sequence) > s->at && lm_engine_truncate(s->g, s->o.sequence, (uint32_t)s->at, &e) != LM_OK)
+    if (lm_engine_length(s->g, s->o.sequence) > s->at &&
+        lm_engine_truncate(s->g, s->o.sequence, (uint32_t)s->at, &e) != LM_OK)
         fail(s, &e);
     if (s->verified)
         lm_draft_accept(&s->draft, s->accepted, s->draft_end - s->draft_begin, s->ran - s->draft_end);
@@ -43,7 +47,8 @@ void lm_sequence_update_stop(lm_sequence *s)
         return;
     else if (s->o.prompt_only || (s->o.max_tokens > 0 && generated >= (uint64_t)s->o.max_tokens))
         s->stop = LM_STOP_LENGTH;
-    else if (s->next == s->n_logits && s->n > lm_engine_context(s->g))       /* the last token cannot be processed */
+    /* the last token cannot be processed */
+    else if (s->next == s->n_logits && s->n > lm_engine_context(s->g))
         s->stop = LM_STOP_CONTEXT;
 }
 
@@ -79,7 +84,8 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
 {
     size_t   left = s->n_reads - s->at;
     uint32_t room = room_for_rows(s, b);
-    bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;         /* a recomputed sequence already has its next token */
+    /* a recomputed sequence already has its next token */
+    bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;
 
     if (b->max_prompt)
         room = least(room, b->max_prompt - least(b->n_prompt, b->max_prompt));
@@ -89,7 +95,8 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
     if (n == left && chooses && room_for_logits(s, b) == 0)
         n--;
     for (uint32_t i = 0; i < n; i++)
-        add_row(s, b, s->ids[s->at + i], s->at + i, s->o.prompt_logits || (s->at + i + 1 == s->n_reads && chooses));
+        add_row(s, b, s->ids[s->at + i], s->at + i,
+                s->o.prompt_logits || (s->at + i + 1 == s->n_reads && chooses));
     b->n_prompt += n;
     return n;
 }
@@ -193,7 +200,8 @@ static void add(many *m, lm_sequence *s)
 {
     lm_batch before = *m->b;
 
-    if (lm_sequence_rows(s, m->b) == 0 || !m->fitting || lm_engine_check(m->g, m->b->rows, m->b->n, &m->why) == LM_OK)
+    if (lm_sequence_rows(s, m->b) == 0 || !m->fitting ||
+        lm_engine_check(m->g, m->b->rows, m->b->n, &m->why) == LM_OK)
         return;
     *m->b      = before;
     s->n_rows  = 0;

@@ -10,8 +10,8 @@
 /* Return whether all events before its next rows have been delivered. */
 static bool all_delivered(const lm_sequence *s)
 {
-    return !s->prompt_due && !s->token_due && !lm_sequence_chooses(s) && (s->text.taken || s->text.ready == 0) &&
-           (s->stop == LM_STOP_NONE || s->ended);
+    return !s->prompt_due && !s->token_due && !lm_sequence_chooses(s) &&
+           (s->text.taken || s->text.ready == 0) && (s->stop == LM_STOP_NONE || s->ended);
 }
 
 static lm_status refuse(lm_error *e, const char *why)
@@ -32,7 +32,11 @@ lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
     if (lm_engine_length(s->g, s->o.sequence) != s->at)
         return refuse(e, "the slot holds something else");
     lm_saved t = {
-        .ids = s->ids, .n = (uint32_t)s->n, .n_held = (uint32_t)s->at, .n_prompt = (uint32_t)s->n_prompt, .stop = s->stop,
+        .ids = s->ids,
+        .n = (uint32_t)s->n,
+        .n_held = (uint32_t)s->at,
+        .n_prompt = (uint32_t)s->n_prompt,
+        .stop = s->stop,
         .mirostat = s->sampler ? lm_sampler_surprise(s->sampler) : (double)NAN,
     };
     return lm_save_text(s->g, s->o.sequence, &t, path, e);
@@ -40,14 +44,16 @@ lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
 
 /* ---- restore ---- */
 
-/* Check the state. Valid between steps: in its prompt, or with one token that is not processed; any once it has ended. */
+/* Check the state. Valid between steps: in its prompt, or with one token that is not processed; any once it
+ * has ended. */
 static lm_status check_text(const lm_saved *t, const char *path, lm_error *e)
 {
     bool reads = t->n == t->n_prompt, writes = t->n > t->n_prompt && t->n_held + 1 == t->n;
 
     if (t->n_prompt && (t->stop != LM_STOP_NONE || reads || writes))
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, "prompt", LM_NO_OFFSET, "%u of %u tokens, of which %u are held", t->n_prompt, t->n, t->n_held);
+    lm_fail(e, LM_BAD_MODEL, "prompt", LM_NO_OFFSET, "%u of %u tokens, of which %u are held", t->n_prompt,
+            t->n, t->n_held);
     return lm_fail_in(e, path);
 }
 

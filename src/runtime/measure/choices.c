@@ -21,7 +21,8 @@ typedef struct scored_choice {
     uint32_t        choice;
     const lm_token *context;         /* the part that is processed: its end, if the whole is too long */
     uint32_t        n_context, n;    /* tokens of the context, of the continuation */
-    uint32_t        leader;          /* index in the round of the choice whose context it shares; its own: it processes the context */
+    uint32_t        leader;          /* index in the round of the choice whose context it shares; its own: it
+                                        processes the context */
     uint64_t        first_value;
 } scored_choice;
 
@@ -56,17 +57,20 @@ static lm_status check_ids(const scoring *a, const lm_token *ids, size_t n, size
 {
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= a->n_vocab)
-            return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: token %d is outside the vocabulary of %u", item, ids[i], a->n_vocab);
+            return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: token %d is outside the vocabulary of %u",
+                           item, ids[i], a->n_vocab);
     return LM_OK;
 }
 
 static lm_status check_choice(const scoring *a, const lm_eval_choice *c, size_t item, lm_error *e)
 {
     if (!c->context || !c->continuation || !c->n_context || !c->n_continuation)
-        return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: a context or continuation without tokens", item);
+        return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: a context or continuation without tokens",
+                       item);
     if (c->n_continuation > a->context)
-        return lm_fail(e, LM_LIMIT, "item", LM_NO_OFFSET, "%zu: a continuation of %zu tokens; the context size is %u", item,
-                       c->n_continuation, a->context);
+        return lm_fail(e, LM_LIMIT, "item", LM_NO_OFFSET,
+                       "%zu: a continuation of %zu tokens; the context size is %u", item, c->n_continuation,
+                       a->context);
     LM_TRY(check_ids(a, c->context, c->n_context, item, e));
     return check_ids(a, c->continuation, c->n_continuation, item, e);
 }
@@ -80,7 +84,8 @@ static lm_status check(scoring *a, lm_error *e)
     for (size_t i = 0; i < a->n; i++) {
         const lm_eval_item *t = &a->items[i];
         if (!t->choices || t->n < 2 || t->n > LM_EVAL_MAX_CHOICES || t->answer >= t->n)
-            return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: 2 to 64 choices, and the answer among them", i);
+            return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET,
+                           "%zu: 2 to 64 choices, and the answer among them", i);
         for (uint32_t k = 0; k < t->n; k++)
             LM_TRY(check_choice(a, &t->choices[k], i, e));
         a->left[i]      = (uint8_t)t->n;
@@ -90,30 +95,38 @@ static lm_status check(scoring *a, lm_error *e)
     a->greedy    = lm_alloc_zero(a->first[a->n] + 1, sizeof *a->greedy);
     a->round     = lm_alloc_zero(a->sequences, sizeof *a->round);
     a->stretches = lm_alloc_zero(a->sequences, sizeof *a->stretches);
-    return a->sums && a->greedy && a->round && a->stretches ? LM_OK : lm_fail_memory(e, "questions", a->first[a->n] * sizeof *a->sums);
+    return a->sums && a->greedy && a->round && a->stretches
+               ? LM_OK
+               : lm_fail_memory(e, "questions", a->first[a->n] * sizeof *a->sums);
 }
 
 /* ---- a round ---- */
 
-/* Return a choice with as much of the end of its context as fits: the last token is scored but not processed. */
+/* Return a choice with as much of the end of its context as fits: the last token is scored but not
+ * processed. */
 static scored_choice fit_choice(const scoring *a, size_t item, uint32_t choice)
 {
     const lm_eval_choice *c    = &a->items[item].choices[choice];
     uint32_t              most = a->context + 1 - (uint32_t)c->n_continuation;
     uint32_t              n    = c->n_context < most ? (uint32_t)c->n_context : most;
 
-    return (scored_choice){ .item = item, .choice = choice, .context = c->context + (c->n_context - n), .n_context = n,
-                    .n = (uint32_t)c->n_continuation };
+    return (scored_choice){ .item = item,
+                            .choice = choice,
+                            .context = c->context + (c->n_context - n),
+                            .n_context = n,
+                            .n = (uint32_t)c->n_continuation };
 }
 
 static bool same_context(const scored_choice *x, const scored_choice *y)
 {
-    return x->n_context == y->n_context && memcmp(x->context, y->context, x->n_context * sizeof *x->context) == 0;
+    return x->n_context == y->n_context &&
+           memcmp(x->context, y->context, x->n_context * sizeof *x->context) == 0;
 }
 
 static uint64_t pages(uint64_t positions) { return (positions + 63) / 64 * 64; }
 
-/* Collect the next choices, as many as there are sequences and space in the cache; *item, *choice: the first one left. */
+/* Collect the next choices, as many as there are sequences and space in the cache; *item, *choice: the first
+ * one left. */
 static uint32_t gather(scoring *a, size_t *item, uint32_t *choice, uint64_t *values)
 {
     uint32_t n    = 0;
@@ -178,8 +191,12 @@ static lm_status read_contexts(scoring *a, uint32_t n, lm_error *e)
         const scored_choice *q = &a->round[i];
         LM_TRY(lm_engine_truncate(a->g, i, 0, e));
         if (q->leader == i && q->n_context > 1)
-            a->stretches[count++] = (lm_stretch){ .sequence = i, .ids = q->context, .n = q->n_context - 1, .wanted = q->n_context - 1,
-                                                  .first = -1, .tag = i };
+            a->stretches[count++] = (lm_stretch){ .sequence = i,
+                                                  .ids = q->context,
+                                                  .n = q->n_context - 1,
+                                                  .wanted = q->n_context - 1,
+                                                  .first = -1,
+                                                  .tag = i };
     }
     LM_TRY(lm_read_stretches(&a->g, 1, a->stretches, count, score_row, a, e));
     for (uint32_t i = 0; i < n; i++)
@@ -196,7 +213,9 @@ static lm_status read_continuations(scoring *a, uint32_t n, lm_token *ids, lm_er
         lm_token    *at = ids + q->first_value;
         at[0] = q->context[q->n_context - 1];
         memcpy(at + 1, a->items[q->item].choices[q->choice].continuation, (q->n - 1) * sizeof *at);
-        a->stretches[i] = (lm_stretch){ .sequence = i, .at = q->n_context - 1, .ids = at, .n = q->n, .first = -1, .tag = i };
+        a->stretches[i] = (lm_stretch){
+            .sequence = i, .at = q->n_context - 1, .ids = at, .n = q->n, .first = -1, .tag = i
+        };
     }
     return lm_read_stretches(&a->g, 1, a->stretches, n, score_row, a, e);
 }
@@ -221,7 +240,8 @@ static lm_status take_record(void *arg, uint64_t index, const void *data, size_t
     double  record[2 * LM_EVAL_MAX_CHOICES];
 
     if (index >= a->n || size != 2 * a->items[index].n * sizeof *record)
-        return lm_fail(e, LM_BAD_MODEL, a->o->state, LM_NO_OFFSET, "a record of item %" PRIu64 " that cannot be", index);
+        return lm_fail(e, LM_BAD_MODEL, a->o->state, LM_NO_OFFSET,
+                       "a record of item %" PRIu64 " that cannot be", index);
     memcpy(record, data, size);
     for (uint32_t k = 0; k < a->items[index].n; k++) {
         a->sums[a->first[index] + k]   = record[k];
@@ -234,7 +254,8 @@ static lm_status take_record(void *arg, uint64_t index, const void *data, size_t
 static lm_status settle(scoring *a, uint32_t n, lm_error *e)
 {
     if (a->bad) {
-        lm_fail(e, LM_FAILED, "logits", LM_NO_OFFSET, "not a number in item %zu or soon after", a->round[0].item);
+        lm_fail(e, LM_FAILED, "logits", LM_NO_OFFSET, "not a number in item %zu or soon after",
+                a->round[0].item);
         return lm_fail_in(e, a->g->model->source);
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -332,15 +353,19 @@ static lm_eval_item_result result_of(const scoring *a, size_t item)
         by[1][k] = t->choices[k].bytes ? sums[k] / (double)t->choices[k].bytes : sums[k];
         by[2][k] = sums[k] / (double)t->choices[k].n_continuation;
     }
-    return (lm_eval_item_result){ .logprobs = sums, .greedy = a->greedy + a->first[item], .best = first_largest(sums, t->n),
-                                  .best_normalized = first_largest(by[0], t->n), .best_bytes = first_largest(by[1], t->n),
+    return (lm_eval_item_result){ .logprobs = sums,
+                                  .greedy = a->greedy + a->first[item],
+                                  .best = first_largest(sums, t->n),
+                                  .best_normalized = first_largest(by[0], t->n),
+                                  .best_bytes = first_largest(by[1], t->n),
                                   .best_tokens = first_largest(by[2], t->n) };
 }
 
 /* Return a share with its interval (Wilson, JASA 22, 1927), which never leaves 0 ... 1. */
 static lm_eval_share share_of(uint64_t right, uint64_t of)
 {
-    double n = (double)of, p = (double)right / n, z = 1.959963984540054, half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+    double n = (double)of, p = (double)right / n, z = 1.959963984540054,
+           half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n));
     double middle = p + z * z / (2 * n), scale = 1 + z * z / n;
 
     return (lm_eval_share){ .share = p, .error = of > 1 ? sqrt(p * (1 - p) / (n - 1)) : NAN,
@@ -360,8 +385,11 @@ static void sum_up(const scoring *a, lm_choices_figures *out)
         if (a->o->item)
             a->o->item(a->o->item_arg, i, &a->items[i], &r);
     }
-    *out = (lm_choices_figures){ .n = a->n, .accuracy = share_of(right[0], a->n), .normalized = share_of(right[1], a->n),
-                                 .by_bytes = share_of(right[2], a->n), .by_tokens = share_of(right[3], a->n) };
+    *out = (lm_choices_figures){ .n = a->n,
+                                 .accuracy = share_of(right[0], a->n),
+                                 .normalized = share_of(right[1], a->n),
+                                 .by_bytes = share_of(right[2], a->n),
+                                 .by_tokens = share_of(right[3], a->n) };
 }
 
 static lm_status run(scoring *a, lm_choices_figures *out, lm_error *e)
@@ -376,8 +404,8 @@ static lm_status run(scoring *a, lm_choices_figures *out, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_eval_choices(lm_engine *g, const lm_eval_item *items, size_t n, const lm_eval_choices_options *o, lm_choices_figures *out,
-                          lm_error *e)
+lm_status lm_eval_choices(lm_engine *g, const lm_eval_item *items, size_t n, const lm_eval_choices_options *o,
+                          lm_choices_figures *out, lm_error *e)
 {
     LM_REQUIRE(e, g && items && out);
     LM_CHECK_RESERVED(e, o);
@@ -388,7 +416,8 @@ lm_status lm_eval_choices(lm_engine *g, const lm_eval_item *items, size_t n, con
         return lm_fail(e, LM_USAGE, "items", LM_NO_OFFSET, "none");
     a.context   = lm_engine_context(g);
     a.sequences = lm_engine_sequences(g) < SEQUENCES ? lm_engine_sequences(g) : SEQUENCES;
-    a.positions = g->plan->options.kv_positions ? g->plan->options.kv_positions : (uint64_t)a.context * lm_engine_sequences(g);
+    a.positions = g->plan->options.kv_positions ? g->plan->options.kv_positions
+                                                : (uint64_t)a.context * lm_engine_sequences(g);
     lm_status status = run(&a, out, e);
     lm_journal_close(a.journal, NULL);
     lm_free(a.first);

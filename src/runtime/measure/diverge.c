@@ -31,8 +31,9 @@ lm_diverge_options lm_diverge_defaults(void)
 
 static lm_status other_piece(lm_token id, const char *a, size_t n, const char *b, size_t m, lm_error *e)
 {
-    return lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET, "token %d is \"%.*s\" of one model and \"%.*s\" of the other", id,
-                   (int)(n < 64 ? n : 64), a, (int)(m < 64 ? m : 64), b);
+    return lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET,
+                   "token %d is \"%.*s\" of one model and \"%.*s\" of the other", id, (int)(n < 64 ? n : 64),
+                   a, (int)(m < 64 ? m : 64), b);
 }
 
 lm_status lm_same_vocabulary(const lm_model *model, const lm_model *reference, lm_error *e)
@@ -42,7 +43,8 @@ lm_status lm_same_vocabulary(const lm_model *model, const lm_model *reference, l
     uint32_t            rows[] = { model->program->n_vocab, reference->program->n_vocab };
 
     if (rows[0] != rows[1])
-        return lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET, "one model has %u tokens, the other %u", rows[0], rows[1]);
+        return lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET, "one model has %u tokens, the other %u",
+                       rows[0], rows[1]);
     for (uint32_t i = 0; a && b && i < rows[0]; i++) {
         size_t      n = 0, m = 0;
         const char *x = lm_tokenizer_piece(a, (lm_token)i, &n), *y = lm_tokenizer_piece(b, (lm_token)i, &m);
@@ -58,18 +60,20 @@ static lm_status check(diverging *d, lm_error *e)
 
     LM_TRY(lm_same_vocabulary(d->g->model, d->reference->model, e));
     if (d->n < 2)
-        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least are needed to compare models", d->n,
-                       d->n == 1 ? "" : "s");
+        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET,
+                       "%zu token%s; two at least are needed to compare models", d->n, d->n == 1 ? "" : "s");
     d->window = d->o->window ? d->o->window : context;
     if (d->window < 2)
         return lm_fail(e, LM_USAGE, "window", LM_NO_OFFSET, "%u; two tokens at least", d->window);
     if (d->window > context)
-        return lm_fail(e, LM_LIMIT, "window", LM_NO_OFFSET, "%u tokens; the context size is %u", d->window, context);
+        return lm_fail(e, LM_LIMIT, "window", LM_NO_OFFSET, "%u tokens; the context size is %u", d->window,
+                       context);
     if (d->o->sequence >= lm_engine_sequences(d->g) || d->o->sequence >= lm_engine_sequences(d->reference))
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engines have fewer", d->o->sequence);
     for (size_t i = 0; i < d->n; i++)
         if (d->ids[i] < 0 || (uint32_t)d->ids[i] >= d->n_vocab)
-            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", d->ids[i], d->n_vocab);
+            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                           d->ids[i], d->n_vocab);
     return LM_OK;
 }
 
@@ -81,7 +85,8 @@ static lm_status not_a_number(const lm_engine *g, size_t position, lm_error *e)
     return lm_fail_in(e, g->model->source);
 }
 
-static lm_status compare_token(diverging *d, size_t position, const float *ours, const float *theirs, lm_error *e)
+static lm_status compare_token(diverging *d, size_t position, const float *ours, const float *theirs,
+                               lm_error *e)
 {
     lm_token_divergence t = { .position = position, .id = d->ids[position] };
 
@@ -118,7 +123,8 @@ static lm_status read_window(diverging *d, size_t from, size_t to, lm_error *e)
     LM_TRY(lm_engine_truncate(d->g, sequence, 0, e));
     LM_TRY(lm_engine_truncate(d->reference, sequence, 0, e));
     for (size_t at = from; at + 1 < to;) {
-        size_t a = lm_engine_ahead(d->g, sequence), b = lm_engine_ahead(d->reference, sequence), rows = a < b ? a : b;
+        size_t a = lm_engine_ahead(d->g, sequence), b = lm_engine_ahead(d->reference, sequence),
+               rows = a < b ? a : b;
 
         if (rows == 0)
             return lm_fail(e, LM_LIMIT, "text", LM_NO_OFFSET, "the cache is full at position %zu", at);
@@ -128,7 +134,8 @@ static lm_status read_window(diverging *d, size_t from, size_t to, lm_error *e)
         LM_TRY(lm_engine_step(d->g, d->rows, rows, e));
         LM_TRY(lm_engine_step(d->reference, d->rows, rows, e));
         for (size_t i = 0; i < rows; i++)
-            LM_TRY(compare_token(d, at + i + 1, lm_engine_logits(d->g, i), lm_engine_logits(d->reference, i), e));
+            LM_TRY(compare_token(d, at + i + 1, lm_engine_logits(d->g, i), lm_engine_logits(d->reference, i),
+                                 e));
         at += rows;
     }
     return LM_OK;
@@ -194,8 +201,8 @@ static lm_status diverge(diverging *d, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_diverge_text(lm_engine *model, lm_engine *reference, const lm_token *ids, size_t n, const lm_diverge_options *o,
-                          lm_divergence *out, lm_error *e)
+lm_status lm_diverge_text(lm_engine *model, lm_engine *reference, const lm_token *ids, size_t n,
+                          const lm_diverge_options *o, lm_divergence *out, lm_error *e)
 {
     LM_REQUIRE(e, model && reference && (ids || !n) && out);
     LM_CHECK_RESERVED(e, o);
@@ -203,7 +210,12 @@ lm_status lm_diverge_text(lm_engine *model, lm_engine *reference, const lm_token
 
     if (model == reference)
         return lm_fail(e, LM_USAGE, "reference", LM_NO_OFFSET, "is the same engine");
-    diverging d = { .g = model, .reference = reference, .ids = ids, .n = n, .o = o ? o : &defaults, .n_vocab = model->program->n_vocab };
+    diverging d = { .g = model,
+                    .reference = reference,
+                    .ids = ids,
+                    .n = n,
+                    .o = o ? o : &defaults,
+                    .n_vocab = model->program->n_vocab };
     lm_status status = diverge(&d, e);
     lm_free(d.rows);
     lm_free(d.kl);

@@ -10,7 +10,8 @@
 #include "runtime/engine/state.h"
 #include "runtime/measure/eval_text.h"
 
-lm_status lm_eval_perplexity(lm_engine *g, const lm_token *ids, size_t n, const lm_eval_text_options *o, lm_perplexity *out, lm_error *e)
+lm_status lm_eval_perplexity(lm_engine *g, const lm_token *ids, size_t n, const lm_eval_text_options *o,
+                             lm_perplexity *out, lm_error *e)
 {
     LM_REQUIRE(e, g && (ids || !n) && out);
     LM_CHECK_RESERVED(e, o);
@@ -129,7 +130,8 @@ static void add_ratio(const lm_eval_text *t, lm_kl_figures *f)
 
 static lm_status sum_up(const lm_eval_text *t, lm_kl_figures *out, lm_error *e)
 {
-    lm_kl_figures f = { .model = lm_eval_text_perplexity(t, false), .base = lm_eval_text_perplexity(t, true) };
+    lm_kl_figures f = { .model = lm_eval_text_perplexity(t, false),
+                        .base = lm_eval_text_perplexity(t, true) };
     double       *x = lm_alloc(t->n_values * sizeof *x);
 
     if (!x)
@@ -154,7 +156,8 @@ static lm_status diverge(lm_eval_text *t, lm_kl_figures *out, lm_error *e)
     return status;
 }
 
-static lm_status against_file(lm_engine *g, const char *path, const lm_eval_text_options *o, lm_kl_figures *out, lm_error *e)
+static lm_status against_file(lm_engine *g, const char *path, const lm_eval_text_options *o,
+                              lm_kl_figures *out, lm_error *e)
 {
     lm_logits_file f;
 
@@ -163,7 +166,8 @@ static lm_status against_file(lm_engine *g, const char *path, const lm_eval_text
     lm_token *ids    = lm_alloc(n * sizeof *ids);
     lm_status status = ids ? LM_OK : lm_fail_memory(e, path, n * sizeof *ids);
     if (status == LM_OK && f.n_vocab != g->program->n_vocab) {
-        lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET, "the model has %u tokens, the logits are of %u", g->program->n_vocab, f.n_vocab);
+        lm_fail(e, LM_USAGE, "vocabulary", LM_NO_OFFSET, "the model has %u tokens, the logits are of %u",
+                g->program->n_vocab, f.n_vocab);
         status = lm_fail_in(e, path);
     }
     if (status == LM_OK) {
@@ -176,8 +180,8 @@ static lm_status against_file(lm_engine *g, const char *path, const lm_eval_text
     return status;
 }
 
-lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm_token *ids, size_t n, const lm_eval_text_options *o,
-                     lm_kl_figures *out, lm_error *e)
+lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm_token *ids, size_t n,
+                     const lm_eval_text_options *o, lm_kl_figures *out, lm_error *e)
 {
     LM_REQUIRE(e, g && out && (ids || !n || logits));
     LM_CHECK_RESERVED(e, o);
@@ -185,7 +189,8 @@ lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm
 
     o = o ? o : &defaults;
     if ((base != NULL) == (logits != NULL) || base == g)
-        return lm_fail(e, LM_USAGE, "base", LM_NO_OFFSET, base == g ? "is the same engine" : "another engine, or a file of logits");
+        return lm_fail(e, LM_USAGE, "base", LM_NO_OFFSET,
+                       base == g ? "is the same engine" : "another engine, or a file of logits");
     if (o->save_logits)
         return lm_fail(e, LM_USAGE, "save_logits", LM_NO_OFFSET, "only of a perplexity");
     if (logits && o->rule != LM_EVAL_HALVES)
@@ -197,7 +202,8 @@ lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm
     return diverge(&t, out, e);
 }
 
-lm_status lm_eval_logits_describe(const char *path, uint32_t *context, uint32_t *chunks, uint32_t *n_vocab, lm_error *e)
+lm_status lm_eval_logits_describe(const char *path, uint32_t *context, uint32_t *chunks, uint32_t *n_vocab,
+                                  lm_error *e)
 {
     LM_REQUIRE(e, path && context && chunks && n_vocab);
     lm_logits_file f;

@@ -29,26 +29,31 @@ static lm_status check(lm_eval_text *t, lm_error *e)
             return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "%u tokens, the engine holds %u", t->context,
                            lm_engine_context(t->engines[k]));
     if (t->stride > t->context - 1)
-        return lm_fail(e, LM_USAGE, "stride", LM_NO_OFFSET, "%u tokens; at most %u of a context of %u", t->stride, t->context - 1,
-                       t->context);
+        return lm_fail(e, LM_USAGE, "stride", LM_NO_OFFSET, "%u tokens; at most %u of a context of %u",
+                       t->stride, t->context - 1, t->context);
     for (size_t i = 0; i < t->n; i++)
         if (t->ids[i] < 0 || (uint32_t)t->ids[i] >= t->n_vocab)
-            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", t->ids[i], t->n_vocab);
+            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                           t->ids[i], t->n_vocab);
     if (o->replace_first && (o->bos < 0 || (uint32_t)o->bos >= t->n_vocab))
-        return lm_fail(e, LM_USAGE, "bos", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", o->bos, t->n_vocab);
+        return lm_fail(e, LM_USAGE, "bos", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", o->bos,
+                       t->n_vocab);
     if (!t->base_file && o->rule == LM_EVAL_HALVES && t->n < 2 * (uint64_t)t->context) {
         lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu tokens; two chunks of %u at least", t->n, t->context);
         return lm_fail_hint(e, "use a longer text, or a smaller `context`");
     }
     if (t->n < 2)
-        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least", t->n, t->n == 1 ? "" : "s");
+        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least", t->n,
+                       t->n == 1 ? "" : "s");
     return LM_OK;
 }
 
 static lm_eval_window window_of(const lm_eval_text *t, uint32_t i)
 {
     if (!t->stride)
-        return (lm_eval_window){ .from = (uint64_t)i * t->context, .n = t->context, .scored = t->context / 2 + 1 };
+        return (lm_eval_window){ .from = (uint64_t)i * t->context,
+                                 .n = t->context,
+                                 .scored = t->context / 2 + 1 };
     uint64_t from = (uint64_t)i * t->stride, end = t->n - from < t->context ? t->n : from + t->context;
     uint64_t before = i ? from - t->stride + t->context : 1;     /* the end of the previous window */
     return (lm_eval_window){ .from = from, .n = (uint32_t)(end - from), .scored = (uint32_t)(before - from) };
@@ -105,7 +110,8 @@ static double divergence(const float *ours, double norm, const float *theirs, do
 }
 
 /* Compute KL as in llama-perplexity: tokens below e^-16 are left out. */
-static double coded_divergence(const float *ours, double norm, const lm_coded_row *base, uint32_t n, size_t *best)
+static double coded_divergence(const float *ours, double norm, const lm_coded_row *base, uint32_t n,
+                               size_t *best)
 {
     double kl   = 0;
     float  most = -INFINITY;
@@ -167,7 +173,8 @@ static void score_row(void *arg, const lm_stretch *s, uint32_t row, const float 
             v->kl = NAN;
     }
     if (t->coded)
-        lm_coded_row_make(t->coded + (row + 1 - w->scored) * lm_coded_row_bytes(t->n_vocab), logits[0], t->n_vocab);
+        lm_coded_row_make(t->coded + (row + 1 - w->scored) * lm_coded_row_bytes(t->n_vocab), logits[0],
+                          t->n_vocab);
     if (isnan(v->logprob) || isnan(v->base) || isnan(v->kl))
         __atomic_store_n(&t->bad, w->from + row + 1, __ATOMIC_RELAXED);
 }
@@ -191,7 +198,11 @@ static lm_status read_windows(lm_eval_text *t, const uint32_t *which, uint32_t n
 
     for (uint32_t i = 0; i < n; i++) {
         const lm_eval_window *w = &t->windows[which[i]];
-        s[i] = (lm_stretch){ .sequence = i, .ids = t->ids + w->from, .n = w->n - 1, .wanted = w->scored - 1, .tag = which[i],
+        s[i] = (lm_stretch){ .sequence = i,
+                             .ids = t->ids + w->from,
+                             .n = w->n - 1,
+                             .wanted = w->scored - 1,
+                             .tag = which[i],
                              .first = t->o->replace_first && !t->stride ? t->o->bos : -1 };
         for (uint32_t k = 0; k < t->n_engines; k++)
             LM_TRY(lm_engine_truncate(t->engines[k], i, 0, e));
@@ -257,7 +268,8 @@ static lm_status take_record(void *arg, uint64_t index, const void *data, size_t
     lm_eval_text *t = arg;
 
     if (index >= t->n_windows || n != (t->windows[index].n - t->windows[index].scored) * sizeof *t->values)
-        return lm_fail(e, LM_BAD_MODEL, t->o->state, LM_NO_OFFSET, "a record of chunk %" PRIu64 " that cannot be", index);
+        return lm_fail(e, LM_BAD_MODEL, t->o->state, LM_NO_OFFSET,
+                       "a record of chunk %" PRIu64 " that cannot be", index);
     memcpy(t->values + t->windows[index].first_value, data, n);
     t->known[index] = true;
     return LM_OK;
@@ -267,8 +279,13 @@ static lm_status open_state(lm_eval_text *t, lm_error *e)
 {
     lm_blake2b h;
     char       key[2 * LM_BLAKE2B_BYTES + 1];
-    uint32_t   numbers[] = { 1, t->context, t->stride, t->n_windows, t->o->replace_first, t->o->replace_first ? (uint32_t)t->o->bos : 0,
-                             t->n_engines };
+    uint32_t numbers[] = { 1,
+                           t->context,
+                           t->stride,
+                           t->n_windows,
+                           t->o->replace_first,
+                           t->o->replace_first ? (uint32_t)t->o->bos : 0,
+                           t->n_engines };
 
     if (!t->o->state)
         return LM_OK;
@@ -278,7 +295,8 @@ static lm_status open_state(lm_eval_text *t, lm_error *e)
     for (uint32_t k = 0; k < t->n_engines; k++)
         LM_TRY(lm_identity_add(&h, t->engines[k], e));
     if (t->base_file)
-        lm_blake2b_add(&h, t->base_file->file.data, t->base_file->file.size < 1 << 20 ? t->base_file->file.size : 1 << 20);
+        lm_blake2b_add(&h, t->base_file->file.data,
+                       t->base_file->file.size < 1 << 20 ? t->base_file->file.size : 1 << 20);
     lm_blake2b_hex(&h, key);
     return lm_journal_open(t->o->state, key, take_record, t, &t->journal, e);
 }
@@ -288,7 +306,8 @@ static lm_status open_saved(lm_eval_text *t, lm_error *e)
     if (!t->o->save_logits)
         return LM_OK;
     if (t->stride || t->o->state)
-        return lm_fail(e, LM_USAGE, "save_logits", LM_NO_OFFSET, "only by halves, and without a file of results so far");
+        return lm_fail(e, LM_USAGE, "save_logits", LM_NO_OFFSET,
+                       "only by halves, and without a file of results so far");
     t->coded = lm_alloc((t->context - 1 - t->context / 2) * lm_coded_row_bytes(t->n_vocab));
     if (!t->coded)
         return lm_fail_memory(e, "logits", t->context / 2 * lm_coded_row_bytes(t->n_vocab));
@@ -317,8 +336,13 @@ void lm_eval_text_report(const lm_eval_text *t)
         for (uint32_t k = 0; k < t->windows[i].n - t->windows[i].scored; k++) {
             const lm_scored_token *v  = &t->values[t->windows[i].first_value + k];
             uint64_t               at = t->windows[i].from + t->windows[i].scored + k;
-            t->o->token(t->o->token_arg, &(lm_eval_token){ .chunk = i, .position = at, .id = t->ids[at], .logprob = v->logprob,
-                                                           .base_logprob = v->base, .kl = v->kl, .same_top = v->same != 0 });
+            t->o->token(t->o->token_arg, &(lm_eval_token){ .chunk = i,
+                                                           .position = at,
+                                                           .id = t->ids[at],
+                                                           .logprob = v->logprob,
+                                                           .base_logprob = v->base,
+                                                           .kl = v->kl,
+                                                           .same_top = v->same != 0 });
         }
 }
 
@@ -342,6 +366,11 @@ lm_perplexity lm_eval_text_perplexity(const lm_eval_text *t, bool base)
         squares += nll * nll;
     }
     double mean = sum / n, variance = squares / n - mean * mean;
-    return (lm_perplexity){ .perplexity = exp(mean), .nll = mean, .tokens = t->n_values, .context = t->context, .stride = t->stride,
-                            .chunks = t->n_windows, .error = n > 1 ? exp(mean) * sqrt(fmax(0, variance) / (n - 1)) : NAN };
+    return (lm_perplexity){ .perplexity = exp(mean),
+                            .nll = mean,
+                            .tokens = t->n_values,
+                            .context = t->context,
+                            .stride = t->stride,
+                            .chunks = t->n_windows,
+                            .error = n > 1 ? exp(mean) * sqrt(fmax(0, variance) / (n - 1)) : NAN };
 }

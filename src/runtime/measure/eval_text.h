@@ -10,7 +10,8 @@
 /* The results that are stored per scored token. */
 typedef struct lm_scored_token { double logprob, base, kl, same; } lm_scored_token;
 
-/* One piece of the text, processed from an empty cache: `n` tokens from `from` on, of which those from `scored` on are scored. */
+/* One piece of the text, processed from an empty cache: `n` tokens from `from` on, of which those from
+ * `scored` on are scored. */
 typedef struct lm_eval_window { uint64_t from, first_value; uint32_t n, scored; } lm_eval_window;
 
 typedef struct lm_eval_text {
@@ -29,10 +30,12 @@ typedef struct lm_eval_text {
     lm_journal           *journal;
     lm_outfile           *saved;                         /* the file of save_logits */
     uint8_t              *coded;                         /* [scored tokens of a window]: encoded rows */
-    uint64_t              bad;                           /* position of a scored token whose result is not a number; 0: none */
+    uint64_t              bad;                           /* position of a scored token whose result is not a
+                                                            number; 0: none */
 } lm_eval_text;
 
-/* Compute the values of all windows. Call lm_eval_text_end afterwards in every case: it frees what was allocated. */
+/* Compute the values of all windows. Call lm_eval_text_end afterwards in every case: it frees what was
+ * allocated. */
 lm_status lm_eval_text_run(lm_eval_text *t, lm_error *e);
 void      lm_eval_text_report(const lm_eval_text *t);
 void      lm_eval_text_end(lm_eval_text *t);

@@ -1,9 +1,11 @@
-/* forecast.c - predict how long a forward pass takes, from the speed that each kernel reaches on this machine.
+/* forecast.c - predict how long a forward pass takes, from the speed that each kernel reaches on this
+ * machine.
  *
- * The limits of lm_machine_measure are upper bounds. Kernels stay below them, each type by its own share, and a forward pass is more than
- * its products: attention, work on rows of floats, and waiting at the end of every stage. Each of these is timed separately, with the
- * threads of the engine, on random matrices of the shapes in the plan, as many of them as the model has bytes; the plan gives how often
- * each is used. The model is not run, and nothing is fitted to any model. */
+ * The limits of lm_machine_measure are upper bounds. Kernels stay below them, each type by its own share, and
+ * a forward pass is more than its products: attention, work on rows of floats, and waiting at the end of
+ * every stage. Each of these is timed separately, with the threads of the engine, on random matrices of the
+ * shapes in the plan, as many of them as the model has bytes; the plan gives how often each is used. The
+ * model is not run, and nothing is fitted to any model. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -17,7 +19,8 @@ enum {
 
 typedef struct rates {
     lm_product_rates products;
-    double        row;                /* seconds per float of a norm, a residual, an activation, on one thread */
+    double        row;                /* seconds per float of a norm, a residual, an activation, on one
+                                         thread */
     double        pack;               /* per float that is packed for a product, on one thread */
     double        stage;              /* for workers to synchronise */
 } rates;
@@ -47,7 +50,7 @@ static void run_attention(void *arg, unsigned worker, unsigned share)
     a.group   = group - first < LM_QUERY_HEADS ? group - first : LM_QUERY_HEADS;
     query     = a.head * group + first;
     a.q       = j->a.q + (uint64_t)query * a.kv->k_dim;
-    a.out     = j->a.out + (share / j->ranges / items * a.rows * a.out_stride) + (uint64_t)query * a.kv->v_dim;
+    a.out = j->a.out + (share / j->ranges / items * a.rows * a.out_stride) + (uint64_t)query * a.kv->v_dim;
     a.scratch = j->scratch + worker * j->scratch_bytes;
     if (j->ranges == 1) {
         j->g->plan->attention->run(&a);
@@ -57,18 +60,24 @@ static void run_attention(void *arg, unsigned worker, unsigned share)
     lm_attend_range(j->g->plan->attention, &a, share % j->ranges, j->ranges, partials, &j->done[item]);
 }
 
-/* Return how many pages a row sees when attention is timed; *ranges they are cut into: 1 for prompts, with tiles for every worker. */
-static uint32_t pages_seen(const lm_engine *g, const lm_attention_spec *s, uint32_t rows, uint64_t depth, uint32_t *ranges)
+/* Return how many pages a row sees when attention is timed; *ranges they are cut into: 1 for prompts, with
+ * tiles for every worker. */
+static uint32_t pages_seen(const lm_engine *g, const lm_attention_spec *s, uint32_t rows, uint64_t depth,
+                           uint32_t *ranges)
 {
     uint64_t seen = rows > 1 ? LM_RANGE : s->window && s->window < depth ? s->window : depth;
 
-    seen    = seen < LM_RANGE ? LM_RANGE : seen < (uint64_t)MAX_RANGES * LM_RANGE ? seen : MAX_RANGES * LM_RANGE;
-    *ranges = rows == 1 && lm_attention_splits(s, 1, lm_pool_used(g->pool)) ? (uint32_t)((seen - 1) / LM_RANGE + 1) : 1;
+    seen = seen < LM_RANGE ? LM_RANGE : seen < (uint64_t)MAX_RANGES * LM_RANGE ? seen : MAX_RANGES * LM_RANGE;
+    *ranges = rows == 1 && lm_attention_splits(s, 1, lm_pool_used(g->pool))
+                  ? (uint32_t)((seen - 1) / LM_RANGE + 1)
+                  : 1;
     return (uint32_t)((seen + LM_PAGE - 1) / LM_PAGE);
 }
 
-/* Return the seconds per key that a row sees, for all heads of the layer. `rows`: 1 (generation at a depth) or a tile of a prompt. */
-static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_kv_layer *at, uint32_t rows, uint64_t depth)
+/* Return the seconds per key that a row sees, for all heads of the layer. `rows`: 1 (generation at a depth)
+ * or a tile of a prompt. */
+static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_kv_layer *at, uint32_t rows,
+                             uint64_t depth)
 {
     unsigned workers = lm_pool_threads(g->pool);
     uint32_t items = lm_attention_items(s), ranges, seen = pages_seen(g, s, rows, depth, &ranges);
@@ -78,22 +87,36 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
     uint32_t layers = (uint32_t)(lm_timed_bytes(g) / 8 / (page * seen) + 1);
     uint64_t qs = lm_timed_rounded((uint64_t)rows * s->n_heads * s->k_dim * 4);
     uint64_t os = lm_timed_rounded((uint64_t)rows * s->n_heads * s->v_dim * 4);
-    uint64_t partials = lm_attention_partial_bytes(&at->shape, s->n_heads) * ranges, done = lm_timed_rounded((uint64_t)items * 4);
+    uint64_t partials = lm_attention_partial_bytes(&at->shape, s->n_heads) * ranges,
+             done = lm_timed_rounded((uint64_t)items * 4);
     uint64_t sizes[3] = { page * seen * layers, qs + os * tiles, each * workers + partials + done };
-    uint8_t *p[3] = { lm_alloc_aligned(sizes[0], 64), lm_alloc_aligned(sizes[1], 64), lm_alloc_aligned(sizes[2], 64) };
+    uint8_t *p[3] = { lm_alloc_aligned(sizes[0], 64), lm_alloc_aligned(sizes[1], 64),
+                      lm_alloc_aligned(sizes[2], 64) };
     uint32_t pages[MAX_RANGES * LM_RANGE / LM_PAGE], turn = 0, n = 0;
     double   seconds = 0, from, end;
 
     if (p[0] && p[1] && p[2]) {
         memset(p[0], 0, sizes[0]);
         lm_timed_fill((float *)(void *)p[1], qs / 4, 1);
-        attention_job j = { .g = g, .spec = s, .ranges = ranges, .done = (atomic_uint *)(void *)p[2], .partials = p[2] + done,
-                            .scratch = p[2] + done + partials, .scratch_bytes = each };
+        attention_job j = { .g = g,
+                            .spec = s,
+                            .ranges = ranges,
+                            .done = (atomic_uint *)(void *)p[2],
+                            .partials = p[2] + done,
+                            .scratch = p[2] + done + partials,
+                            .scratch_bytes = each };
         for (uint32_t i = 0; i < seen; i++)
             pages[i] = i;
-        j.a = (lm_attention_args){ .kv = &at->shape, .q = (float *)(void *)p[1], .q_stride = (uint64_t)s->n_heads * s->k_dim,
-                                   .out = (float *)(void *)(p[1] + qs), .out_stride = (uint64_t)s->n_heads * s->v_dim, .rows = rows,
-                                   .position = seen * LM_PAGE - rows, .pages = pages, .page_stride = page, .scale = 0.1f };
+        j.a = (lm_attention_args){ .kv = &at->shape,
+                                   .q = (float *)(void *)p[1],
+                                   .q_stride = (uint64_t)s->n_heads * s->k_dim,
+                                   .out = (float *)(void *)(p[1] + qs),
+                                   .out_stride = (uint64_t)s->n_heads * s->v_dim,
+                                   .rows = rows,
+                                   .position = seen * LM_PAGE - rows,
+                                   .pages = pages,
+                                   .page_stride = page,
+                                   .scale = 0.1f };
         end = lm_clock_seconds() + LM_TIMED_WINDOW;
         from = lm_clock_seconds();
         do {
@@ -101,7 +124,8 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
             lm_pool_run_chunks(g->pool, run_attention, &j, items * ranges * tiles);
             n++;
         } while (n < 4 || lm_clock_seconds() < end);
-        seconds = (lm_clock_seconds() - from) / n / ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
+        seconds = (lm_clock_seconds() - from) / n /
+                  ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
     }
     for (int i = 0; i < 3; i++)
         if (p[i])
@@ -164,7 +188,8 @@ static const lm_matmul *packing_product(const lm_engine *g)
 /* ---- a forward pass ---- */
 
 /* Add `times` times the duration of a forward pass. */
-static lm_status add_forward(lm_engine *g, rates *r, double *per_key, const lm_forward *f, double times, lm_forecast *out, lm_error *e)
+static lm_status add_forward(lm_engine *g, rates *r, double *per_key, const lm_forward *f, double times,
+                             lm_forecast *out, lm_error *e)
 {
     double        threads = lm_pool_used(g->pool);
     lm_step_costs c;
@@ -178,7 +203,8 @@ static lm_status add_forward(lm_engine *g, rates *r, double *per_key, const lm_f
         } else if (s->code == LM_STEP_ATTENTION) {
             out->attention += times * per_key[g->program->nodes[s->node].attention.cache] * (double)c.keys;
         } else {
-            double rows = (double)c.rows, each = (double)c.width * (s->code == LM_STEP_PACK ? r->pack : r->row);
+            double rows = (double)c.rows,
+                   each = (double)c.width * (s->code == LM_STEP_PACK ? r->pack : r->row);
             out->rows += times * rows / (rows > threads ? threads : 1) * each;
         }
     }
@@ -188,8 +214,8 @@ static lm_status add_forward(lm_engine *g, rates *r, double *per_key, const lm_f
 
 static bool same_shape(const lm_attention_spec *a, const lm_attention_spec *b)
 {
-    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
-           a->window == b->window;
+    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim &&
+           a->v_dim == b->v_dim && a->window == b->window;
 }
 
 /* Time attention, once per shape that caches have. */
@@ -217,7 +243,8 @@ static void time_caches(lm_engine *g, uint32_t rows, uint64_t depth, double *per
     }
 }
 
-lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, uint32_t depth, lm_forecast *out, lm_error *e)
+lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, uint32_t depth,
+                             lm_forecast *out, lm_error *e)
 {
     LM_REQUIRE(e, g && out);
     rates     r       = { 0 };
@@ -227,14 +254,16 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
     *out = (lm_forecast){ 0 };
     if (!per_key)
         return lm_fail_memory(e, "a forecast", 0);
-    atomic_store(&g->ahead, 0);                          /* no prefetching: what is timed has the memory to itself */
+    atomic_store(&g->ahead, 0);                          /* no prefetching: what is timed has the memory to
+                                                            itself */
     lm_pool_use(g->pool, (rows ? rows : sequences) > LM_FEW_ROWS ? g->threads_batch : g->threads);
     time_rest(g, packing_product(g), &r);
     time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, depth, per_key);
     lm_status status = LM_OK;
     for (uint64_t at = 0; prompt && at < prompt && status == LM_OK; at += rows) {
         uint64_t n = prompt - at < rows ? prompt - at : rows;
-        status     = add_forward(g, &r, per_key, &(lm_forward){ n, depth + at, 1, at + n == prompt }, sequences, out, e);
+        status = add_forward(g, &r, per_key, &(lm_forward){ n, depth + at, 1, at + n == prompt }, sequences,
+                             out, e);
     }
     if (!prompt)
         status = add_forward(g, &r, per_key, &(lm_forward){ 1, depth, sequences, sequences }, 1, out, e);

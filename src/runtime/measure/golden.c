@@ -14,8 +14,8 @@ static lm_status wrong(const lm_golden *g, const lm_tensor_info *t, lm_error *e,
     return lm_fail_in(e, lm_container_path(g->container));
 }
 
-static lm_status find(const lm_golden *g, const char *name, lm_dtype type, uint32_t n_dims, bool required, const char *expected,
-                      const lm_tensor_info **out, lm_error *e)
+static lm_status find(const lm_golden *g, const char *name, lm_dtype type, uint32_t n_dims, bool required,
+                      const char *expected, const lm_tensor_info **out, lm_error *e)
 {
     const lm_tensor_info *t = lm_container_find(g->container, name);
 
@@ -43,7 +43,8 @@ static lm_status check_range(const lm_golden *g, const lm_tensor_info *t, uint64
         int64_t x = i64_at(g, t, i);
         if (x >= 0 && (uint64_t)x < end)
             continue;
-        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)(t->offset + 8 * i), "%" PRId64 " is outside 0 ... %" PRIu64, x, end - 1);
+        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)(t->offset + 8 * i),
+                "%" PRId64 " is outside 0 ... %" PRIu64, x, end - 1);
         return lm_fail_in(e, lm_container_path(g->container));
     }
     return LM_OK;
@@ -77,7 +78,8 @@ static lm_status read_taps(lm_golden *g, lm_error *e)
         const lm_tensor_info *t = lm_container_tensor(g->container, i);
         if (strncmp(t->name, "tap.", 4) != 0)
             continue;
-        if (t->type != LM_F32 || t->n_dims != 3 || t->dims[0] != g->batch || t->dims[1] != g->length || t->elements == 0)
+        if (t->type != LM_F32 || t->n_dims != 3 || t->dims[0] != g->batch || t->dims[1] != g->length ||
+            t->elements == 0)
             return wrong(g, t, e, "F32 [B, T, width]");
         LM_TRY(check_finite(g, t, e));
         g->taps[g->n_taps++] = (lm_golden_tap){ t->name + 4, t };
@@ -106,8 +108,9 @@ static lm_status read_golden(lm_golden *g, uint32_t n_vocab, lm_error *e)
     g->n_greedy = g->greedy ? g->greedy->dims[1] : 0;
 
     if (g->logits->dims[0] != g->batch || g->logits->dims[1] != g->n_rows)
-        return wrong(g, g->logits, e, g->positions ? "[B, P, V] for the B of input_ids and the P of logit_positions"
-                                                   : "[B, T, V] for the [B, T] of input_ids");
+        return wrong(g, g->logits, e,
+                     g->positions ? "[B, P, V] for the B of input_ids and the P of logit_positions"
+                                  : "[B, T, V] for the [B, T] of input_ids");
     if (g->width > n_vocab)
         return wrong(g, g->logits, e, "no more columns than the model's vocabulary");
     if (g->greedy && g->greedy->dims[0] != g->batch)

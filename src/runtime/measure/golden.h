@@ -16,7 +16,8 @@ typedef struct lm_golden {
     lm_container         *container;
     const lm_tensor_info *ids, *logits, *positions, *greedy;     /* the last two may be NULL */
     uint64_t              batch, length;                         /* B, T */
-    uint64_t              n_rows;                                /* logits rows of one batch element: T, or P */
+    /* logits rows of one batch element: T, or P */
+    uint64_t              n_rows;
     uint64_t              width;                                 /* V of the reference, <= the model's */
     uint64_t              n_greedy;
     lm_golden_tap        *taps;                                  /* owned */
@@ -28,7 +29,8 @@ lm_status lm_golden_open(const char *path, uint32_t n_vocab, lm_golden *out, lm_
 void      lm_golden_close(lm_golden *g);
 
 lm_token  lm_golden_id(const lm_golden *g, uint64_t b, uint64_t t);
-uint64_t  lm_golden_position(const lm_golden *g, uint64_t row);                  /* position of row `row` of the logits */
+/* position of row `row` of the logits */
+uint64_t  lm_golden_position(const lm_golden *g, uint64_t row);
 lm_token  lm_golden_greedy(const lm_golden *g, uint64_t b, uint64_t k);
 /* Copy a row: the file's data has no alignment. */
 void      lm_golden_logits(const lm_golden *g, uint64_t b, uint64_t row, float *out);           /* [width] */

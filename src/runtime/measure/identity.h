@@ -5,8 +5,8 @@
 #include "base/hash.h"
 #include "lamina/engine.h"
 
-/* Hash what results depend on, as for a saved sequence: model and its options, arithmetic, instruction set, cache, version; and the
- * adapters of sequence 0. */
+/* Hash what results depend on, as for a saved sequence: model and its options, arithmetic, instruction set,
+ * cache, version; and the adapters of sequence 0. */
 lm_status lm_identity_add(lm_blake2b *h, lm_engine *g, lm_error *e);
 
 #endif

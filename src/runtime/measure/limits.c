@@ -94,12 +94,13 @@ const char *lm_limits_file(lm_arena *arena, const char *level, uint32_t threads)
 {
     long        pages  = sysconf(_SC_PHYS_PAGES);
     lm_text     folder = { 0 };
-    char       *key    = lm_arena_printf(arena, "%d|%s|%s|%s|%u|%u|%ld", VERSION, LAMINA_VERSION, lm_cpu_brand(), level, threads,
-                                         lm_cpu_cores(), pages);
+    char *key = lm_arena_printf(arena, "%d|%s|%s|%s|%u|%u|%ld", VERSION, LAMINA_VERSION, lm_cpu_brand(),
+                                level, threads, lm_cpu_cores(), pages);
     const char *path   = NULL;
 
     if (key && lm_cache_folder(&folder, NULL) == LM_OK)
-        path = lm_arena_printf(arena, "%slimits-%.16s.json", folder.data, lm_sha256_bytes(key, strlen(key)).hex);
+        path = lm_arena_printf(arena, "%slimits-%.16s.json", folder.data,
+                               lm_sha256_bytes(key, strlen(key)).hex);
     lm_text_free(&folder);
     return path;
 }
@@ -131,8 +132,8 @@ bool lm_limits_read(const char *path, lm_limits *out)
         return false;
     json_t *j = json_loadb(text, n, 0, NULL);
     lm_free(text);
-    bool good = read_rate(j, "int8", &l.int8) && read_rate(j, "bf16", &l.bf16) && read_rate(j, "f32", &l.f32) &&
-                read_rate(j, "memory", &l.memory) && l.memory.all > 0;
+    bool good = read_rate(j, "int8", &l.int8) && read_rate(j, "bf16", &l.bf16) &&
+                read_rate(j, "f32", &l.f32) && read_rate(j, "memory", &l.memory) && l.memory.all > 0;
     l.measured_at = json_integer_value(json_object_get(j, "measured_at"));
     l.busy        = json_number_value(json_object_get(j, "busy"));
     l.kept        = true;
@@ -164,9 +165,9 @@ static void make_folder(const char *path)
 
 bool lm_limits_write(const char *path, const lm_limits *l)
 {
-    json_t *j    = json_pack("{s:o, s:o, s:o, s:o, s:I, s:f}", "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
-                             "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at,
-                             "busy", l->busy);
+    json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:I, s:f}", "int8", rate_json(&l->int8), "bf16",
+                          rate_json(&l->bf16), "f32", rate_json(&l->f32), "memory", rate_json(&l->memory),
+                          "measured_at", (json_int_t)l->measured_at, "busy", l->busy);
     char   *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
 
     make_folder(path);

@@ -41,16 +41,19 @@ static lm_status study(lm_logits_file *f, lm_error *e)
     f->context = word(f, 8);
     f->n_vocab = word(f, 12);
     f->chunks  = word(f, 16);
-    if (f->context < 4 || f->context > INT32_MAX || !f->n_vocab || f->n_vocab > INT32_MAX || !f->chunks || f->chunks > INT32_MAX)
+    if (f->context < 4 || f->context > INT32_MAX || !f->n_vocab || f->n_vocab > INT32_MAX || !f->chunks ||
+        f->chunks > INT32_MAX)
         return refuse(f, "a context, vocabulary or number of chunks that cannot be", e);
     f->rows      = f->context - 1 - f->context / 2;
     f->row_bytes = lm_coded_row_bytes(f->n_vocab);
     tokens       = (uint64_t)f->chunks * f->context;
     rows         = (uint64_t)f->chunks * f->rows;
     f->first_row = HEAD + 4 * tokens;
-    if (!lm_mul_u64(rows, f->row_bytes, &bytes) || !lm_add_u64(bytes, f->first_row, &end) || end > f->file.size) {
-        lm_fail(e, LM_BAD_MODEL, NULL, (int64_t)f->file.size, "%u chunks of %u tokens with a vocabulary of %u are more than the file holds",
-                f->chunks, f->context, f->n_vocab);
+    if (!lm_mul_u64(rows, f->row_bytes, &bytes) || !lm_add_u64(bytes, f->first_row, &end) ||
+        end > f->file.size) {
+        lm_fail(e, LM_BAD_MODEL, NULL, (int64_t)f->file.size,
+                "%u chunks of %u tokens with a vocabulary of %u are more than the file holds", f->chunks,
+                f->context, f->n_vocab);
         return lm_fail_in(e, f->file.path);
     }
     for (uint64_t i = 0; i < tokens; i++)
@@ -100,7 +103,8 @@ void lm_coded_row_make(uint8_t *out, const float *logits, uint32_t n_vocab)
     least = least > most - 16 ? least : most - 16;
     for (uint32_t i = 0; i < n_vocab; i++)
         sum += exp((double)(logits[i] - most));
-    float lowest = least - most - (float)log(sum), step = (most - least) / 65535.0f, inverse = step > 0 ? 1 / step : 0;
+    float lowest = least - most - (float)log(sum), step = (most - least) / 65535.0f,
+          inverse = step > 0 ? 1 / step : 0;
     memset(out, 0, lm_coded_row_bytes(n_vocab));
     memcpy(out, &step, 4);
     memcpy(out + 4, &lowest, 4);
@@ -113,7 +117,8 @@ void lm_coded_row_make(uint8_t *out, const float *logits, uint32_t n_vocab)
     }
 }
 
-lm_status lm_logits_file_begin(lm_outfile *f, uint32_t context, uint32_t n_vocab, uint32_t chunks, const lm_token *tokens, lm_error *e)
+lm_status lm_logits_file_begin(lm_outfile *f, uint32_t context, uint32_t n_vocab, uint32_t chunks,
+                               const lm_token *tokens, lm_error *e)
 {
     uint32_t head[] = { context, n_vocab, chunks };
 

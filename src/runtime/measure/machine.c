@@ -27,7 +27,8 @@ static void find_levels(void)
     size_t n   = 0;
 
     for (size_t i = 0; lm_cpu_level_name(i) && n + 1 < sizeof levels_found / sizeof *levels_found; i++)
-        if (lm_cpu_level(lm_cpu_level_name(i), &mask, NULL) == LM_OK && strcmp(lm_cpu_name(mask & all), lm_cpu_level_name(i)) == 0)
+        if (lm_cpu_level(lm_cpu_level_name(i), &mask, NULL) == LM_OK &&
+            strcmp(lm_cpu_name(mask & all), lm_cpu_level_name(i)) == 0)
             levels_found[n++] = lm_cpu_level_name(i);
     levels_found[n] = NULL;
 }
@@ -59,7 +60,8 @@ lm_status lm_machine_describe(lm_machine *out, lm_error *e)
 
     LM_REQUIRE(e, out);
     lm_cpu    all = lm_cpu_detected(), usable = lm_cpu_usable(), best = all;
-    long      pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), threads = sysconf(_SC_NPROCESSORS_ONLN);
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE),
+         threads = sysconf(_SC_NPROCESSORS_ONLN);
     lm_cgroup group;
 
     LM_TRY(lm_cpu_environment(e));

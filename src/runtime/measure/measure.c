@@ -1,9 +1,9 @@
-/* measure.c - measure the peak rates of this machine: arithmetic in registers, reading of memory; later calls use the stored results
- * (limits.h).
+/* measure.c - measure the peak rates of this machine: arithmetic in registers, reading of memory; later calls
+ * use the stored results (limits.h).
  *
- * Every worker measures its own time, from a start that all wait for, for the same number of seconds: a clock in the main thread starts
- * late when every core is at work and reports too much. Memory holds random data (hosts merge equal pages) and is read in four streams (one
- * alone does not reach the limit). */
+ * Every worker measures its own time, from a start that all wait for, for the same number of seconds: a clock
+ * in the main thread starts late when every core is at work and reports too much. Memory holds random data
+ * (hosts merge equal pages) and is read in four streams (one alone does not reach the limit). */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,9 +26,11 @@
 #define DISTURBED_SECONDS 600        /* seconds that results of a busy machine are used */
 #define TRIES 3                      /* while results stay below the best known */
 #define MAX_WINDOWS 16
-#define COMPUTE_WINDOW 0.004         /* seconds: shorter than the time slices that a scheduler gives to other processes */
+#define COMPUTE_WINDOW 0.004         /* seconds: shorter than the time slices that a scheduler gives to other
+                                        processes */
 #define READ_WINDOW 0.03
-#define BUDGET 0.2                   /* seconds for all windows of one kind; a busy machine gets fewer windows */
+#define BUDGET 0.2                   /* seconds for all windows of one kind; a busy machine gets fewer
+                                        windows */
 #define PIECE ((size_t)256 << 10)    /* bytes of a stream, between two readings of the clock */
 
 /* Return the seconds that this thread has had a processor. */
@@ -71,7 +73,8 @@ static double compute_until(const window *w, slot *s, double end, double *stoppe
     return work;
 }
 
-static double read_until(const window *w, slot *s, unsigned index, unsigned workers, double end, double *stopped)
+static double read_until(const window *w, slot *s, unsigned index, unsigned workers, double end,
+                         double *stopped)
 {
     size_t         share = w->bytes / workers / (4 * PIECE) * (4 * PIECE), stride = share / 4;
     const uint8_t *mine  = w->memory + index * share;
@@ -92,7 +95,8 @@ static void run_window(void *arg, unsigned index, unsigned workers)
     double  start, stop = 0, given;
 
     atomic_fetch_add(&w->ready, 1);
-    while (atomic_load(&w->ready) < workers)                             /* as many workers as cores: none waits for long */
+    /* as many workers as cores: none waits for long */
+    while (atomic_load(&w->ready) < workers)
         if (workers > 1)
             sched_yield();
     given       = given_seconds();
@@ -139,10 +143,12 @@ static void fill(void *arg, unsigned index, unsigned workers)
     uint64_t from, to;
 
     lm_pool_range(w->bytes, 4096, index, workers, &from, &to);
-    lm_rng_irwin_hall((float *)(void *)(w->memory + from), (to - from) / sizeof(float), 0, 0, from / sizeof(float), 1);
+    lm_rng_irwin_hall((float *)(void *)(w->memory + from), (to - from) / sizeof(float), 0, 0,
+                      from / sizeof(float), 1);
 }
 
-/* Return how many bytes to read: far more than the last-level cache, but at most an eighth of the available memory. */
+/* Return how many bytes to read: far more than the last-level cache, but at most an eighth of the available
+ * memory. */
 static size_t memory_to_read(void)
 {
     long     cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -155,7 +161,8 @@ static size_t memory_to_read(void)
     return (size_t)bytes & ~(((size_t)1 << 20) - 1);
 }
 
-static void measure_loop(lm_pool *one, lm_pool *all, window *w, const lm_probe_loop *loop, enum lm_probe_kind kind, lm_rate *out)
+static void measure_loop(lm_pool *one, lm_pool *all, window *w, const lm_probe_loop *loop,
+                         enum lm_probe_kind kind, lm_rate *out)
 {
     *out = (lm_rate){ 0 };
     if (!loop->run)
@@ -192,7 +199,8 @@ static lm_status measure_with(lm_pool *one, lm_pool *all, lm_cpu cpu, lm_limits 
     lm_probes_init(&probes, cpu);
     share = w.bytes / lm_pool_threads(all);
     if (share < 4 * PIECE)
-        return lm_fail(e, LM_NO_MEMORY, "memory probe", LM_NO_OFFSET, "too little memory is free to measure its speed");
+        return lm_fail(e, LM_NO_MEMORY, "memory probe", LM_NO_OFFSET,
+                       "too little memory is free to measure its speed");
     w.slots  = lm_alloc_aligned(slot_bytes, 64);
     w.memory = lm_alloc_aligned(w.bytes, (size_t)2 << 20);
     if (!w.slots || !w.memory) {
@@ -236,17 +244,21 @@ static lm_status measure_now(lm_cpu cpu, uint32_t threads, lm_limits *out, lm_er
 
 /* ---- comparison with the known limits ---- */
 
-/* Return whether to measure again. Results of a busy machine are not limits: they are used for some minutes only. */
+/* Return whether to measure again. Results of a busy machine are not limits: they are used for some minutes
+ * only. */
 static bool is_stale(const lm_limits *l, const char *path)
 {
     struct stat file;
 
     /* written after each attempt, also if it found nothing better and measured_at is unchanged */
-    return l->busy > LM_LIMITS_BUSY && (stat(path, &file) != 0 || time(NULL) - file.st_mtime > DISTURBED_SECONDS);
+    return l->busy > LM_LIMITS_BUSY &&
+           (stat(path, &file) != 0 || time(NULL) - file.st_mtime > DISTURBED_SECONDS);
 }
 
-/* Measure, and repeat while results stay below what the machine is known to reach: another process may have been running. */
-static lm_status measure_again(const lm_limits *best, lm_cpu cpu, uint32_t threads, lm_limits *out, lm_error *e)
+/* Measure, and repeat while results stay below what the machine is known to reach: another process may have
+ * been running. */
+static lm_status measure_again(const lm_limits *best, lm_cpu cpu, uint32_t threads, lm_limits *out,
+                               lm_error *e)
 {
     lm_limits x = *out;
 

@@ -19,11 +19,14 @@
 
 enum { SIDE_BY_SIDE = 16, DIGITS = 8 };
 
-static const char noise[] = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
-static const char *const keys[] = { "amber", "bridge", "candle", "desert", "engine", "forest", "garden", "harbor", "island", "jacket",
-                                    "kettle", "ladder", "mirror", "needle", "orchard", "pepper", "quarry", "ribbon", "saddle", "temple" };
-static const char introduction[] = "Some special magic numbers are hidden within the following text. Make sure to memorize it. "
-                                   "I will quiz you about the numbers afterwards.\n";
+static const char noise[] =
+    "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
+static const char *const keys[] = { "amber",   "bridge", "candle", "desert", "engine", "forest", "garden",
+                                    "harbor",  "island", "jacket", "kettle", "ladder", "mirror", "needle",
+                                    "orchard", "pepper", "quarry", "ribbon", "saddle", "temple" };
+static const char introduction[] =
+    "Some special magic numbers are hidden within the following text. Make sure to memorize it. I will quiz "
+    "you about the numbers afterwards.\n";
 
 typedef struct cell { uint32_t length; double depth; uint32_t sample; size_t place; } cell;
 
@@ -125,8 +128,8 @@ static void add_question(lm_text *out, const char *key)
     lm_text_printf(out, "Answer: The special magic number for %s mentioned in the provided text is", key);
 }
 
-static lm_status write_text(const searching *s, const cell *c, uint64_t index, const char *number, uint32_t frame, lm_text *out,
-                            lm_error *e)
+static lm_status write_text(const searching *s, const cell *c, uint64_t index, const char *number,
+                            uint32_t frame, lm_text *out, lm_error *e)
 {
     const char *key  = key_of(s, index);
     uint64_t    n    = 0, used = (uint64_t)frame + s->o.predict;
@@ -135,12 +138,14 @@ static lm_status write_text(const searching *s, const cell *c, uint64_t index, c
     while (used + s->tokens[(from + n) % s->n_sentences] <= c->length)
         used += s->tokens[(from + n++) % s->n_sentences];
     if (!n)
-        return lm_fail(e, LM_USAGE, "lengths", LM_NO_OFFSET, "%u tokens; question, number and answer take %" PRIu64, c->length, used);
+        return lm_fail(e, LM_USAGE, "lengths", LM_NO_OFFSET,
+                       "%u tokens; question, number and answer take %" PRIu64, c->length, used);
     uint64_t before = (uint64_t)llround(c->depth * (double)n);
     lm_text_add_str(out, introduction);
     for (uint64_t i = 0; i <= n; i++) {
         if (i == before)
-            lm_text_printf(out, "%sOne of the special magic numbers for %s is: %s.", i ? " " : "", key, number);
+            lm_text_printf(out, "%sOne of the special magic numbers for %s is: %s.", i ? " " : "", key,
+                           number);
         if (i < n) {
             lm_text_add_str(out, i || !before ? " " : "");
             lm_text_add_view(out, s->sentences[(from + i) % s->n_sentences]);
@@ -150,7 +155,8 @@ static lm_status write_text(const searching *s, const cell *c, uint64_t index, c
     return out->failed ? lm_fail_memory(e, "a text", out->size) : LM_OK;
 }
 
-static lm_status make_text(searching *s, uint32_t slot, uint64_t index, const cell *c, lm_tokens *ids, lm_error *e)
+static lm_status make_text(searching *s, uint32_t slot, uint64_t index, const cell *c, lm_tokens *ids,
+                           lm_error *e)
 {
     lm_text  text = { 0 };
     uint32_t frame = 0;
@@ -158,14 +164,17 @@ static lm_status make_text(searching *s, uint32_t slot, uint64_t index, const ce
     s->cells[slot] = *c;
     s->index[slot] = index;
     snprintf(s->number[slot], DIGITS, "%07u", 1000000 + bits(s, index, 1) % 9000000);
-    lm_text_printf(&text, "%s One of the special magic numbers for %s is: %s.", introduction, key_of(s, index), s->number[slot]);
+    lm_text_printf(&text, "%s One of the special magic numbers for %s is: %s.", introduction,
+                   key_of(s, index), s->number[slot]);
     add_question(&text, key_of(s, index));
-    lm_status status = text.failed ? lm_fail_memory(e, "a text", 0) : count_tokens(s, text.data, text.size, &frame, e);
+    lm_status status = text.failed ? lm_fail_memory(e, "a text", 0)
+                                   : count_tokens(s, text.data, text.size, &frame, e);
     lm_text_clear(&text);
     if (status == LM_OK)
         status = write_text(s, c, index, s->number[slot], frame + 4, &text, e);
     if (status == LM_OK)
-        status = lm_tokenize(lm_model_tokenizer(s->g->model), text.data, text.size, LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL, ids, e);
+        status = lm_tokenize(lm_model_tokenizer(s->g->model), text.data, text.size,
+                             LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL, ids, e);
     lm_text_free(&text);
     return status;
 }
@@ -196,7 +205,8 @@ static lm_status take_events(searching *s, uint32_t slot, bool *ended, lm_error 
         if (event.kind == LM_EVENT_TEXT)
             lm_text_add(&s->written[slot], event.text, event.size);
         if (event.kind == LM_EVENT_END && event.stop == LM_STOP_FAILED)
-            return lm_error_set(e, event.error->code, event.error->where, event.error->offset, event.error->message);
+            return lm_error_set(e, event.error->code, event.error->where, event.error->offset,
+                                event.error->message);
         *ended |= event.kind == LM_EVENT_END;
     }
     return LM_OK;
@@ -236,7 +246,8 @@ static cell cell_of(const searching *s, uint64_t index)
 {
     size_t place = index / s->o.samples;
 
-    return (cell){ s->o.lengths[place / s->o.n_depths], s->o.depths[place % s->o.n_depths], (uint32_t)(index % s->o.samples), place };
+    return (cell){ s->o.lengths[place / s->o.n_depths], s->o.depths[place % s->o.n_depths],
+                   (uint32_t)(index % s->o.samples), place };
 }
 
 static lm_status search(searching *s, lm_error *e)
@@ -271,7 +282,8 @@ static lm_status take_record(void *arg, uint64_t index, const void *data, size_t
     searching *s = arg;
 
     if (index >= s->n_texts || n != 1 || s->known[index])
-        return lm_fail(e, LM_BAD_MODEL, s->o.state, LM_NO_OFFSET, "a record of text %" PRIu64 " that cannot be", index);
+        return lm_fail(e, LM_BAD_MODEL, s->o.state, LM_NO_OFFSET,
+                       "a record of text %" PRIu64 " that cannot be", index);
     s->known[index] = true;
     s->found[cell_of(s, index).place] += *(const uint8_t *)data != 0;
     return LM_OK;
@@ -281,7 +293,9 @@ static lm_status open_state(searching *s, const char *filler, lm_error *e)
 {
     lm_blake2b h;
     char       key[2 * LM_BLAKE2B_BYTES + 1];
-    uint64_t   numbers[] = { 3, s->o.samples, s->o.predict, s->o.seed, s->o.n_lengths, s->o.n_depths, lm_engine_context(s->g) };
+    uint64_t numbers[] = {
+        3, s->o.samples, s->o.predict, s->o.seed, s->o.n_lengths, s->o.n_depths, lm_engine_context(s->g)
+    };
 
     if (!s->o.state)
         return LM_OK;
@@ -301,8 +315,8 @@ static lm_status check(const searching *s, lm_error *e)
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "has no tokenizer");
     for (size_t i = 0; i < s->o.n_lengths; i++)
         if (s->o.lengths[i] > lm_engine_context(s->g))
-            return lm_fail(e, LM_USAGE, "lengths", LM_NO_OFFSET, "%u tokens; the context size is %u", s->o.lengths[i],
-                           lm_engine_context(s->g));
+            return lm_fail(e, LM_USAGE, "lengths", LM_NO_OFFSET, "%u tokens; the context size is %u",
+                           s->o.lengths[i], lm_engine_context(s->g));
     for (size_t i = 0; i < s->o.n_depths; i++)
         if (!(s->o.depths[i] >= 0 && s->o.depths[i] <= 1))
             return lm_fail(e, LM_USAGE, "depths", LM_NO_OFFSET, "%g; from 0 to 1", s->o.depths[i]);

@@ -17,7 +17,8 @@ const char *lm_eval_form_word(lm_eval_form f)
 
 /* ---- strings, by the rules of Python ---- */
 
-/* Return the first character of a text, and its number of bytes; a byte that is not valid UTF-8 is returned as it is. */
+/* Return the first character of a text, and its number of bytes; a byte that is not valid UTF-8 is returned
+ * as it is. */
 static utf8proc_int32_t character(const char *s, size_t n, size_t *bytes)
 {
     utf8proc_int32_t c    = 0;
@@ -150,7 +151,8 @@ static lm_status index_of(const json_t *doc, const char *name, uint32_t n, uint3
 
     if (json_is_integer(v))
         i = json_integer_value(v);
-    else if (text && text[0] >= '0' && text[0] <= '9' && (!text[1] || (text[1] >= '0' && text[1] <= '9' && !text[2])))
+    else if (text && text[0] >= '0' && text[0] <= '9' &&
+             (!text[1] || (text[1] >= '0' && text[1] <= '9' && !text[2])))
         i = text[1] ? 10 * (text[0] - '0') + text[1] - '0' : text[0] - '0';
     if (i < 0 || i >= (json_int_t)n)
         return missing(name, "is not the number of one of the choices", e);
@@ -167,7 +169,8 @@ static lm_status take(lm_text *t, char **out, lm_error *e)
 }
 
 /* Add a choice: a context, `lead` and a continuation, and the answer whose length counts. */
-static lm_status add_choice(lm_eval_question *q, lm_view context, const char *lead, lm_view continuation, lm_view answer, lm_error *e)
+static lm_status add_choice(lm_eval_question *q, lm_view context, const char *lead, lm_view continuation,
+                            lm_view answer, lm_error *e)
 {
     lm_text a = { 0 }, b = { 0 }, c = { 0 };
     uint32_t i = q->n++;
@@ -182,7 +185,8 @@ static lm_status add_choice(lm_eval_question *q, lm_view context, const char *le
     return status == LM_OK ? other : status;
 }
 
-static lm_status add_choices(lm_eval_question *q, lm_view context, const char *lead, const lm_view *choices, uint32_t n, lm_error *e)
+static lm_status add_choices(lm_eval_question *q, lm_view context, const char *lead, const lm_view *choices,
+                             uint32_t n, lm_error *e)
 {
     for (uint32_t i = 0; i < n; i++)
         LM_TRY(add_choice(q, context, lead, choices[i], choices[i], e));
@@ -264,8 +268,9 @@ static lm_status read_winogrande(const json_t *doc, lm_eval_question *q, lm_erro
         lm_text context = { 0 };
         lm_text_add(&context, sentence.data, n);
         lm_text_add_view(&context, options[i]);
-        lm_status status = context.failed ? lm_fail_memory(e, "a question", n)
-                                          : add_choice(q, lm_text_view(&context), " ", rest, lm_text_view(&context), e);
+        lm_status status = context.failed
+                               ? lm_fail_memory(e, "a question", n)
+                               : add_choice(q, lm_text_view(&context), " ", rest, lm_text_view(&context), e);
         lm_text_free(&context);
         LM_TRY(status);
     }
@@ -292,7 +297,8 @@ static lm_status read_arc(const json_t *doc, lm_eval_question *q, lm_error *e)
     lm_text_add_str(&context, "Question: ");
     lm_text_add_view(&context, question);
     lm_text_add_str(&context, "\nAnswer:");
-    lm_status status = context.failed ? lm_fail_memory(e, "a question", 0) : add_choices(q, lm_text_view(&context), " ", texts, n, e);
+    lm_status status = context.failed ? lm_fail_memory(e, "a question", 0)
+                                      : add_choices(q, lm_text_view(&context), " ", texts, n, e);
     lm_text_free(&context);
     return status;
 }
@@ -316,7 +322,8 @@ static lm_status read_mmlu(const json_t *doc, lm_eval_question *q, lm_error *e)
         lm_text_add_view(&context, choices[i]);
     }
     lm_text_add_str(&context, "\nAnswer:");
-    lm_status status = context.failed ? lm_fail_memory(e, "a question", 0) : add_choices(q, lm_text_view(&context), " ", names, n, e);
+    lm_status status = context.failed ? lm_fail_memory(e, "a question", 0)
+                                      : add_choices(q, lm_text_view(&context), " ", names, n, e);
     lm_text_free(&context);
     if (status != LM_OK || !json_object_get(doc, "subject"))
         return status;
@@ -351,11 +358,15 @@ void lm_eval_question_free(lm_eval_question *q)
     *q = (lm_eval_question){ 0 };
 }
 
-lm_status lm_eval_question_read(const char *json, size_t size, lm_eval_form form, lm_eval_question *out, lm_error *e)
+lm_status lm_eval_question_read(const char *json, size_t size, lm_eval_form form, lm_eval_question *out,
+                                lm_error *e)
 {
     static lm_status (*const readers[])(const json_t *, lm_eval_question *, lm_error *) = {
-        [LM_EVAL_FORM_PLAIN] = read_plain, [LM_EVAL_FORM_HELLASWAG] = read_hellaswag, [LM_EVAL_FORM_WINOGRANDE] = read_winogrande,
-        [LM_EVAL_FORM_ARC] = read_arc, [LM_EVAL_FORM_MMLU] = read_mmlu,
+        [LM_EVAL_FORM_PLAIN] = read_plain,
+        [LM_EVAL_FORM_HELLASWAG] = read_hellaswag,
+        [LM_EVAL_FORM_WINOGRANDE] = read_winogrande,
+        [LM_EVAL_FORM_ARC] = read_arc,
+        [LM_EVAL_FORM_MMLU] = read_mmlu,
     };
     LM_REQUIRE(e, (json || !size) && out);
     json_error_t why;
@@ -367,7 +378,8 @@ lm_status lm_eval_question_read(const char *json, size_t size, lm_eval_form form
     }
     if (!json_is_object(doc)) {
         json_decref(doc);
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is not a JSON object%s%s", doc ? "" : ": ", doc ? "" : why.text);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is not a JSON object%s%s", doc ? "" : ": ",
+                       doc ? "" : why.text);
     }
     lm_eval_question q = { .form = form == LM_EVAL_FORM_ANY ? form_of(doc) : form };
     lm_status        status = readers[q.form](doc, &q, e);
@@ -381,7 +393,8 @@ lm_status lm_eval_question_read(const char *json, size_t size, lm_eval_form form
 
 /* ---- tokens ---- */
 
-static lm_status encode(const lm_tokenizer *t, lm_view before, lm_view after, unsigned flags, lm_tokens *out, lm_error *e)
+static lm_status encode(const lm_tokenizer *t, lm_view before, lm_view after, unsigned flags, lm_tokens *out,
+                        lm_error *e)
 {
     lm_text   whole  = { 0 };
     lm_status status;
@@ -394,8 +407,8 @@ static lm_status encode(const lm_tokenizer *t, lm_view before, lm_view after, un
     return status;
 }
 
-static lm_status pair(const lm_tokenizer *t, lm_view context, lm_view moved, lm_view continuation, unsigned flags, lm_tokens *made,
-                      size_t *n_context, lm_error *e)
+static lm_status pair(const lm_tokenizer *t, lm_view context, lm_view moved, lm_view continuation,
+                      unsigned flags, lm_tokens *made, size_t *n_context, lm_error *e)
 {
     lm_token  first = lm_tokenizer_bos(t) >= 0 ? lm_tokenizer_bos(t) : lm_tokenizer_eos(t);
     lm_tokens whole = { 0 }, head = { 0 };
@@ -409,10 +422,12 @@ static lm_status pair(const lm_tokenizer *t, lm_view context, lm_view moved, lm_
         if (status == LM_OK)
             status = encode(t, context, (lm_view){ "", 0 }, flags, &head, e);
     } else if (status == LM_OK) {        /* the continuation alone, after the token that begins texts */
-        status = first < 0 ? lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "is empty, and the model has no token that begins texts")
+        status = first < 0 ? lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET,
+                                     "is empty, and the model has no token that begins texts")
                            : lm_tokens_add(&head, first, e);
         if (status == LM_OK)
-            status = encode(t, lm_text_view(&tail), (lm_view){ "", 0 }, flags & ~(unsigned)LM_ADD_SPECIAL, &whole, e);
+            status = encode(t, lm_text_view(&tail), (lm_view){ "", 0 }, flags & ~(unsigned)LM_ADD_SPECIAL,
+                            &whole, e);
     }
     size_t from = context.size ? head.n : whole.n > 1 && head.n && whole.ids[0] == head.ids[0];
     if (status == LM_OK && (whole.n <= from || !head.n))
@@ -428,8 +443,8 @@ static lm_status pair(const lm_tokenizer *t, lm_view context, lm_view moved, lm_
     return status;
 }
 
-lm_status lm_eval_pair(const lm_model *m, const char *context, const char *continuation, bool special, lm_tokens *out, size_t *n_context,
-                       lm_error *e)
+lm_status lm_eval_pair(const lm_model *m, const char *context, const char *continuation, bool special,
+                       lm_tokens *out, size_t *n_context, lm_error *e)
 {
     LM_REQUIRE(e, m && context && continuation && out && n_context);
     const lm_tokenizer *t    = lm_model_tokenizer(m);
@@ -439,8 +454,8 @@ lm_status lm_eval_pair(const lm_model *m, const char *context, const char *conti
 
     if (!t)
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "has no tokenizer");
-    lm_status status = pair(t, head, (lm_view){ head.data + head.size, all.size - head.size }, lm_view_of(continuation),
-                            special ? LM_ADD_SPECIAL : 0, &made, &n, e);
+    lm_status status = pair(t, head, (lm_view){ head.data + head.size, all.size - head.size },
+                            lm_view_of(continuation), special ? LM_ADD_SPECIAL : 0, &made, &n, e);
     if (status == LM_OK)
         status = lm_tokens_append(out, made.ids, made.n, e);
     if (status == LM_OK)

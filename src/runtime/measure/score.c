@@ -30,14 +30,18 @@ static lm_status check(const scoring *s, lm_error *e)
     if (s->n == 0)
         return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "no tokens to score");
     if (s->n > context)
-        return lm_fail(e, LM_LIMIT, "text", LM_NO_OFFSET, "%zu tokens; the context size is %u", s->n, context);
+        return lm_fail(e, LM_LIMIT, "text", LM_NO_OFFSET, "%zu tokens; the context size is %u", s->n,
+                       context);
     if (s->o->sequence >= sequences)
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engine has %u", s->o->sequence, sequences);
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engine has %u", s->o->sequence,
+                       sequences);
     if (s->o->top > s->n_vocab)
-        return lm_fail(e, LM_USAGE, "top", LM_NO_OFFSET, "%u of a vocabulary of %u tokens", s->o->top, s->n_vocab);
+        return lm_fail(e, LM_USAGE, "top", LM_NO_OFFSET, "%u of a vocabulary of %u tokens", s->o->top,
+                       s->n_vocab);
     for (size_t i = 0; i < s->n; i++)
         if (s->ids[i] < 0 || (uint32_t)s->ids[i] >= s->n_vocab)
-            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", s->ids[i], s->n_vocab);
+            return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                           s->ids[i], s->n_vocab);
     return LM_OK;
 }
 
@@ -97,7 +101,8 @@ static lm_status score(scoring *s, lm_error *e)
     return read_text(s, e);
 }
 
-lm_status lm_score_text(lm_engine *g, const lm_token *ids, size_t n, const lm_score_options *o, lm_score *out, lm_error *e)
+lm_status lm_score_text(lm_engine *g, const lm_token *ids, size_t n, const lm_score_options *o, lm_score *out,
+                        lm_error *e)
 {
     LM_REQUIRE(e, g && (ids || !n) && out);
     LM_CHECK_RESERVED(e, o);
@@ -112,6 +117,8 @@ lm_status lm_score_text(lm_engine *g, const lm_token *ids, size_t n, const lm_sc
     lm_free(s.rows);
     lm_free(s.top);
     if (status == LM_OK)
-        *out = (lm_score){ .n_tokens = n, .logprob = s.logprob, .perplexity = exp(-s.logprob / (double)(n - 1)) };
+        *out = (lm_score){ .n_tokens = n,
+                           .logprob = s.logprob,
+                           .perplexity = exp(-s.logprob / (double)(n - 1)) };
     return status;
 }

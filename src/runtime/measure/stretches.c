@@ -83,10 +83,16 @@ static lm_status read_all(reading *r, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const lm_stretch *s, size_t n, lm_stretch_row *each, void *arg,
-                            lm_error *e)
+lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const lm_stretch *s, size_t n,
+                            lm_stretch_row *each, void *arg, lm_error *e)
 {
-    reading r = { .engines = engines, .n_engines = n_engines, .s = s, .n = n, .each = each, .arg = arg, .most = UINT32_MAX,
+    reading r = { .engines = engines,
+                  .n_engines = n_engines,
+                  .s = s,
+                  .n = n,
+                  .each = each,
+                  .arg = arg,
+                  .most = UINT32_MAX,
                   .max_logits = UINT32_MAX };
 
     for (uint32_t k = 0; k < n_engines; k++) {

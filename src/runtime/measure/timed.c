@@ -1,4 +1,5 @@
-/* timed.c - time products on random matrices of the shapes in a plan, as many of them as the model has bytes. */
+/* timed.c - time products on random matrices of the shapes in a plan, as many of them as the model has
+ * bytes. */
 #include "runtime/measure/timed.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ enum {
     FEW       = 8,                   /* up to this many rows, a product is as fast as its weights are read */
 };
 
-/* Bytes of weights that products cycle through, so that caches hold as large a part of them as of the model's. */
+/* Bytes of weights that products cycle through, so that caches hold as large a part of them as of the
+ * model's. */
 #define LEAST_COLD (UINT64_C(16) << 20)
 #define MAX_COLD  (UINT64_C(512) << 20)
 
@@ -52,7 +54,8 @@ static void run_product(void *arg, unsigned worker, unsigned chunk)
         j->m->run(&a);
 }
 
-/* Return the seconds of one product, cycling through the matrices. It is the median, because other processes use memory too. */
+/* Return the seconds of one product, cycling through the matrices. It is the median, because other processes
+ * use memory too. */
 static double time_product(job *j, uint8_t *w, uint64_t bytes, uint64_t copies)
 {
     double   took[64], end = lm_clock_seconds() + LM_TIMED_WINDOW;
@@ -100,7 +103,8 @@ static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const lm_p
     return true;
 }
 
-/* The memory of a timing: the matrix as stored, copies in the kernel's format, packed rows with x and y, scratch. */
+/* The memory of a timing: the matrix as stored, copies in the kernel's format, packed rows with x and y,
+ * scratch. */
 typedef struct places {
     uint8_t *at[4];
     uint64_t size[4];
@@ -122,10 +126,11 @@ static void give_back(places *p)
             lm_free_aligned(p->at[i], p->size[i]);
 }
 
-static void time_shape(lm_engine *g, lm_product_rate *r, const places *p, uint64_t bytes, uint64_t copies, uint64_t stride, uint64_t each)
+static void time_shape(lm_engine *g, lm_product_rate *r, const places *p, uint64_t bytes, uint64_t copies,
+                       uint64_t stride, uint64_t each)
 {
     const lm_matmul *m = r->matmul;
-    float           *x = (float *)(void *)(p->at[2] + lm_timed_rounded(r->n * stride)), *y = x + r->n * r->cols;
+    float *x = (float *)(void *)(p->at[2] + lm_timed_rounded(r->n * stride)), *y = x + r->n * r->cols;
 
     if (m->packed_bytes)
         m->pack(p->at[1], p->at[0], r->rows, r->cols, 0, r->rows);
@@ -154,11 +159,13 @@ static lm_status rate_of(lm_engine *g, lm_product_rate *r, lm_error *e)
     if (!lm_dtype_row_bytes(r->type, r->cols, &row))
         return LM_OK;
     uint64_t bytes  = m->packed_bytes ? m->packed_bytes(r->rows, r->cols) : lm_timed_rounded(row * r->rows);
-    uint64_t copies = lm_timed_bytes(g) / bytes + 1, stride = m->x->pack ? m->x->bytes(r->cols) : r->cols * sizeof(float);
+    uint64_t copies = lm_timed_bytes(g) / bytes + 1,
+             stride = m->x->pack ? m->x->bytes(r->cols) : r->cols * sizeof(float);
     uint64_t each   = m->scratch_bytes ? lm_timed_rounded(m->scratch_bytes(r->cols)) : 64;
     uint64_t floats = r->n * (r->cols + r->rows), x_bytes = lm_timed_rounded(r->n * stride);
-    places   p = { .size = { lm_timed_rounded(row * r->rows), bytes * copies, x_bytes + lm_timed_rounded(floats * sizeof(float)),
-                             each * lm_pool_threads(g->pool) } };
+    places p = { .size = { lm_timed_rounded(row * r->rows), bytes * copies,
+                           x_bytes + lm_timed_rounded(floats * sizeof(float)),
+                           each * lm_pool_threads(g->pool) } };
     bool got = reserve(&p);
     if (got && fill_stored(r->type, p.at[0], row, r, (float *)(void *)(p.at[2] + x_bytes)))
         time_shape(g, r, &p, bytes, copies, stride, each);
@@ -170,7 +177,8 @@ static const lm_product_rate *find_rate(const lm_product_rates *r, const lm_prod
 {
     for (size_t i = 0; i < r->n; i++) {
         const lm_product_rate *x = &r->at[i];
-        if (x->matmul == like->matmul && x->type == like->type && x->rows == like->rows && x->cols == like->cols && x->n == like->n)
+        if (x->matmul == like->matmul && x->type == like->type && x->rows == like->rows &&
+            x->cols == like->cols && x->n == like->n)
             return x;
     }
     return NULL;
@@ -194,13 +202,15 @@ static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
     u.rows = c.rows;
     if (s->code == LM_STEP_HEADS)
         u.matrices = c.matrices;
-    if (s->code == LM_STEP_EXPERTS && u.rows) {      /* experts with assignments are read, each with an equal share of them */
+    if (s->code == LM_STEP_EXPERTS && u.rows) {      /* experts with assignments are read, each with an equal
+                                                        share of them */
         u.matrices = u.rows < c.matrices ? u.rows : c.matrices;
         uint64_t each = (u.rows + u.matrices - 1) / u.matrices;
         u.chunk = each > FEW ? (double)u.rows / (double)(each * u.matrices) : 1;
         u.rows  = each;
     }
-    u.like = (lm_product_rate){ s->matmul, g->plan->weights[s->weight].type, c.outs, c.cols, u.rows < MAX_ROWS ? u.rows : MAX_ROWS, 0 };
+    u.like = (lm_product_rate){ s->matmul, g->plan->weights[s->weight].type, c.outs,
+                                c.cols, u.rows < MAX_ROWS ? u.rows : MAX_ROWS, 0 };
     return u;
 }
 
@@ -219,7 +229,8 @@ lm_status lm_time_products(lm_engine *g, lm_product_rates *r, const lm_forward *
     return LM_OK;
 }
 
-double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step *s, const lm_forward *f, bool *unknown)
+double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step *s, const lm_forward *f,
+                          bool *unknown)
 {
     product_use            u    = use_of(g, s, f);
     const lm_product_rate *rate = find_rate(r, &u.like);

@@ -24,9 +24,12 @@ typedef struct lm_product_rates {
 
 /* Time every product of a forward pass that `r` does not contain, with the threads that the pool uses. */
 lm_status lm_time_products(lm_engine *g, lm_product_rates *r, const lm_forward *f, lm_error *e);
-/* Return the seconds of a step's products in a forward pass; products that were not timed count as 0 and set *unknown. */
-double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step *s, const lm_forward *f, bool *unknown);
-/* Return how many bytes kernels are timed on: as many as the model has, so that caches hold as large a part of a small model. */
+/* Return the seconds of a step's products in a forward pass; products that were not timed count as 0 and set
+ * *unknown. */
+double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step *s, const lm_forward *f,
+                          bool *unknown);
+/* Return how many bytes kernels are timed on: as many as the model has, so that caches hold as large a part
+ * of a small model. */
 uint64_t lm_timed_bytes(const lm_engine *g);
 /* Fill n values like those of activations and weights: bell-shaped enough, none tiny. */
 void lm_timed_fill(float *x, uint64_t n, float size);

@@ -1,5 +1,5 @@
-/* verify.c - compare the engine with a reference, computing in three ways. What is reported and judged: docs/guide/commands.md, "verify",
- * and lamina/verify.h. */
+/* verify.c - compare the engine with a reference, computing in three ways. What is reported and judged:
+ * docs/guide/commands.md, "verify", and lamina/verify.h. */
 #include "lamina/verify.h"
 
 #include <inttypes.h>
@@ -21,7 +21,8 @@
 typedef struct tap {
     const lm_golden_tap *golden;
     uint32_t             order;
-    const lm_node       *unpermute;          /* the rotation whose lane order it has; NULL: the original order */
+    const lm_node       *unpermute;          /* the rotation whose lane order it has; NULL: the original
+                                                order */
 } tap;
 
 typedef struct check {
@@ -55,8 +56,9 @@ static int by_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Return the rotation in whose lane order a value is; NULL: the original order. GGUF stores the q and k rows of some families in the order
- * in which its rotation pairs lanes; also those of layers that do not rotate. */
+/* Return the rotation in whose lane order a value is; NULL: the original order. GGUF stores the q and k rows
+ * of some families in the order in which its rotation pairs lanes; also those of layers that do not
+ * rotate. */
 static const lm_node *permuting(const lm_program *p, lm_value value)
 {
     const lm_node *any    = NULL;
@@ -105,8 +107,8 @@ static lm_status choose_taps(check *c, lm_error *e)
             continue;
         }
         if (t->tensor->dims[2] != p->values[value].width) {
-            lm_fail(e, LM_BAD_MODEL, t->tensor->name, (int64_t)t->tensor->offset, "%" PRIu64 " columns, the module gives %u",
-                    t->tensor->dims[2], p->values[value].width);
+            lm_fail(e, LM_BAD_MODEL, t->tensor->name, (int64_t)t->tensor->offset,
+                    "%" PRIu64 " columns, the module gives %u", t->tensor->dims[2], p->values[value].width);
             return lm_fail_in(e, lm_container_path(c->golden.container));
         }
         c->taps[c->n_taps++] = (tap){ t, p->values[value].producer, permuting(p, value) };
@@ -152,7 +154,8 @@ static lm_status open_engine(check *c, lm_error *e)
     for (uint64_t t = 0; t < c->golden.length; t++)
         o.max_logits += c->wanted[t];
     o.kv_positions = 0;
-    o.rollback = (uint32_t)c->golden.n_greedy;           /* after greedy ids differ, those of the reference are followed */
+    o.rollback = (uint32_t)c->golden.n_greedy;           /* after greedy ids differ, those of the reference
+                                                            are followed */
     o.probes = c->n_taps ? c->probes : NULL;
     return lm_engine_new(c->m, &o, &c->g, e);
 }
@@ -160,7 +163,9 @@ static lm_status open_engine(check *c, lm_error *e)
 /* Open the dump, which has the format of a reference, so that it can serve as one. */
 static lm_status open_dump(check *c, lm_error *e)
 {
-    static const char *const words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine" };
+    static const char *const words[] = {
+        [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine"
+    };
     const lm_golden *g = &c->golden;
     const lm_tensor_info *copied[] = { g->ids, g->positions };
     lm_model_info info;
@@ -171,7 +176,8 @@ static lm_status open_dump(check *c, lm_error *e)
         return LM_OK;
     LM_TRY(lm_safetensors_create(c->o.dump, &c->dump, e));
     lm_model_describe(c->m, &info);
-    lm_text_printf(&source, "lamina %s, %s, compute %s, %s", LAMINA_VERSION, info.source, words[c->o.engine.compute], lm_engine_cpu(c->g));
+    lm_text_printf(&source, "lamina %s, %s, compute %s, %s", LAMINA_VERSION, info.source,
+                   words[c->o.engine.compute], lm_engine_cpu(c->g));
     if (!source.failed)
         lm_safetensors_add_meta(c->dump, "source", source.data);
     status = source.failed ? lm_fail_memory(e, "dump", source.size) : LM_OK;
@@ -186,7 +192,8 @@ static lm_status open_dump(check *c, lm_error *e)
     LM_TRY(lm_safetensors_begin(c->dump, e));
     for (size_t i = 0; i < 2; i++)
         if (copied[i])
-            LM_TRY(lm_safetensors_write(c->dump, lm_container_data(g->container, copied[i]), copied[i]->bytes, e));
+            LM_TRY(lm_safetensors_write(c->dump, lm_container_data(g->container, copied[i]), copied[i]->bytes,
+                                        e));
     return LM_OK;
 }
 
@@ -209,7 +216,8 @@ static lm_status close_dump(check *c, lm_error *e)
 static lm_status step(check *c, uint64_t b, uint64_t from, uint64_t n, lm_error *e)
 {
     for (uint64_t i = 0; i < n; i++)
-        c->rows[i] = (lm_row){ 0, lm_golden_id(&c->golden, b, from + i), (uint32_t)(from + i), c->wanted[from + i] };
+        c->rows[i] = (lm_row){ 0, lm_golden_id(&c->golden, b, from + i), (uint32_t)(from + i),
+                               c->wanted[from + i] };
     return lm_engine_step(c->g, c->rows, n, e);
 }
 
@@ -260,7 +268,8 @@ static void compare_taps(check *c, uint64_t b)
             double rel;
 
             if (!ours)
-                continue;                                /* after the last attention only rows with logits exist */
+                continue;                                /* after the last attention only rows with logits
+                                                            exist */
             if (c->taps[i].unpermute)
                 ours = in_original_order(c, c->taps[i].unpermute, ours, width);
             lm_golden_tap_row(&c->golden, t, b, position, c->row);
@@ -278,8 +287,10 @@ static void compare_taps(check *c, uint64_t b)
 
 /* ---- greedy ---- */
 
-/* Judge a token other than the reference's: it is right only if the tolerance, on both logits, covers their difference. */
-static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logits, lm_token ours, lm_token theirs)
+/* Judge a token other than the reference's: it is right only if the tolerance, on both logits, covers their
+ * difference. */
+static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logits, lm_token ours,
+                         lm_token theirs)
 {
     double margin = (double)logits[ours] - (double)logits[theirs];
     double tol = c->by_kl && c->v.max_rel_err > c->v.tol ? c->v.max_rel_err : c->v.tol;
@@ -293,7 +304,8 @@ static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logit
     c->v.greedy_agrees = false;
 }
 
-/* Generate greedily; after the first different token, also follow the reference. The sequence holds all T tokens. */
+/* Generate greedily; after the first different token, also follow the reference. The sequence holds all T
+ * tokens. */
 static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
 {
     const lm_golden *g = &c->golden;
@@ -344,7 +356,8 @@ static lm_status repeat(check *c, uint64_t b, const uint64_t *sizes, size_t n_si
         for (uint64_t i = 0; i < g->n_rows; i++) {
             uint64_t position = lm_golden_position(g, i);
             if (position >= at && position < at + n &&
-                memcmp(lm_engine_logits(c->g, position - at), c->ours + i * g->width, g->width * sizeof *c->ours) != 0)
+                memcmp(lm_engine_logits(c->g, position - at), c->ours + i * g->width,
+                       g->width * sizeof *c->ours) != 0)
                 *equal = false;
         }
         at += n;
@@ -361,7 +374,8 @@ static lm_status verify_batch(check *c, uint64_t b, lm_error *e)
     compare_logits(c, b);
     compare_taps(c, b);
     if (c->dump)
-        LM_TRY(lm_safetensors_write(c->dump, c->ours, c->golden.n_rows * c->golden.width * sizeof *c->ours, e));
+        LM_TRY(
+            lm_safetensors_write(c->dump, c->ours, c->golden.n_rows * c->golden.width * sizeof *c->ours, e));
     if (c->golden.n_greedy)
         LM_TRY(compare_greedy(c, b, e));
     if (!c->length_dependent) {
@@ -383,19 +397,21 @@ static void conclude(check *c)
                 (!v->bitwise_known || (v->chunked && v->stepwise));
 }
 
-/* Maximum length of a reference, in contexts of the model. Positions past those that the model was made for exist unless each is learned
- * (scaled rotations are for that), and a reference may contain them; going further would take hours. */
+/* Maximum length of a reference, in contexts of the model. Positions past those that the model was made for
+ * exist unless each is learned (scaled rotations are for that), and a reference may contain them; going
+ * further would take hours. */
 enum { BEYOND = 8 };
 
 static lm_status check_context(const check *c, uint32_t context, lm_error *e)
 {
     const lm_golden *g   = &c->golden;
-    uint64_t         end = g->length + g->n_greedy, most = (uint64_t)context * (c->m->program->context_is_hard ? 1 : BEYOND);
+    uint64_t end = g->length + g->n_greedy,
+             most = (uint64_t)context * (c->m->program->context_is_hard ? 1 : BEYOND);
 
     if (!context || g->n_greedy <= g->length || end <= most)
         return LM_OK;
-    lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u%s", end, context,
-            c->m->program->context_is_hard ? "" : ", and at most 8 times as many are allowed");
+    lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u%s",
+            end, context, c->m->program->context_is_hard ? "" : ", and at most 8 times as many are allowed");
     return lm_fail_in(e, lm_container_path(g->container));
 }
 
@@ -435,7 +451,8 @@ static lm_status verify(check *c, const char *path, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out, lm_error *e)
+lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out,
+                    lm_error *e)
 {
     LM_REQUIRE(e, m && golden && out);
     LM_CHECK_RESERVED(e, o);

@@ -4,7 +4,9 @@
 
 static void add_operations(lm_ops *to, const lm_step_costs *c)
 {
-    uint64_t *const by[] = { [LM_ARITHMETIC_INT8] = &to->int8, [LM_ARITHMETIC_BF16] = &to->bf16, [LM_ARITHMETIC_F32] = &to->f32 };
+    uint64_t *const by[] = {
+        [LM_ARITHMETIC_INT8] = &to->int8, [LM_ARITHMETIC_BF16] = &to->bf16, [LM_ARITHMETIC_F32] = &to->f32
+    };
 
     *by[c->arithmetic] += (uint64_t)c->operations;
 }

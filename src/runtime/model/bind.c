@@ -7,8 +7,8 @@
 #include "base/map.h"
 #include "runtime/model/model.h"
 
-/* Find a tensor by name. Checkpoints of the bare decoder leave the first word of every path out ("layers.0…" for "model.layers.0…", "h.0…"
- * for "transformer.h.0…"). */
+/* Find a tensor by name. Checkpoints of the bare decoder leave the first word of every path out ("layers.0…"
+ * for "model.layers.0…", "h.0…" for "transformer.h.0…"). */
 static const lm_tensor_info *find_named(const lm_model *m, const char *name)
 {
     const lm_tensor_info *t   = lm_container_find(m->container, name);
@@ -42,7 +42,8 @@ static bool is_transposed(const lm_model *m, const lm_weight *w)
     return w->transposed && lm_container_kind_of(m->container) != LM_GGUF;
 }
 
-/* Compare two shapes. ggml drops slowest dimensions of one: its files (every quantised file) store a matrix of one row as a vector. */
+/* Compare two shapes. ggml drops slowest dimensions of one: its files (every quantised file) store a matrix
+ * of one row as a vector. */
 static bool same_shape(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_t n_b, bool ones_dropped)
 {
     for (; ones_dropped && n > 1 && *a == 1; n--)
@@ -67,37 +68,44 @@ static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_ten
     return lm_fail_in(e, lm_container_file_of(m->container, t));
 }
 
-/* Integer types hold indices and masks; weights in them belong to a quantisation whose scales are stored elsewhere. */
+/* Integer types hold indices and masks; weights in them belong to a quantisation whose scales are stored
+ * elsewhere. */
 static bool is_integer(lm_dtype t)
 {
-    return t == LM_I8 || t == LM_I16 || t == LM_I32 || t == LM_I64 || t == LM_BOOL || t == LM_U8 || t == LM_U16 || t == LM_U32 ||
-           t == LM_U64;
+    return t == LM_I8 || t == LM_I16 || t == LM_I32 || t == LM_I64 || t == LM_BOOL || t == LM_U8 ||
+           t == LM_U16 || t == LM_U32 || t == LM_U64;
 }
 
 static lm_status take_tensor(lm_model *m, uint32_t i, const lm_tensor_info *t, lm_map *used, lm_error *e)
 {
-    bool codes = m->types[i] == LM_MXFP4 && t->type == LM_U8;        /* codes in bytes, which bind_codes has checked */
+    /* codes in bytes, which bind_codes has checked */
+    bool codes = m->types[i] == LM_MXFP4 && t->type == LM_U8;
 
     if (!lm_dtype_of(t->type)->unpack || (is_integer(t->type) && !codes)) {
-        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "unsupported weight type %s", lm_dtype_of(t->type)->name);
+        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "unsupported weight type %s",
+                lm_dtype_of(t->type)->name);
         return lm_fail_in(e, lm_container_file_of(m->container, t));
     }
     if (m->transposed[i] && lm_dtype_of(t->type)->block != 1) {
-        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "blocks of %s cannot be transposed", lm_dtype_of(t->type)->name);
+        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "blocks of %s cannot be transposed",
+                lm_dtype_of(t->type)->name);
         return lm_fail_in(e, lm_container_file_of(m->container, t));
     }
     m->weight_bytes += t->bytes;
     return lm_map_set(used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
 }
 
-/* Write the name of part k: of "….experts.*.w1.weight" expert k's tensor, of "….norms.*.weight" head k's. GGUF files of early 2024 have
- * "blk.0.ffn_gate.k.weight" where later ones have all experts in "blk.0.ffn_gate_exps.weight". */
+/* Write the name of part k: of "….experts.*.w1.weight" expert k's tensor, of "….norms.*.weight" head k's.
+ * GGUF files of early 2024 have "blk.0.ffn_gate.k.weight" where later ones have all experts in
+ * "blk.0.ffn_gate_exps.weight". */
 static void part_name(const lm_model *m, const lm_weight *w, uint64_t k, char *name, size_t size)
 {
     bool        gguf  = lm_container_kind_of(m->container) == LM_GGUF;
-    const char *whole = gguf ? w->gguf : w->path, *place = gguf ? strstr(whole, "_exps.") : strchr(whole, '*');
+    const char *whole = gguf ? w->gguf : w->path,
+               *place = gguf ? strstr(whole, "_exps.") : strchr(whole, '*');
 
-    snprintf(name, size, "%.*s%s%" PRIu64 "%s", (int)(place - whole), whole, gguf ? "." : "", k, gguf ? place + 5 : place + 1);
+    snprintf(name, size, "%.*s%s%" PRIu64 "%s", (int)(place - whole), whole, gguf ? "." : "", k,
+             gguf ? place + 5 : place + 1);
 }
 
 static bool is_in_parts(const lm_model *m, const lm_weight *w)
@@ -112,7 +120,8 @@ static bool is_in_parts(const lm_model *m, const lm_weight *w)
     return lm_container_find(m->container, name) != NULL;
 }
 
-static lm_status part_tensor(const lm_model *m, const lm_weight *w, uint64_t k, const lm_tensor_info **out, lm_error *e)
+static lm_status part_tensor(const lm_model *m, const lm_weight *w, uint64_t k, const lm_tensor_info **out,
+                             lm_error *e)
 {
     char name[256];
 
@@ -124,7 +133,8 @@ static lm_status part_tensor(const lm_model *m, const lm_weight *w, uint64_t k, 
     return lm_fail_in(e, lm_container_path(m->container));
 }
 
-/* Bind experts, or norms of heads, that are stored one by one: all must exist, with the same shape and type. */
+/* Bind experts, or norms of heads, that are stored one by one: all must exist, with the same shape and
+ * type. */
 static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight *w      = &m->program->weights[i];
@@ -143,7 +153,8 @@ static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
         LM_TRY(take_tensor(m, i, t, used, e));
         m->each[i][k] = t;
         if (t->type != m->each[i][0]->type) {
-            lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "parts of one weight are stored in different types");
+            lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset,
+                    "parts of one weight are stored in different types");
             return lm_fail_in(e, lm_container_file_of(m->container, t));
         }
     }
@@ -152,7 +163,8 @@ static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     return LM_OK;
 }
 
-/* Bind the matrices of heads: stored with others in one tensor, or all heads of this kind in a separate tensor, flat or not. */
+/* Bind the matrices of heads: stored with others in one tensor, or all heads of this kind in a separate
+ * tensor, flat or not. */
 static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight      *w      = &m->program->weights[i];
@@ -170,7 +182,8 @@ static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     if (t) {
         stored.dims[0] = w->dims[0] * w->joint.of;
         stored.dims[1] = w->dims[w->joint.transposed ? 1 : 2];
-    } else if (lm_container_kind_of(m->container) == LM_GGUF && w->gguf && (t = lm_container_find(m->container, w->gguf))) {
+    } else if (lm_container_kind_of(m->container) == LM_GGUF && w->gguf &&
+               (t = lm_container_find(m->container, w->gguf))) {
         stored.n_dims  = t->n_dims == 2 ? 2 : 3;
         stored.dims[1] = w->dims[w->joint.alone_transposed ? 2 : 1];
         stored.dims[2] = w->dims[w->joint.alone_transposed ? 1 : 2];
@@ -179,8 +192,9 @@ static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
             stored.dims[1] = stored.dims[2];
         }
     } else {
-        lm_fail(e, LM_BAD_MODEL, w->gguf && lm_container_kind_of(m->container) == LM_GGUF ? w->gguf : w->joint.path, LM_NO_OFFSET,
-                "missing from the file");
+        lm_fail(e, LM_BAD_MODEL,
+                w->gguf && lm_container_kind_of(m->container) == LM_GGUF ? w->gguf : w->joint.path,
+                LM_NO_OFFSET, "missing from the file");
         return lm_fail_in(e, lm_container_path(m->container));
     }
     LM_TRY(check_shape(m, &stored, t, e));
@@ -210,7 +224,8 @@ static lm_status bind_codes(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
         return lm_fail_in(e, lm_container_path(m->container));
     }
     if (w->dims[2] % 32 || t->type != LM_U8 || scales->type != LM_U8 || t->n_dims != 4 || t->dims[3] != 16) {
-        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset, "not MXFP4: expected blocks of 32 four-bit codes with exponents");
+        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset,
+                "not MXFP4: expected blocks of 32 four-bit codes with exponents");
         return lm_fail_in(e, lm_container_file_of(m->container, t));
     }
     stored.dims[1] = w->interleaved.of;
@@ -302,11 +317,13 @@ static lm_status check_unused(lm_model *m, const lm_map *used, bool allow_unused
     if (!count)
         return LM_OK;
     if (allow_unused) {
-        lm_text_printf(&m->warnings, "%zu tensor%s that nothing uses, the first is %s\n", count, count > 1 ? "s" : "", first->name);
+        lm_text_printf(&m->warnings, "%zu tensor%s that nothing uses, the first is %s\n", count,
+                       count > 1 ? "s" : "", first->name);
         return LM_OK;
     }
     if (count > 1)
-        lm_fail(e, LM_BAD_MODEL, first->name, (int64_t)first->offset, "unused tensor, like %zu more", count - 1);
+        lm_fail(e, LM_BAD_MODEL, first->name, (int64_t)first->offset, "unused tensor, like %zu more",
+                count - 1);
     else
         lm_fail(e, LM_BAD_MODEL, first->name, (int64_t)first->offset, "unused tensor");
     lm_fail_in(e, lm_container_file_of(m->container, first));

@@ -90,11 +90,13 @@ static lm_status list_own(listing *l, lm_arena *a, lm_error *e)
     if (status != LM_OK || lm_cache_folder(&folder, NULL) != LM_OK)
         return status;                                   /* no location is known: an empty cache */
     lm_text_add_str(&folder, "models");
-    status = folder.failed ? lm_fail_memory(e, "a path", folder.size) : read_names(a, folder.data, names, &n, e);
+    status = folder.failed ? lm_fail_memory(e, "a path", folder.size)
+                           : read_names(a, folder.data, names, &n, e);
     for (size_t i = 0; status == LM_OK && i < n && l->more; i++) {
         char *path = lm_arena_printf(a, "%s/%s", folder.data, names[i]);
         if (path)
-            l->more = l->each(l->arg, &(lm_cached_model){ names[i], path, "lamina", bytes_in(path, DEPTH), { 0 } });
+            l->more = l->each(l->arg,
+                              &(lm_cached_model){ names[i], path, "lamina", bytes_in(path, DEPTH), { 0 } });
         else
             status = lm_fail_memory(e, "a path", folder.size);
     }
@@ -106,7 +108,8 @@ static bool list_hub_model(void *arg, const char *id, const char *path)
 {
     listing *l = arg;
 
-    return l->each(l->arg, &(lm_cached_model){ .name = id, .path = path, .cache = "huggingface", .bytes = bytes_of(path) });
+    return l->each(l->arg, &(lm_cached_model){
+                               .name = id, .path = path, .cache = "huggingface", .bytes = bytes_of(path) });
 }
 
 lm_status lm_model_cached(bool (*each)(void *arg, const lm_cached_model *model), void *arg, lm_error *e)

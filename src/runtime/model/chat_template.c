@@ -1,7 +1,7 @@
 /* chat_template.c - find the chat templates of a model.
  *
- * Folders: chat_template.jinja takes precedence; then tokenizer_config.json, a string or a list of {name, template}. GGUF:
- * tokenizer.chat_template and tokenizer.chat_template.NAME. */
+ * Folders: chat_template.jinja takes precedence; then tokenizer_config.json, a string or a list of {name,
+ * template}. GGUF: tokenizer.chat_template and tokenizer.chat_template.NAME. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static lm_status from_gguf(lm_model *m, const char *name, const char **out, lm_e
 }
 
 /* Find a template in a list of {name, template}. */
-static lm_status from_list(lm_model *m, const lm_meta_value *list, const char *name, const char **out, lm_error *e)
+static lm_status from_list(lm_model *m, const lm_meta_value *list, const char *name, const char **out,
+                           lm_error *e)
 {
     lm_meta_value entry, member;
     lm_view       key, found = { 0 }, text = { 0 };
@@ -69,8 +70,8 @@ static lm_status from_folder(lm_model *m, const char *name, const char **out, lm
         return from_list(m, &v, name, out, e);
     if (v.kind == LM_META_STRING || v.kind == LM_META_NULL)
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, "chat_template", LM_NO_OFFSET, "expected a string or a list of named ones, found %s",
-            lm_meta_kind_name(v.kind));
+    lm_fail(e, LM_BAD_MODEL, "chat_template", LM_NO_OFFSET,
+            "expected a string or a list of named ones, found %s", lm_meta_kind_name(v.kind));
     return lm_fail_in(e, lm_meta_file(config));
 }
 

@@ -8,7 +8,8 @@ void lm_cut_matrix(const lm_weight *w, lm_dtype type, const uint8_t *stored, boo
     const lm_cut        *c = w->cut;
     const lm_dtype_info *t = lm_dtype_of(type);
     uint64_t             rows = c->whole[w->n_dims - 2], cols = c->whole[w->n_dims - 1];
-    uint64_t             row = cols / t->block * t->bytes, skip = c->cols.first / t->block * t->bytes, n = c->cols.n / t->block * t->bytes;
+    uint64_t row = cols / t->block * t->bytes, skip = c->cols.first / t->block * t->bytes,
+             n = c->cols.n / t->block * t->bytes;
 
     for (uint32_t i = 0; i < c->n_rows; i++)
         for (uint64_t r = c->rows[i].first; r < c->rows[i].first + c->rows[i].n; r++, out += n) {

@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "program/split.h"
 
-/* Copy a per-weight array for another program's weights: element i is element source[i] of `from`. NULL: `from` is NULL, or no memory. */
+/* Copy a per-weight array for another program's weights: element i is element source[i] of `from`. NULL:
+ * `from` is NULL, or no memory. */
 static void *carried(lm_model *m, const void *from, size_t size, const uint32_t *source, uint32_t n)
 {
     uint8_t *to = from ? lm_arena_alloc(&m->arena, (n + 1) * size) : NULL;
@@ -45,8 +46,11 @@ static lm_status take(lm_model *m, lm_program *p, const uint32_t *source, lm_err
 static lm_status divide_layers(lm_model *m, const lm_division *d, const uint32_t *edges, lm_error *e)
 {
     uint32_t        ranks = d->parts * d->stages;
-    lm_layers_spec  spec = { .stages = d->stages, .stage = d->rank / d->parts, .edges = edges, .from = (d->rank + ranks - d->parts) % ranks,
-                             .to = (d->rank + d->parts) % ranks };
+    lm_layers_spec spec = { .stages = d->stages,
+                            .stage = d->rank / d->parts,
+                            .edges = edges,
+                            .from = (d->rank + ranks - d->parts) % ranks,
+                            .to = (d->rank + d->parts) % ranks };
     lm_program     *p;
     const uint32_t *source;
 

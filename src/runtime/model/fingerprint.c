@@ -1,4 +1,5 @@
-/* fingerprint.c - a hash that detects another model of the same shape, at a cost that does not grow with the weights. */
+/* fingerprint.c - a hash that detects another model of the same shape, at a cost that does not grow with the
+ * weights. */
 #include "runtime/model/fingerprint.h"
 
 #include <inttypes.h>
@@ -6,7 +7,8 @@
 
 #include "base/os/filemap.h"
 
-enum { SAMPLE = 256 };                   /* bytes hashed at the beginning, in the middle and at the end of every tensor */
+enum { SAMPLE = 256 };                   /* bytes hashed at the beginning, in the middle and at the end of
+                                            every tensor */
 
 typedef struct job {
     const lm_model *m;

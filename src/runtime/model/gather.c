@@ -5,7 +5,8 @@
 
 #include "tensor/blocks.h"
 
-/* Reorder the codes of a block: a folder's block holds codes 2i and 2i + 1 in byte i, GGUF's (and ours) codes i and i + 16. */
+/* Reorder the codes of a block: a folder's block holds codes 2i and 2i + 1 in byte i, GGUF's (and ours) codes
+ * i and i + 16. */
 static void take_block(lm_mxfp4 *b, const uint8_t *codes, uint8_t exponent)
 {
     b->e = exponent;
@@ -32,13 +33,15 @@ static void gather_blocks(const lm_model *m, uint32_t weight, uint64_t expert, l
 void lm_gather_expert(const lm_model *m, uint32_t weight, uint64_t expert, uint8_t *dst)
 {
     const lm_weight *w = &m->program->weights[weight];
-    uint64_t         outs = w->dims[1], in = w->dims[2], of = w->interleaved.of, size = lm_dtype_of(m->types[weight])->bytes;
+    uint64_t outs = w->dims[1], in = w->dims[2], of = w->interleaved.of,
+             size = lm_dtype_of(m->types[weight])->bytes;
 
     if (m->exponents[weight]) {
         gather_blocks(m, weight, expert, (lm_mxfp4 *)(void *)dst);
         return;
     }
-    const uint8_t *src = (const uint8_t *)lm_container_data(m->container, m->tensors[weight]) + expert * of * in * size;
+    const uint8_t *src = (const uint8_t *)lm_container_data(m->container, m->tensors[weight]) +
+                         expert * of * in * size;
     for (uint64_t i = 0; i < outs; i++) {
         uint64_t row = w->interleaved.first + i * w->interleaved.step;
         if (!w->interleaved.transposed)
@@ -54,6 +57,7 @@ void lm_gather_floats(const lm_model *m, uint32_t weight, float *dst)
 
     for (uint64_t e = 0; e < w->dims[0]; e++)
         for (uint64_t i = 0; i < w->dims[1]; i++)
-            lm_container_unpack(m->container, m->tensors[weight], e * w->interleaved.of + w->interleaved.first + i * w->interleaved.step, 1,
+            lm_container_unpack(m->container, m->tensors[weight],
+                                e * w->interleaved.of + w->interleaved.first + i * w->interleaved.step, 1,
                                 dst + e * w->dims[1] + i);
 }

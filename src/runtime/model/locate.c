@@ -51,14 +51,16 @@ lm_status lm_cache_folder(lm_text *path, lm_error *e)
     if (folder.failed)
         status = lm_fail_memory(e, "a path", folder.size);
     else if (!folder.size)
-        status = lm_fail(e, LM_NOT_FOUND, "cache", LM_NO_OFFSET, "none of LAMINA_CACHE, XDG_CACHE_HOME and HOME is set");
+        status = lm_fail(e, LM_NOT_FOUND, "cache", LM_NO_OFFSET,
+                         "none of LAMINA_CACHE, XDG_CACHE_HOME and HOME is set");
     else
         status = add_path(path, folder.data, e);
     lm_text_free(&folder);
     return status;
 }
 
-/* Return how well an entry of the cache matches a name: 2 fully, 1 except for ".TYPE.gguf" or the number of a part, 0 not at all. */
+/* Return how well an entry of the cache matches a name: 2 fully, 1 except for ".TYPE.gguf" or the number of a
+ * part, 0 not at all. */
 static int answers(const char *entry, const char *name)
 {
     size_t n = strlen(name);
@@ -129,7 +131,8 @@ static lm_status search_published(lm_text *folder, const char *id, bool *found, 
 
 static lm_status not_there(const char *name, lm_error *e)
 {
-    return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "no such file or folder, and no such model in the cache");
+    return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET,
+                   "no such file or folder, and no such model in the cache");
 }
 
 /* Return whether a name looks like a path: a mistyped path is not the name of a published model. */
@@ -137,7 +140,8 @@ static bool is_path(const char *name)
 {
     const char *slash = strchr(name, '/');
 
-    return *name == '.' || *name == '/' || (slash && strchr(slash + 1, '/')) || lm_view_ends(lm_view_of(name), LM_VIEW(".gguf")) ||
+    return *name == '.' || *name == '/' || (slash && strchr(slash + 1, '/')) ||
+           lm_view_ends(lm_view_of(name), LM_VIEW(".gguf")) ||
            lm_view_ends(lm_view_of(name), LM_VIEW(".json")) || lm_view_ends(lm_view_of(name), LM_VIEW("/"));
 }
 
@@ -209,7 +213,8 @@ static lm_status locate(const char *name, lm_text *folder, lm_text *path, lm_err
         if (found)
             return add_path(path, folder->data, e);
     }
-    if (status == LM_USAGE || status == LM_NOT_FOUND) { /* a path, not an id; or an id that the caches do not hold */
+    if (status == LM_USAGE || status == LM_NOT_FOUND) { /* a path, not an id; or an id that the caches do not
+                                                           hold */
         const lm_preset *p;
         if (status == LM_USAGE || !strchr(name, '/') || lm_preset_find(name, &p, NULL) == LM_OK)
             return find_preset(name, path, e);

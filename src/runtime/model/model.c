@@ -41,21 +41,25 @@ static const char *file_inside(lm_model *m, const char *folder, const char *name
     return path && lm_path_is_file(path) ? path : NULL;
 }
 
-/* Return the config.json to open by itself, also inside a folder whose weights must not be read or are missing; NULL: none. */
+/* Return the config.json to open by itself, also inside a folder whose weights must not be read or are
+ * missing; NULL: none. */
 static const char *config_path(lm_model *m, const char *path, const lm_model_options *o)
 {
     if (lm_config_is_file(path) || ((o->structure_only || o->weights_optional) && lm_config_is_stream(path)))
         return path;
     if (!lm_path_is_folder(path))
         return NULL;
-    bool weights = file_inside(m, path, "model.safetensors") || file_inside(m, path, "model.safetensors.index.json");
-    return o->structure_only || (o->weights_optional && !weights) ? file_inside(m, path, "config.json") : NULL;
+    bool weights = file_inside(m, path, "model.safetensors") ||
+                   file_inside(m, path, "model.safetensors.index.json");
+    return o->structure_only || (o->weights_optional && !weights) ? file_inside(m, path, "config.json")
+                                                                  : NULL;
 }
 
 static lm_status open_preset(lm_model *m, const char *name, lm_error *e)
 {
     LM_TRY(lm_preset_find(name, &m->preset, e));
-    return lm_meta_from_json(m->preset->config, strlen(m->preset->config), m->preset->name, 32, &m->config_json, e);
+    return lm_meta_from_json(m->preset->config, strlen(m->preset->config), m->preset->name, 32,
+                             &m->config_json, e);
 }
 
 static lm_status without_weights(const char *path, const char *made_from, lm_error *e)
@@ -78,7 +82,8 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
     if (config && !o->structure_only && !o->weights_optional) {
         LM_TRY(open_config(m, config, e));
         if (!lm_meta_has(m->config_json, "model_type"))
-            return lm_fail(e, LM_BAD_MODEL, path, LM_NO_OFFSET, "neither weights nor the config.json of a model");
+            return lm_fail(e, LM_BAD_MODEL, path, LM_NO_OFFSET,
+                           "neither weights nor the config.json of a model");
     }
     if ((preset || config) && !o->structure_only && !o->weights_optional)
         return without_weights(preset ? name : path, preset ? name : config, e);
@@ -90,7 +95,8 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
     lm_container_options c = container_options(o);
     LM_TRY(lm_container_open(path, &c, &m->container, e));
     if (ends_with(path, ".safetensors") && lm_path_is_file(path))
-        return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "weights alone: name the folder that has them and config.json");
+        return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET,
+                       "weights alone: name the folder that has them and config.json");
     return LM_OK;
 }
 
@@ -111,10 +117,13 @@ static lm_status check_options(const lm_model_options *o, lm_error *e)
 {
     const char *scaling = o->rope_scaling;
 
-    if (scaling && strcmp(scaling, "none") != 0 && strcmp(scaling, "linear") != 0 && strcmp(scaling, "yarn") != 0)
-        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"%s\" is not one of none, linear, yarn", scaling);
+    if (scaling && strcmp(scaling, "none") != 0 && strcmp(scaling, "linear") != 0 &&
+        strcmp(scaling, "yarn") != 0)
+        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"%s\" is not one of none, linear, yarn",
+                       scaling);
     if (scaling && strcmp(scaling, "none") == 0 && (o->rope_freq_scale > 0 || o->yarn_orig_ctx))
-        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"none\" cannot be combined with a factor or an original context");
+        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET,
+                       "\"none\" cannot be combined with a factor or an original context");
     if (o->mla && !o->adaptable && strcmp(o->mla, "naive") != 0 && strcmp(o->mla, "absorbed") != 0)
         return lm_fail(e, LM_USAGE, "mla", LM_NO_OFFSET, "\"%s\" is not one of absorbed, naive", o->mla);
     return LM_OK;
@@ -137,10 +146,13 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
     LM_TRY(check_options(o, e));
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
     if (changes_rope(o))
-        lm_text_add_str(&m->warnings, m->program->n_ropes ? "the RoPE options replace the rotary embedding of the file\n"
-                                                         : "the model has no rotary embedding: the RoPE options have no effect\n");
+        lm_text_add_str(&m->warnings,
+                        m->program->n_ropes
+                            ? "the RoPE options replace the rotary embedding of the file\n"
+                            : "the model has no rotary embedding: the RoPE options have no effect\n");
     if (o->yarn_orig_ctx && (m->config.rope.type == LM_ROPE_DEFAULT || m->config.rope.type == LM_ROPE_LINEAR))
-        lm_text_add_str(&m->warnings, "the rotation has no original context: `yarn_orig_ctx` has no effect\n");
+        lm_text_add_str(&m->warnings,
+                        "the rotation has no original context: `yarn_orig_ctx` has no effect\n");
     if (o->mla && !has_latents(m->program))
         lm_text_add_str(&m->warnings, "the model has no latent attention: the MLA option has no effect\n");
     return LM_OK;
@@ -154,10 +166,12 @@ static const char *last_part(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Return an escaped copy for display: names in files and paths may contain terminal escape sequences or invalid UTF-8. */
+/* Return an escaped copy for display: names in files and paths may contain terminal escape sequences or
+ * invalid UTF-8. */
 static char *shown(lm_model *m, const char *text, size_t n)
 {
-    char *given = lm_arena_strndup(&m->arena, text, n), *out = given ? lm_arena_alloc(&m->arena, 4 * n + 1) : NULL;
+    char *given = lm_arena_strndup(&m->arena, text, n),
+         *out = given ? lm_arena_alloc(&m->arena, 4 * n + 1) : NULL;
 
     if (out)
         lm_escape(out, 4 * n + 1, given);
@@ -181,8 +195,8 @@ static void find_name(lm_model *m, const char *path)
     m->source = shown(m, lm_config_name(path), strlen(lm_config_name(path)));
 }
 
-/* Find the type that holds most bytes of the program's weights. A weight that is part of a tensor counts by itself, one that is split over
- * several tensors as a whole. */
+/* Find the type that holds most bytes of the program's weights. A weight that is part of a tensor counts by
+ * itself, one that is split over several tensors as a whole. */
 static void find_storage(lm_model *m)
 {
     uint64_t bytes[256] = { 0 };
@@ -263,7 +277,8 @@ static lm_status find_end_ids(lm_model *m, lm_error *e)
 
 /* ---- open, close, describe ---- */
 
-/* Read the tokenizer. Counting, measuring and running ids do not need one: if it is optional, one of an unsupported kind is left out. */
+/* Read the tokenizer. Counting, measuring and running ids do not need one: if it is optional, one of an
+ * unsupported kind is left out. */
 static lm_status read_tokenizer(lm_model *m, const lm_model_options *o, lm_error *e)
 {
     lm_tokenizer_options t   = { .pre = o->pre };
@@ -274,16 +289,18 @@ static lm_status read_tokenizer(lm_model *m, const lm_model_options *o, lm_error
         return LM_OK;
     lm_status status = lm_tokenizer_from_container(m->container, &t, &m->tokenizer, &why);
     if (status == LM_UNSUPPORTED && o->tokenizer_optional)
-        lm_text_printf(&m->warnings, "the tokenizer is left out: %s%s%s\n", why.where, *why.where ? ": " : "", why.message);
+        lm_text_printf(&m->warnings, "the tokenizer is left out: %s%s%s\n", why.where, *why.where ? ": " : "",
+                       why.message);
     else if (status != LM_OK && e)
         *e = why;
-    for (size_t i = 0; status == LM_OK && m->tokenizer && (warning = lm_tokenizer_warning(m->tokenizer, i)); i++)
+    for (size_t i = 0; status == LM_OK && m->tokenizer && (warning = lm_tokenizer_warning(m->tokenizer, i));
+         i++)
         lm_text_printf(&m->warnings, "%s\n", warning);
     return status == LM_UNSUPPORTED && o->tokenizer_optional ? LM_OK : status;
 }
 
-/* Check that every token has a row of the embedding; more rows are padding. transformers runs a folder as long as no such token is used;
- * GGUF readers reject the file. */
+/* Check that every token has a row of the embedding; more rows are padding. transformers runs a folder as
+ * long as no such token is used; GGUF readers reject the file. */
 static lm_status check_rows(lm_model *m, lm_error *e)
 {
     uint32_t tokens = m->tokenizer ? lm_tokenizer_size(m->tokenizer) : 0, rows = m->program->n_vocab;
@@ -291,10 +308,13 @@ static lm_status check_rows(lm_model *m, lm_error *e)
     if (tokens <= rows)
         return LM_OK;
     if (lm_container_kind_of(m->container) == LM_GGUF) {
-        lm_fail(e, LM_BAD_MODEL, "tokenizer.ggml.tokens", LM_NO_OFFSET, "%u tokens, but token_embd.weight has %u rows", tokens, rows);
+        lm_fail(e, LM_BAD_MODEL, "tokenizer.ggml.tokens", LM_NO_OFFSET,
+                "%u tokens, but token_embd.weight has %u rows", tokens, rows);
         return lm_fail_in(e, lm_container_path(m->container));
     }
-    lm_text_printf(&m->warnings, "the tokenizer has %u tokens, the embedding %u rows: the last cannot be used\n", tokens, rows);
+    lm_text_printf(&m->warnings,
+                   "the tokenizer has %u tokens, the embedding %u rows: the last cannot be used\n", tokens,
+                   rows);
     return LM_OK;
 }
 
@@ -304,8 +324,8 @@ static void log_model(const lm_model *m, const lm_log *log)
 
     for (size_t i = 0; (warning = lm_model_warning(m, i)); i++)
         lm_log_line(log, LM_LOG_WARNING, "%s", warning);
-    lm_log_line(log, LM_LOG_INFO, "model: %s, %s, %s, %" PRIu64 " parameters", m->name, m->family->name, lm_model_container_name(m),
-                lm_program_parameters(m->program));
+    lm_log_line(log, LM_LOG_INFO, "model: %s, %s, %s, %" PRIu64 " parameters", m->name, m->family->name,
+                lm_model_container_name(m), lm_program_parameters(m->program));
 }
 
 /* Build the model from an opened source. */
@@ -434,11 +454,13 @@ lm_status lm_model_open_fd(int fd, const char *name, const lm_model_options *o, 
     o = o ? o : &defaults;
     snprintf(number, sizeof number, "descriptor %d", fd);
     name = name ? name : number;
-    LM_TRY(lm_filemap_of_fd(fd, name, &(lm_filemap_options){ o->no_mmap, o->progress, o->progress_arg }, &file, e));
+    LM_TRY(lm_filemap_of_fd(fd, name, &(lm_filemap_options){ o->no_mmap, o->progress, o->progress_arg },
+                            &file, e));
     return open_file(&file, o, out, e);
 }
 
-lm_status lm_model_open_memory(const void *data, size_t size, const char *name, const lm_model_options *o, lm_model **out, lm_error *e)
+lm_status lm_model_open_memory(const void *data, size_t size, const char *name, const lm_model_options *o,
+                               lm_model **out, lm_error *e)
 {
     LM_REQUIRE(e, out);
     LM_CHECK_RESERVED(e, o);

@@ -42,12 +42,15 @@ static lm_status broken(const lm_meta *m, const char *key, lm_error *e, const ch
     return LM_BAD_MODEL;
 }
 
-static lm_status wrong_element(const lm_meta *m, const char *key, uint64_t i, const lm_meta_value *v, const char *expected, lm_error *e)
+static lm_status wrong_element(const lm_meta *m, const char *key, uint64_t i, const lm_meta_value *v,
+                               const char *expected, lm_error *e)
 {
-    return broken(m, key, e, "element %llu is %s, expected %s", (unsigned long long)i, lm_meta_kind_name(v->kind), expected);
+    return broken(m, key, e, "element %llu is %s, expected %s", (unsigned long long)i,
+                  lm_meta_kind_name(v->kind), expected);
 }
 
-static lm_status strings(const lm_meta *m, const char *key, uint64_t max, lm_view **out, uint32_t *n, lm_error *e)
+static lm_status strings(const lm_meta *m, const char *key, uint64_t max, lm_view **out, uint32_t *n,
+                         lm_error *e)
 {
     lm_meta_value array, v;
 
@@ -132,7 +135,8 @@ static bool next_id(const lm_meta *m, size_t *i, char key[96], lm_meta_value *v)
     lm_view name;
 
     while (lm_meta_entry(m, (*i)++, &name, v))
-        if (lm_view_starts(name, LM_VIEW(KEYS)) && lm_view_ends(name, LM_VIEW("_token_id")) && name.size < 96) {
+        if (lm_view_starts(name, LM_VIEW(KEYS)) && lm_view_ends(name, LM_VIEW("_token_id")) &&
+            name.size < 96) {
             snprintf(key, 96, "%.*s", (int)name.size, name.data);
             return true;
         }
@@ -151,8 +155,8 @@ static lm_status check_ids(const lm_meta *m, lm_error *e)
     return LM_OK;
 }
 
-/* Warn of ids outside the vocabulary. special_id has rejected those of tokens that are used; llama.cpp ignores the others, and existing
- * files contain them. */
+/* Warn of ids outside the vocabulary. special_id has rejected those of tokens that are used; llama.cpp
+ * ignores the others, and existing files contain them. */
 static void warn_of_ids(const lm_meta *m, uint32_t n, lm_tokenizer *t)
 {
     char          key[96];
@@ -163,8 +167,8 @@ static void warn_of_ids(const lm_meta *m, uint32_t n, lm_tokenizer *t)
             lm_tokenizer_warn(t, "%s: %llu is outside the vocabulary of %u", key, (unsigned long long)v.u, n);
 }
 
-/* Read the fill-in-the-middle tokens from their current keys, else from older ones. Ids outside the vocabulary are skipped, with a warning
- * from warn_of_ids. */
+/* Read the fill-in-the-middle tokens from their current keys, else from older ones. Ids outside the
+ * vocabulary are skipped, with a warning from warn_of_ids. */
 static void read_middle(const lm_meta *m, uint32_t n, lm_tokenizer *t)
 {
     static const char *const names[][2] = {
@@ -225,7 +229,8 @@ static lm_status check_lengths(const lm_meta *m, lm_error *e)
     return LM_OK;
 }
 
-/* Check the number of merges. Every merge splits a token in two: there are no more than places to split, even if each is named twice. */
+/* Check the number of merges. Every merge splits a token in two: there are no more than places to split, even
+ * if each is named twice. */
 static lm_status check_merges(const lm_meta *m, const lm_view *tokens, uint32_t n, lm_error *e)
 {
     lm_meta_value merges;
@@ -236,14 +241,14 @@ static lm_status check_merges(const lm_meta *m, const lm_view *tokens, uint32_t 
         bytes += tokens[i].size;
     if (merges.a.n <= 2 * bytes)
         return LM_OK;
-    return broken(m, KEYS "merges", e, "%llu elements, but the tokens have %llu bytes in all", (unsigned long long)merges.a.n,
-                  (unsigned long long)bytes);
+    return broken(m, KEYS "merges", e, "%llu elements, but the tokens have %llu bytes in all",
+                  (unsigned long long)merges.a.n, (unsigned long long)bytes);
 }
 
 enum { MAX_NAME = 128, MAX_ENDS = 8 };
 
-static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME], char pre[MAX_NAME], int64_t ends[MAX_ENDS],
-                           lm_vocab_spec *s, lm_error *e)
+static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME], char pre[MAX_NAME],
+                           int64_t ends[MAX_ENDS], lm_vocab_spec *s, lm_error *e)
 {
     static const char *const end_keys[] = { "eot", "eom", "fim_pad", "fim_rep", "fim_sep" };
 
@@ -304,13 +309,15 @@ static lm_status from_gguf(const lm_meta *m, const lm_tokenizer_options *o, lm_t
 /* Reads a file of a folder by name: through a container, which owns it, or directly. */
 typedef lm_status (*file_fn)(void *arg, const char *name, lm_view *out, lm_error *e);
 
-static lm_status either(file_fn file, void *arg, const char *name, const char *other, lm_view *out, lm_error *e)
+static lm_status either(file_fn file, void *arg, const char *name, const char *other, lm_view *out,
+                        lm_error *e)
 {
     LM_TRY(file(arg, name, out, e));
     return out->data ? LM_OK : file(arg, other, out, e);
 }
 
-static lm_status from_folder(const char *path, file_fn file, void *arg, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+static lm_status from_folder(const char *path, file_fn file, void *arg, const lm_tokenizer_options *o,
+                             lm_tokenizer **out, lm_error *e)
 {
     lm_tokenizer_files f = { .folder = path };
 
@@ -370,7 +377,8 @@ static bool has_vocabulary(const lm_meta *m)
     return lm_meta_get(m, KEYS "model", &v) && !(v.kind == LM_META_STRING && lm_view_is(v.s, "no_vocab"));
 }
 
-lm_status lm_tokenizer_from_container(lm_container *c, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+lm_status lm_tokenizer_from_container(lm_container *c, const lm_tokenizer_options *o, lm_tokenizer **out,
+                                      lm_error *e)
 {
     const lm_meta *m = lm_container_meta(c);
 
@@ -390,7 +398,8 @@ static lm_status open_gguf(const char *path, const lm_tokenizer_options *o, lm_t
     return status;
 }
 
-/* Open a tokenizer.json under any name; if it is named tokenizer.json, the files next to it are used as well. */
+/* Open a tokenizer.json under any name; if it is named tokenizer.json, the files next to it are used as
+ * well. */
 static lm_status open_json(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
 {
     const char        *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

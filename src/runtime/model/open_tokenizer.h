@@ -6,6 +6,7 @@
 #include "lamina/text.h"
 
 /* Open a tokenizer from GGUF keys or from the folder's files. *out is NULL if the container includes none. */
-lm_status lm_tokenizer_from_container(lm_container *c, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
+lm_status lm_tokenizer_from_container(lm_container *c, const lm_tokenizer_options *o, lm_tokenizer **out,
+                                      lm_error *e);
 
 #endif

@@ -11,10 +11,11 @@ enum { BREAKER_BYTES_MAX = 40, BREAKER_TAIL_MAX = 20 };
 
 static const char *const default_breakers[] = { "\n", ":", "\"", "*", NULL };
 
-/* Find what `id` adds to the output: its spelling after an ordinary token, since some decoders strip the first token's space. It begins at
+/* Find what `id` adds to the output: its spelling after an ordinary token, since some decoders strip the
+ * first token's space. It begins at
  * *from in `out`. */
-static lm_status spelling(const lm_tokenizer *t, const lm_tokens *before, size_t before_size, lm_token id, lm_text *out,
-                          size_t *from, lm_error *e)
+static lm_status spelling(const lm_tokenizer *t, const lm_tokens *before, size_t before_size, lm_token id,
+                          lm_text *out, size_t *from, lm_error *e)
 {
     lm_token pair[2] = { before->n ? before->ids[before->n - 1] : id, id };
 
@@ -62,9 +63,10 @@ static lm_status add_breaker(lm_breakers *b, lm_token head, lm_tokens *tail, lm_
     return LM_OK;
 }
 
-/* Match breaker `s` with the token `id` spelled `w`: whole inside it, or beginning in it and continued by further tokens. */
-static lm_status match_breaker(lm_breakers *b, const lm_tokenizer *t, lm_token id, const char *w, size_t n_w, const char *s,
-                               lm_tokens *tail, lm_error *e)
+/* Match breaker `s` with the token `id` spelled `w`: whole inside it, or beginning in it and continued by
+ * further tokens. */
+static lm_status match_breaker(lm_breakers *b, const lm_tokenizer *t, lm_token id, const char *w, size_t n_w,
+                               const char *s, lm_tokens *tail, lm_error *e)
 {
     size_t n_s = strnlen(s, BREAKER_BYTES_MAX);
 
@@ -81,7 +83,8 @@ static lm_status match_breaker(lm_breakers *b, const lm_tokenizer *t, lm_token i
     return LM_OK;
 }
 
-static lm_status find_all(lm_breakers *b, const lm_tokenizer *t, uint32_t n_vocab, const char *const *list, lm_error *e)
+static lm_status find_all(lm_breakers *b, const lm_tokenizer *t, uint32_t n_vocab, const char *const *list,
+                          lm_error *e)
 {
     lm_tokens before = { 0 }, tail = { 0 };
     lm_text text = { 0 };
@@ -97,7 +100,10 @@ static lm_status find_all(lm_breakers *b, const lm_tokenizer *t, uint32_t n_voca
         LM_TRY_GOTO(status, spelling(t, &before, before_size, (lm_token)id, &text, &from, e), done);
         for (size_t i = 0; list[i]; i++)
             if (*list[i] && text.size > from)
-                LM_TRY_GOTO(status, match_breaker(b, t, (lm_token)id, text.data + from, text.size - from, list[i], &tail, e), done);
+                LM_TRY_GOTO(status,
+                            match_breaker(b, t, (lm_token)id, text.data + from, text.size - from, list[i],
+                                          &tail, e),
+                            done);
     }
     status = LM_OK;
 done:
@@ -107,7 +113,8 @@ done:
     return status;
 }
 
-lm_status lm_breakers_find(const lm_tokenizer *t, uint32_t n_vocab, const char *const *list, lm_breakers **out, lm_error *e)
+lm_status lm_breakers_find(const lm_tokenizer *t, uint32_t n_vocab, const char *const *list,
+                           lm_breakers **out, lm_error *e)
 {
     lm_breakers *b = lm_alloc_zero(1, sizeof *b);
 
@@ -191,7 +198,8 @@ static bool is_of(const lm_breaker_cache *c, const char *const *list)
     return !list[i] && !c->list[i];
 }
 
-static lm_status remember(lm_breaker_cache *c, const lm_tokenizer *t, uint32_t n_vocab, const char *const *list, lm_error *e)
+static lm_status remember(lm_breaker_cache *c, const lm_tokenizer *t, uint32_t n_vocab,
+                          const char *const *list, lm_error *e)
 {
     size_t n = 0;
 
@@ -208,8 +216,8 @@ static lm_status remember(lm_breaker_cache *c, const lm_tokenizer *t, uint32_t n
     return LM_OK;
 }
 
-lm_status lm_breaker_cache_get(lm_breaker_cache *c, const lm_tokenizer *t, uint32_t n_vocab, const char *const *list, lm_breakers **out,
-                               lm_error *e)
+lm_status lm_breaker_cache_get(lm_breaker_cache *c, const lm_tokenizer *t, uint32_t n_vocab,
+                               const char *const *list, lm_breakers **out, lm_error *e)
 {
     pthread_mutex_lock(&c->lock);
     lm_status status = is_of(c, list) ? LM_OK : remember(c, t, n_vocab, list, e);

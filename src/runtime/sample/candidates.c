@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Map floats to unsigned integers in the same order (IEEE 754: flip the sign bit, and all bits of negatives). -0 and +0 are the same
- * number, so they get the same key. */
+/* Map floats to unsigned integers in the same order (IEEE 754: flip the sign bit, and all bits of negatives).
+ * -0 and +0 are the same number, so they get the same key. */
 static uint32_t rising(float x)
 {
     uint32_t u;
@@ -21,7 +21,8 @@ static uint64_t rank(const lm_candidate *c)
     return (uint64_t)rising(c->logit) << 32 | (uint32_t)~(uint32_t)c->id;
 }
 
-/* Rank scores (not logits): smaller first. Narrowing to float only merges scores that differ by less than its epsilon. */
+/* Rank scores (not logits): smaller first. Narrowing to float only merges scores that differ by less than its
+ * epsilon. */
 static uint64_t score_rank(const lm_candidate *c)
 {
     return (uint64_t)~rising((float)c->p) << 32 | (uint32_t)~(uint32_t)c->id;
@@ -41,7 +42,8 @@ static void insertion_sort(lm_candidate *a, size_t n, rank_of key)
     }
 }
 
-/* Sort, best first: least significant digit first, 11 bits per pass; passes in which all keys share the digit are skipped. */
+/* Sort, best first: least significant digit first, 11 bits per pass; passes in which all keys share the digit
+ * are skipped. */
 static void radix_sort(lm_candidate *a, lm_candidate *spare, size_t n, rank_of key)
 {
     enum { BITS = 11, BUCKETS = 1 << BITS };

@@ -58,8 +58,8 @@ static double largest(const float *logits, uint32_t n)
 }
 
 /* Apply the rule to token i. `least`: the smallest logit of the first model that contrast keeps. */
-static double mixed_at(const lm_mixture *x, const float *const *logits, const uint32_t *sizes, const double *norms, uint32_t i,
-                       double least)
+static double mixed_at(const lm_mixture *x, const float *const *logits, const uint32_t *sizes,
+                       const double *norms, uint32_t i, double least)
 {
     double m = 0;
 
@@ -77,7 +77,8 @@ static double mixed_at(const lm_mixture *x, const float *const *logits, const ui
     return x->rule == LM_MIXTURE_MEAN ? log(m) : m;
 }
 
-void lm_mixture_mix(const lm_mixture *x, const float *const *logits, const uint32_t *sizes, uint32_t n_vocab, double *mixed, lm_mixed *out)
+void lm_mixture_mix(const lm_mixture *x, const float *const *logits, const uint32_t *sizes, uint32_t n_vocab,
+                    double *mixed, lm_mixed *out)
 {
     double max = -INFINITY, sum = 0, least = 0;
 

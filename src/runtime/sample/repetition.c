@@ -1,8 +1,9 @@
 /* repetition.c - the samplers that look back: penalties for earlier tokens, and DRY.
  *
  * Penalties: repetition (Keskar et al. 2019, arXiv 1909.05858), presence and frequency as in the OpenAI API.
- * DRY ("don't repeat yourself", the proposal for text-generation-webui, 2024): a token that would continue a repeat of n
- * tokens loses multiplier * base^(n - allowed_length). A breaker ends every repeat that reaches back across it. */
+ * DRY ("don't repeat yourself", the proposal for text-generation-webui, 2024): a token that would continue a
+ * repeat of n tokens loses multiplier * base^(n - allowed_length). A breaker ends every repeat that reaches
+ * back across it. */
 #include "runtime/sample/sampler.h"
 
 #include <math.h>
@@ -26,7 +27,8 @@ static size_t wanted(int32_t last_n)
 
 bool lm_history_penalises(const lm_sampler_options *o)
 {
-    return o->repeat_last_n != 0 && (o->repeat_penalty != 1 || o->presence_penalty != 0 || o->frequency_penalty != 0);
+    return o->repeat_last_n != 0 &&
+           (o->repeat_penalty != 1 || o->presence_penalty != 0 || o->frequency_penalty != 0);
 }
 
 bool lm_history_has_dry(const lm_sampler_options *o)
@@ -34,7 +36,8 @@ bool lm_history_has_dry(const lm_sampler_options *o)
     return o->dry_multiplier != 0 && o->dry_penalty_last_n != 0;
 }
 
-lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, lm_breakers *breakers, lm_error *e)
+lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, lm_breakers *breakers,
+                          lm_error *e)
 {
     *h = (lm_history){ .n_vocab = n_vocab, .breakers = lm_breakers_retain(breakers) };
     if (lm_history_penalises(o)) {
@@ -137,10 +140,12 @@ static size_t repeat_limit(const lm_history *h, size_t n)
     return n;
 }
 
-/* match[k]: how many tokens ending k before the end equal those at the end. (Z algorithm, Gusfield 1997, read backwards.) */
+/* match[k]: how many tokens ending k before the end equal those at the end. (Z algorithm, Gusfield 1997, read
+ * backwards.) */
 static void match_suffixes(lm_history *h, size_t n)
 {
-    size_t left = 0, right = 0;                          /* the matching stretch that reaches furthest: [left, right) */
+    size_t left = 0, right = 0; /* the matching stretch that reaches furthest: [left,
+                                                            right) */
 
     for (size_t k = 1; k < n; k++) {
         size_t m = k < right ? h->match[k - left] : 0;

@@ -25,7 +25,8 @@ struct lm_sampler {
     stage_fn       chain[MAX_STAGES];
     size_t         n_stages;
     bool           greedy_only;      /* only the largest logit can be chosen */
-    uint32_t       only_best;        /* the first stage that does anything keeps this many; 0: every token must be listed */
+    uint32_t       only_best;        /* the first stage that does anything keeps this many; 0: every token
+                                        must be listed */
     double         xtc_draw;
 
     /* mirostat */
@@ -50,7 +51,8 @@ static void xtc(lm_sampler *s)
         lm_cut_xtc(&s->c, (double)s->o.xtc_threshold, s->o.min_keep);
 }
 
-/* Return the temperature. Dynamic: from temperature - range to temperature + range as the entropy goes from zero to its maximum. */
+/* Return the temperature. Dynamic: from temperature - range to temperature + range as the entropy goes from
+ * zero to its maximum. */
 static double temperature_now(lm_sampler *s)
 {
     double t = (double)s->o.temperature, range = (double)s->o.dynatemp_range, low;
@@ -59,7 +61,8 @@ static double temperature_now(lm_sampler *s)
         return t;
     lm_candidates_softmax(&s->c);
     low = t > range ? t - range : 0;
-    return low + (t + range - low) * pow(lm_candidates_entropy(&s->c) / log((double)s->c.n), (double)s->o.dynatemp_exponent);
+    return low + (t + range - low) *
+                     pow(lm_candidates_entropy(&s->c) / log((double)s->c.n), (double)s->o.dynatemp_exponent);
 }
 
 static void temperature(lm_sampler *s)
@@ -120,7 +123,8 @@ static lm_status read_order(lm_sampler *s, const char *order, lm_error *e)
         const struct stage *stage = find_stage(at, n);
 
         if (!stage && n) {
-            lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "unknown sampler \"%.*s\"", (int)(n < 64 ? n : 64), at);
+            lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "unknown sampler \"%.*s\"", (int)(n < 64 ? n : 64),
+                    at);
             return lm_fail_hint(e, "use %s", default_order), LM_USAGE;
         }
         if (stage && s->n_stages == MAX_STAGES - 2)
@@ -144,26 +148,31 @@ static lm_status check_bias(const lm_sampler_options *o, uint32_t n_vocab, lm_er
         return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "%zu at NULL", o->n_bias);
     for (size_t i = 0; i < o->n_bias; i++) {
         if (o->bias[i].id < 0 || (uint32_t)o->bias[i].id >= n_vocab)
-            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", o->bias[i].id, n_vocab);
+            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET,
+                           "token %d is outside the vocabulary of %u", o->bias[i].id, n_vocab);
         if (isnan(o->bias[i].bias) || o->bias[i].bias == INFINITY)
-            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias of token %d is not a number", o->bias[i].id);
+            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias of token %d is not a number",
+                           o->bias[i].id);
     }
     return LM_OK;
 }
 
-/* Return whether only the largest logit can be chosen. Typical and XTC can drop it; biases, penalties and DRY can change which it is. */
+/* Return whether only the largest logit can be chosen. Typical and XTC can drop it; biases, penalties and DRY
+ * can change which it is. */
 static bool only_greedy(const lm_sampler_options *o)
 {
-    return o->temperature <= 0 && !o->mirostat && o->typical_p >= 1 && o->xtc_probability <= 0 && o->n_bias == 0 &&
-           !lm_history_penalises(o) && !lm_history_has_dry(o);
+    return o->temperature <= 0 && !o->mirostat && o->typical_p >= 1 && o->xtc_probability <= 0 &&
+           o->n_bias == 0 && !lm_history_penalises(o) && !lm_history_has_dry(o);
 }
 
-/* Return k if the first stage of the chain that does anything keeps the k best, so that few others need be listed; else 0. */
+/* Return k if the first stage of the chain that does anything keeps the k best, so that few others need be
+ * listed; else 0. */
 static uint32_t kept_first(const lm_sampler *s, const lm_sampler_options *o)
 {
     for (size_t i = 0; i < s->n_stages && o->n_bias <= FEW_BIASES; i++) {
         stage_fn stage = s->chain[i];
-        bool idle = (stage == penalties && !lm_history_penalises(o)) || (stage == dry && !lm_history_has_dry(o)) ||
+        bool idle = (stage == penalties && !lm_history_penalises(o)) ||
+                    (stage == dry && !lm_history_has_dry(o)) ||
                     (stage == top_n_sigma && o->top_n_sigma <= 0) || (stage == top_k && o->top_k <= 0);
         if (!idle)
             return stage == top_k && (size_t)o->top_k + o->n_bias <= LM_HEAP_MAX ? (uint32_t)o->top_k : 0;
@@ -171,7 +180,8 @@ static uint32_t kept_first(const lm_sampler *s, const lm_sampler_options *o)
     return 0;
 }
 
-static lm_status find_breakers(lm_sampler *s, const lm_sampler_options *o, const lm_tokenizer *t, lm_breaker_cache *cache, lm_error *e)
+static lm_status find_breakers(lm_sampler *s, const lm_sampler_options *o, const lm_tokenizer *t,
+                               lm_breaker_cache *cache, lm_error *e)
 {
     if (!t || !lm_history_has_dry(o))
         return LM_OK;
@@ -179,15 +189,16 @@ static lm_status find_breakers(lm_sampler *s, const lm_sampler_options *o, const
                  : lm_breakers_find(t, s->n_vocab, o->dry_breakers, &s->breakers, e);
 }
 
-lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_breaker_cache *cache,
-                             lm_sampler **out, lm_error *e)
+lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t,
+                             lm_breaker_cache *cache, lm_sampler **out, lm_error *e)
 {
     lm_sampler_options given = o ? *o : lm_sampler_defaults();
     lm_status          status;
     lm_sampler        *s;
 
     if (n_vocab == 0 || !out)
-        return lm_fail(e, LM_USAGE, out ? "n_vocab" : "out", LM_NO_OFFSET, out ? "a sampler needs a vocabulary" : "NULL");
+        return lm_fail(e, LM_USAGE, out ? "n_vocab" : "out", LM_NO_OFFSET,
+                       out ? "a sampler needs a vocabulary" : "NULL");
     LM_TRY(lm_sampler_check(&given, e));
     given = lm_sampler_resolve(&given);
     o     = &given;
@@ -231,7 +242,8 @@ lm_status lm_sampler_open(lm_sampler *s, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_sampler **out, lm_error *e)
+lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t,
+                         lm_sampler **out, lm_error *e)
 {
     lm_sampler *s;
 
@@ -296,7 +308,8 @@ void lm_sampler_accept(lm_sampler *s, lm_token id)
 
 static lm_status no_number(const float *logits, size_t i, lm_error *e)
 {
-    return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %zu is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
+    return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %zu is %s", i,
+                   isnan(logits[i]) ? "NaN" : "infinite");
 }
 
 /* Drop impossible tokens, whose logit is -inf. */
@@ -324,7 +337,8 @@ static size_t list_all(const lm_sampler *s, lm_candidates *c, const float *logit
     return s->n_vocab;
 }
 
-/* As list_all, with the tokens only that can be among the k best: the k + n_bias best before biases are added, and those with a bias. */
+/* As list_all, with the tokens only that can be among the k best: the k + n_bias best before biases are
+ * added, and those with a bias. */
 static size_t list_best(const lm_sampler *s, lm_candidates *c, const float *logits)
 {
     size_t read = lm_candidates_list_best(c, logits, s->n_vocab, s->only_best + s->o.n_bias);
@@ -361,7 +375,8 @@ lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence
 
     LM_TRY(list_candidates(s, logits, e));
     lm_rng_block(s->o.seed, sequence, position, block);
-    s->xtc_draw = ((double)block[2] + (double)(block[3] >> 11) * 0x1p-21) * 0x1p-32;  /* the choice uses the other two words */
+    /* the choice uses the other two words */
+    s->xtc_draw = ((double)block[2] + (double)(block[3] >> 11) * 0x1p-21) * 0x1p-32;
     for (size_t i = 0; i < s->n_stages; i++)
         s->chain[i](s);
     if (s->o.temperature <= 0)
@@ -391,7 +406,8 @@ static lm_status pick_best(const float *logits, uint32_t n, lm_token *out, lm_er
     return LM_OK;
 }
 
-lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position, lm_token *out, lm_error *e)
+lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
+                          lm_token *out, lm_error *e)
 {
     LM_REQUIRE(e, s && logits && out);
     const lm_candidates *c;

@@ -1,8 +1,9 @@
-/* sampler.h - what the parts of the sampler share. The options and their meaning are public: lamina/sampler.h.
+/* sampler.h - what the parts of the sampler share. The options and their meaning are public:
+ * lamina/sampler.h.
  *
- * A pick turns the logits into candidates, lets a chain of stages reweigh and drop some, and draws one of the rest. Every
- * stage keeps the candidates in one order: by logit, best first, the lower id first among equals. That order is total, so
- * no result depends on how a sort treats ties. */
+ * A pick turns the logits into candidates, lets a chain of stages reweigh and drop some, and draws one of the
+ * rest. Every stage keeps the candidates in one order: by logit, best first, the lower id first among equals.
+ * That order is total, so no result depends on how a sort treats ties. */
 #ifndef LM_RUNTIME_SAMPLER_H
 #define LM_RUNTIME_SAMPLER_H
 
@@ -25,7 +26,8 @@ typedef struct lm_candidates {
 void   lm_candidates_sort(lm_candidates *c);
 enum { LM_HEAP_MAX = 1024 };
 void   lm_candidates_best(lm_candidates *c, size_t k);          /* keep the k best, sorted */
-/* List the k best of n logits, 1 ≤ k ≤ LM_HEAP_MAX, unsorted, without those of -inf. Return n, or the index of a NaN or +inf. */
+/* List the k best of n logits, 1 ≤ k ≤ LM_HEAP_MAX, unsorted, without those of -inf. Return n, or the index
+ * of a NaN or +inf. */
 size_t lm_candidates_list_best(lm_candidates *c, const float *logits, size_t n, size_t k);
 void   lm_candidates_softmax(lm_candidates *c);                 /* fills p; keeps the order */
 double lm_candidates_entropy(const lm_candidates *c);           /* nats, of p */
@@ -39,7 +41,8 @@ void lm_cut_min_p(lm_candidates *c, double p, size_t min_keep);
 void lm_cut_typical(lm_candidates *c, double p, size_t min_keep);
 void lm_cut_top_n_sigma(lm_candidates *c, double n);
 void lm_cut_xtc(lm_candidates *c, double threshold, size_t min_keep);
-void lm_cut_surprise(lm_candidates *c, double bits);            /* mirostat: drops those with a surprise above `bits` */
+/* mirostat: drops those with a surprise above `bits` */
+void lm_cut_surprise(lm_candidates *c, double bits);
 
 /* ---- repetition.c: earlier tokens ---- */
 
@@ -52,7 +55,8 @@ typedef struct lm_history {
 
     /* DRY only */
     uint32_t *match;             /* [capacity] Z array of the reversed history */
-    uint32_t *longest;           /* [n_vocab] longest repeat that the token would continue; zero between picks */
+    uint32_t *longest;           /* [n_vocab] longest repeat that the token would continue; zero between
+                                    picks */
     lm_breakers *breakers;       /* one owner; NULL: none */
 } lm_history;
 
@@ -62,7 +66,8 @@ typedef struct lm_history {
 bool      lm_history_penalises(const lm_sampler_options *o);
 bool      lm_history_has_dry(const lm_sampler_options *o);
 /* `breakers`: shared; NULL: none. */
-lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, lm_breakers *breakers, lm_error *e);
+lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, lm_breakers *breakers,
+                          lm_error *e);
 void      lm_history_free(lm_history *h);
 void      lm_history_reset(lm_history *h);
 void      lm_history_add(lm_history *h, lm_token id);
@@ -76,24 +81,26 @@ lm_sampler_options lm_sampler_resolve(const lm_sampler_options *o);
 
 /* ---- sampler.c ---- */
 
-/* lm_sampler_new in two parts. lm_sampler_prepare reads and checks the options and takes little memory; lm_sampler_open allocates what
- * grows with the vocabulary and the history, and the sampler begins empty. Before lm_sampler_open only lm_sampler_reset and
- * lm_sampler_accept, which have no effect, and lm_sampler_free may be called. `cache` (may be NULL) provides the breakers. */
-lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_breaker_cache *cache,
-                             lm_sampler **out, lm_error *e);
+/* lm_sampler_new in two parts. lm_sampler_prepare reads and checks the options and takes little memory;
+ * lm_sampler_open allocates what grows with the vocabulary and the history, and the sampler begins empty.
+ * Before lm_sampler_open only lm_sampler_reset and lm_sampler_accept, which have no effect, and
+ * lm_sampler_free may be called. `cache` (may be NULL) provides the breakers. */
+lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t,
+                             lm_breaker_cache *cache, lm_sampler **out, lm_error *e);
 lm_status lm_sampler_open(lm_sampler *s, lm_error *e);
 
-/* Return, or restore, the state of a sampler in addition to its history: the surprise that mirostat allows next, bits; NaN: no mirostat.
- * Restoring has no effect with NaN, or without mirostat. */
+/* Return, or restore, the state of a sampler in addition to its history: the surprise that mirostat allows
+ * next, bits; NaN: no mirostat. Restoring has no effect with NaN, or without mirostat. */
 double lm_sampler_surprise(const lm_sampler *s);
 void   lm_sampler_resume(lm_sampler *s, double surprise);
 
-/* Compute the candidates that a pick would draw from, with their probabilities; for tests and explanations. Valid until the sampler is next
- * used. */
+/* Compute the candidates that a pick would draw from, with their probabilities; for tests and explanations.
+ * Valid until the sampler is next used. */
 lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
                            const lm_candidates **out, lm_error *e);
 
-/* Return log-probabilities like lm_logprobs, but of the last pick: with which the token was drawn among the candidates that were left. */
+/* Return log-probabilities like lm_logprobs, but of the last pick: with which the token was drawn among the
+ * candidates that were left. */
 float lm_sampler_logprobs(const lm_sampler *s, lm_token id, lm_logprob *top, uint32_t k);
 
 #endif

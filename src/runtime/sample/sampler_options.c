@@ -1,4 +1,5 @@
-/* sampler_options.c - resolve the numbers of lm_sampler_options (0 is the default, unless they are literal) and check their ranges. */
+/* sampler_options.c - resolve the numbers of lm_sampler_options (0 is the default, unless they are literal)
+ * and check their ranges. */
 #include <stddef.h>
 
 #include "base/error.h"

@@ -1,9 +1,10 @@
 /* truncation.c - the samplers that drop candidates.
  *
- * Sources: top-k (Fan et al. 2018, 1805.04833), top-p (Holtzman et al. 2019, 1904.09751), min-p (Nguyen et al. 2024,
- * 2407.01082), locally typical (Meister et al. 2022, 2202.00666), top-n-sigma (Tang et al. 2024, 2411.07641), mirostat 2
- * (Basu et al. 2020, 2007.14966), XTC (the "exclude top choices" proposal for text-generation-webui, 2024). Where an
- * implementation has to decide what a paper leaves open (>= or >, which sum is cut), llama.cpp's choice is taken. */
+ * Sources: top-k (Fan et al. 2018, 1805.04833), top-p (Holtzman et al. 2019, 1904.09751), min-p (Nguyen et
+ * al. 2024, 2407.01082), locally typical (Meister et al. 2022, 2202.00666), top-n-sigma (Tang et al. 2024,
+ * 2411.07641), mirostat 2 (Basu et al. 2020, 2007.14966), XTC (the "exclude top choices" proposal for
+ * text-generation-webui, 2024). Where an implementation has to decide what a paper leaves open (>= or >,
+ * which sum is cut), llama.cpp's choice is taken. */
 #include "runtime/sample/sampler.h"
 
 #include <math.h>

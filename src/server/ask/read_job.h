@@ -22,8 +22,8 @@ typedef struct lm_read_job_hook {
 
 typedef struct lm_read_job_options {
     lm_prompts  prompts;
-    void      **of;                  /* [prompts.n] arguments of the hook; the array from lm_memory_zero; NULL if
-                                        filling `o` failed before */
+    void      **of;                  /* [prompts.n] arguments of the hook; the array from lm_memory_zero; NULL
+                                        if filling `o` failed before */
     int32_t     priority;            /* of the request; LM_PRIORITY_NONE: not given */
     json_t     *lora;                /* the request's adapter scales; NULL: the server's */
     lm_read_job_hook hook;

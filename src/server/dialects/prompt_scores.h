@@ -1,4 +1,5 @@
-/* prompt_scores.h - the log-probabilities of a prompt's tokens, computed while a sequence processes the prompt.
+/* prompt_scores.h - the log-probabilities of a prompt's tokens, computed while a sequence processes the
+ * prompt.
  *
  * Ownership. Scores are shared by the response and the hook of a sequence; the last owner frees them.
  *

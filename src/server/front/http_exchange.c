@@ -87,7 +87,8 @@ void lm_exchange_add_header(lm_exchange *x, const char *name, const char *value)
 {
     lm_http_header *h = x->headers + x->n_headers;
 
-    if (x->n_headers == HEADERS || strlen(name) >= sizeof h->name || !(h->value = lm_memory_text(value, strlen(value))))
+    if (x->n_headers == HEADERS || strlen(name) >= sizeof h->name ||
+        !(h->value = lm_memory_text(value, strlen(value))))
         return;
     memcpy(h->name, name, strlen(name) + 1);
     x->n_headers++;

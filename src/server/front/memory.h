@@ -1,5 +1,5 @@
-/* memory.h - the heap of the server. Its memory counts for the request whose thread allocates it, like that of
- * the library and of jansson, and can be refused to a request that holds too much: see lamina/heap.h.
+/* memory.h - the heap of the server. Its memory counts for the request whose thread allocates it, like that
+ * of the library and of jansson, and can be refused to a request that holds too much: see lamina/heap.h.
  *
  * lm_heap_free frees what these return. NULL: out of memory. Threads: any. Memory that one thread allocates
  * and another frees is given back with its exchange. Traces are the exception (models/traced.c). */

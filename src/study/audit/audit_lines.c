@@ -148,7 +148,8 @@ static void read_caption(walk *w, lm_extent text, size_t indent)
     inner = w->n_captions && w->captions[w->n_captions - 1].doubt;
     int outer = w->n_captions ? w->captions[w->n_captions - 1].scope : LM_NO_MODEL;
     bool doubt = l.unclear || l.doubt || inner;
-    w->captions[w->n_captions++] = (caption){ indent, l.model != LM_NO_MODEL ? l.model : outer, doubt, false };
+    w->captions[w->n_captions++] = (caption){ indent, l.model != LM_NO_MODEL ? l.model : outer, doubt,
+                                              false };
     w->text_doubt = false;
     settle(w);
 }

@@ -1,5 +1,5 @@
-/* found.c - keep what readers find: the statements of a document, and the lines without one. The document owns both
- * lists, and its arena their texts. */
+/* found.c - keep what readers find: the statements of a document, and the lines without one. The document
+ * owns both lists, and its arena their texts. */
 #include <string.h>
 
 #include "base/alloc.h"

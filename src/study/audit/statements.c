@@ -170,11 +170,12 @@ static bool may_be_coarse(const lm_claimed *c, double truth)
     return c->is.power && c->is.zeros && fabs(c->is.value - truth) <= fmin(coarse, 0.1 * fabs(truth));
 }
 
-/* Return whether a count of parameters is cut off instead of rounded, or leaves out the embedding, the head or
- * both. Of active parameters, some of these are often left out. */
+/* Return whether a count of parameters is cut off instead of rounded, or leaves out the embedding, the head
+ * or both. Of active parameters, some of these are often left out. */
 static bool counts_otherwise(lm_facts *f, const lm_claimed *c, double truth, bool active)
 {
-    double embedding = lm_facts_number(f, "parameters.embedding"), head = lm_facts_number(f, "parameters.head");
+    double embedding = lm_facts_number(f, "parameters.embedding"),
+           head = lm_facts_number(f, "parameters.head");
     double cut       = truth - c->is.value;
 
     if (active && cut >= 0 && cut <= embedding + head + c->is.half)

@@ -161,7 +161,8 @@ static bool fits(const lm_table_head *head, const lm_label *column, const lm_lab
 }
 
 /* Read the i-th cell of a row with the label `l`. */
-static bool read_cell(lm_audit_document *d, const lm_table_head *head, lm_extent cell, size_t i, const lm_label *l)
+static bool read_cell(lm_audit_document *d, const lm_table_head *head, lm_extent cell, size_t i,
+                      const lm_label *l)
 {
     const lm_label *corner = &head->column[0];
     lm_label        a = i < head->cells.n ? head->column[i] : (lm_label){ .model = LM_NO_MODEL };

@@ -22,7 +22,8 @@ static const char *skip_leads(const char *s, lm_claimed *out)
 {
     for (size_t i = 0; i < sizeof leads / sizeof *leads;) {
         size_t n    = strlen(leads[i].word);
-        bool   word = isalpha((unsigned char)*leads[i].word) && leads[i].word[n - 1] != '-' && leads[i].word[n - 1] != '.';
+        bool word = isalpha((unsigned char)*leads[i].word) && leads[i].word[n - 1] != '-' &&
+                    leads[i].word[n - 1] != '.';
         if (strncasecmp(s, leads[i].word, n) != 0 || (word && isalpha((unsigned char)s[n]))) {
             i++;
             continue;
@@ -42,7 +43,8 @@ static bool word_is(const char *s, const char *word)
     return strncasecmp(s, word, strlen(word)) == 0;
 }
 
-/* Return whether the text after a number makes it more than one number: "4 × hidden", "124 to 125M", "32,768 - 131,072", "2/3". */
+/* Return whether the text after a number makes it more than one number: "4 × hidden", "124 to 125M", "32,768
+ * - 131,072", "2/3". */
 static bool says_more(const char *s)
 {
     const char *p = s + strspn(s, " ");
@@ -50,18 +52,21 @@ static bool says_more(const char *s)
 
     if (*p == '/' || *p == '^')
         return isdigit((unsigned char)p[1]) || p[1] == ' ';
-    if (*p == '-' || strncmp(p, "–", strlen("–")) == 0 || strncmp(p, "…", strlen("…")) == 0 || word_is(p, "to ") || word_is(p, "or "))
+    if (*p == '-' || strncmp(p, "–", strlen("–")) == 0 || strncmp(p, "…", strlen("…")) == 0 ||
+        word_is(p, "to ") || word_is(p, "or "))
         return isdigit((unsigned char)p[strcspn(p, "0123456789")]) && strcspn(p, "0123456789") <= 4;
-    return times && (isdigit((unsigned char)s[times]) || (s[times - 1] == ' ' && isalpha((unsigned char)s[times])));
+    return times &&
+           (isdigit((unsigned char)s[times]) || (s[times - 1] == ' ' && isalpha((unsigned char)s[times])));
 }
 
 static bool number_word(const char *s, lm_claimed *out)
 {
-    static const char *const words[] = { "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-                                         "twelve" };
+    static const char *const words[] = { "zero",  "one",   "two",  "three", "four",   "five",  "six",
+                                         "seven", "eight", "nine", "ten",   "eleven", "twelve" };
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (word_is(s, words[i]) && !isalpha((unsigned char)s[strlen(words[i])]) && s[strlen(words[i])] != '-') {
+        if (word_is(s, words[i]) && !isalpha((unsigned char)s[strlen(words[i])]) &&
+            s[strlen(words[i])] != '-') {
             out->is.value = out->is.binary = (double)i;
             out->is.whole = true;
             return true;

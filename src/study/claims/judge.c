@@ -1,7 +1,7 @@
 /* judge.c - compare a written statement about a model with its fact.
  *
- * A number is confirmed if it equals the fact, rounded if the fact rounds to it, wrong otherwise. Documents write sizes in both decimal
- * and binary units; parameter counts are decimal (IEC 80000-13). */
+ * A number is confirmed if it equals the fact, rounded if the fact rounds to it, wrong otherwise. Documents
+ * write sizes in both decimal and binary units; parameter counts are decimal (IEC 80000-13). */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -34,12 +34,14 @@ static bool near(double claimed, double truth, double half)
 
 static bool is_twice_tied(lm_facts *f, const lm_fact *x, const lm_claimed *c, double truth)
 {
-    double untied = lm_facts_number(f, "parameters.untied_total"), total = lm_facts_number(f, "parameters.total");
+    double untied = lm_facts_number(f, "parameters.untied_total"),
+           total = lm_facts_number(f, "parameters.total");
     double twice = truth + untied - total;
 
     if (untied == total)
         return false;
-    return (x->unit == LM_UNIT_PARAMETERS && (near(c->is.value, twice, c->is.half) || near(c->is.binary, twice, c->is.half))) ||
+    return (x->unit == LM_UNIT_PARAMETERS &&
+            (near(c->is.value, twice, c->is.half) || near(c->is.binary, twice, c->is.half))) ||
            (x->unit == LM_UNIT_BYTES && near(c->is.value, truth * untied / total, c->is.half));
 }
 
@@ -52,7 +54,8 @@ static bool is_binary_count(const lm_fact *x, const lm_claimed *c, double truth)
 /* Return the reason why a size or count is a half, a quarter or twice the fact. */
 static const char *reason_of_factor(const lm_fact *x, const lm_claimed *c, double truth)
 {
-    bool sized = x->unit == LM_UNIT_BYTES || x->unit == LM_UNIT_ELEMENTS || x->unit == LM_UNIT_FLOPS || x->unit == LM_UNIT_PARAMETERS;
+    bool sized = x->unit == LM_UNIT_BYTES || x->unit == LM_UNIT_ELEMENTS || x->unit == LM_UNIT_FLOPS ||
+                 x->unit == LM_UNIT_PARAMETERS;
 
     if (sized && near(c->is.value * 2, truth, 2 * c->is.half))
         return N_("half: keys or values only, or another precision");
@@ -72,7 +75,8 @@ static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, do
         return N_("a tied head counted twice");
     if (is_binary_count(x, c, truth))
         return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
-    if (near(c->is.value / 1000, truth, c->is.half / 1000) || near(c->is.value * 1000, truth, c->is.half * 1000))
+    if (near(c->is.value / 1000, truth, c->is.half / 1000) ||
+        near(c->is.value * 1000, truth, c->is.half * 1000))
         return N_("a thousand times off: another prefix");
     if ((factor = reason_of_factor(x, c, truth)))
         return factor;
@@ -90,18 +94,20 @@ static bool of_another_kind(const lm_fact *x, const lm_claimed *c)
 {
     bool bytes = x->unit == LM_UNIT_BYTES, percent = x->unit == LM_UNIT_PERCENT;
 
-    return c->other || (c->is.unit == LM_NUMERAL_BYTES && !bytes) || (c->is.unit == LM_NUMERAL_PERCENT && !percent) ||
+    return c->other || (c->is.unit == LM_NUMERAL_BYTES && !bytes) ||
+           (c->is.unit == LM_NUMERAL_PERCENT && !percent) ||
            (c->is.unit == LM_NUMERAL_TIMES && (bytes || percent)) ||
            (c->is.unit == LM_NUMERAL_OPERATIONS && x->unit != LM_UNIT_FLOPS && x->unit != LM_UNIT_MULT_ADDS);
 }
 
-/* Return whether an embedding table may have more rows than the tokenizer has tokens: tables are padded to whole blocks. */
+/* Return whether an embedding table may have more rows than the tokenizer has tokens: tables are padded to
+ * whole blocks. */
 static bool may_be_padded(const lm_fact *x, double claimed, double truth)
 {
     const char *name = x->name ? x->name : "";
 
-    return (strncmp(name, "vocab", 5) == 0 || strcmp(name, "num_embeddings") == 0) && claimed < truth && claimed > 0.99 * truth &&
-           fmod(truth, 64) == 0;
+    return (strncmp(name, "vocab", 5) == 0 || strcmp(name, "num_embeddings") == 0) && claimed < truth &&
+           claimed > 0.99 * truth && fmod(truth, 64) == 0;
 }
 
 static void not_checkable(lm_judgement *out, const char *why)
@@ -124,7 +130,8 @@ static lm_claim verdict_loosely(const lm_claimed *c, double truth)
 /* A percentage may be written as a fraction of one, or in whole numbers. */
 static void fit_to_fact(const lm_fact *x, double truth, lm_claimed *c)
 {
-    if (x->unit == LM_UNIT_PERCENT && c->is.unit == LM_NUMERAL_PLAIN && !c->is.whole && c->is.value > 0 && c->is.value <= 1 && truth > 1) {
+    if (x->unit == LM_UNIT_PERCENT && c->is.unit == LM_NUMERAL_PLAIN && !c->is.whole && c->is.value > 0 &&
+        c->is.value <= 1 && truth > 1) {
         c->is.value *= 100;
         c->is.half *= 100;
     }
@@ -135,7 +142,9 @@ static void fit_to_fact(const lm_fact *x, double truth, lm_claimed *c)
 /* Return whether the claim is exact in binary units: sizes, and contexts, which are powers of two ("32K"). */
 static bool is_exact_binary(const lm_fact *x, const lm_claimed *c, double truth)
 {
-    bool of_power = x->unit == LM_UNIT_TOKENS ? c->is.power == 1 : x->unit == LM_UNIT_BYTES && c->is.power && !near(c->is.value, truth, 0);
+    bool of_power = x->unit == LM_UNIT_TOKENS
+                        ? c->is.power == 1
+                        : x->unit == LM_UNIT_BYTES && c->is.power && !near(c->is.value, truth, 0);
 
     return of_power && near(c->is.binary, truth, 0);
 }
@@ -202,21 +211,27 @@ static bool starts(const char *text, const char *const *words)
 
 static void judge_truth(const lm_fact *x, const char *text, lm_judgement *out)
 {
-    static const char *const yes_words[] = { "yes", "true", "tied", "shared", "enabled", "✓", "✔", "✅", NULL };
-    static const char *const no_words[]  = { "no", "not", "false", "untied", "separate", "none", "disabled", "✗", "✘", "❌", NULL };
+    static const char *const yes_words[] = {
+        "yes", "true", "tied", "shared", "enabled", "✓", "✔", "✅", NULL
+    };
+    static const char *const no_words[] = { "no",       "not", "false", "untied", "separate", "none",
+                                            "disabled", "✗",   "✘",     "❌",     NULL };
     bool yes = starts(text, yes_words), no = starts(text, no_words);
 
-    out->verdict = !yes && !no ? LM_CLAIM_NOT_CHECKABLE : yes == x->truth ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    out->verdict = !yes && !no       ? LM_CLAIM_NOT_CHECKABLE
+                   : yes == x->truth ? LM_CLAIM_CONFIRMED
+                                     : LM_CLAIM_WRONG;
     if (!yes && !no)
         snprintf(out->why, sizeof out->why, "%s", N_("neither yes nor no"));
 }
 
-/* Return whether the text is a standard term for a kind of attention, position encoding, MLP or norm: only these can be wrong. A
- * sentence that says the same in other words is not. */
+/* Return whether the text is a standard term for a kind of attention, position encoding, MLP or norm: only
+ * these can be wrong. A sentence that says the same in other words is not. */
 static bool names_a_kind(const char *text)
 {
-    static const char *const words[] = { "mha", "gqa", "mqa", "mla", "swa", "rope", "learned", "sinusoidal", "alibi", "swiglu", "geglu",
-                                         "gelu", "relu", "silu", "layernorm", "rmsnorm", "pre", "post" };
+    static const char *const words[] = { "mha",     "gqa",        "mqa",       "mla",     "swa",   "rope",
+                                         "learned", "sinusoidal", "alibi",     "swiglu",  "geglu", "gelu",
+                                         "relu",    "silu",       "layernorm", "rmsnorm", "pre",   "post" };
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strncmp(text, words[i], strlen(words[i])) == 0)
@@ -257,10 +272,12 @@ static uint64_t whole_number(const char **text)
     return x;
 }
 
-/* Compare numbers in the order of the list. An arrow goes from in to out, of a matrix [out, in]; the order of "a × b" is not defined. */
+/* Compare numbers in the order of the list. An arrow goes from in to out, of a matrix [out, in]; the order of
+ * "a × b" is not defined. */
 static void judge_list(const lm_fact *list, const char *text, lm_judgement *out)
 {
-    bool     arrow = strstr(text, "->") || strstr(text, "→"), product = arrow || strstr(text, "×") || strchr(text, 'x');
+    bool arrow = strstr(text, "->") || strstr(text, "→"),
+         product = arrow || strstr(text, "×") || strchr(text, 'x');
     bool     same = true, reversed = product;
     uint64_t i = 0;
 
@@ -273,8 +290,8 @@ static void judge_list(const lm_fact *list, const char *text, lm_judgement *out)
     out->verdict = whole && ((same && !arrow) || reversed) ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
 }
 
-/* Judge a spelling such as "gelu_new" for GELU (tanh). False: `text` is not such a spelling, or the fact is not an activation. "gelu"
- * alone stands for all of its forms. */
+/* Judge a spelling such as "gelu_new" for GELU (tanh). False: `text` is not such a spelling, or the fact is
+ * not an activation. "gelu" alone stands for all of its forms. */
 static bool judge_activation(const lm_fact *x, const char *text, lm_judgement *out)
 {
     char   word[32];
@@ -285,7 +302,8 @@ static bool judge_activation(const lm_fact *x, const char *text, lm_judgement *o
         word[i] = (char)tolower((unsigned char)text[i]);
     while (x->id && ours < LM_ACT_COUNT && strcmp(x->id, lm_act_id(ours)) != 0)
         ours++;
-    if (!x->id || n >= sizeof word || ours == LM_ACT_COUNT || !lm_act_spelled(word, &act) || (act != ours && strcmp(word, "gelu") == 0))
+    if (!x->id || n >= sizeof word || ours == LM_ACT_COUNT || !lm_act_spelled(word, &act) ||
+        (act != ours && strcmp(word, "gelu") == 0))
         return false;
     out->verdict = act == ours ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
     return true;
@@ -321,7 +339,8 @@ static bool has_value(const lm_fact *x)
 static const char *derivation_of(lm_facts *f, const lm_fact *x)
 {
     char text[256];
-    int  n = snprintf(text, sizeof text, "%s%s%s", lm_origin_name(x->origin), x->how ? ": " : "", x->how ? x->how : "");
+    int n = snprintf(text, sizeof text, "%s%s%s", lm_origin_name(x->origin), x->how ? ": " : "",
+                     x->how ? x->how : "");
 
     return lm_keep_text(f, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
@@ -351,8 +370,8 @@ static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgeme
         judge_text(x, out->truth, text, out);
 }
 
-/* The engine's facts decide, but repeating the description verbatim is also right: it counts the heads of latent attention before they
- * are absorbed, and has its own names for activations. */
+/* The engine's facts decide, but repeating the description verbatim is also right: it counts the heads of
+ * latent attention before they are absorbed, and has its own names for activations. */
 lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm_judgement *out, lm_error *e)
 {
     LM_REQUIRE(e, f && quantity && text && out);
@@ -363,7 +382,9 @@ lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm
     if (!has_value(m.ours) && !has_value(m.described)) {
         bool found = m.ours || m.described;
         bool known = lm_quantity_known(quantity);
-        not_checkable(out, found ? N_("no single value") : known ? N_("this model has no such quantity") : N_("unknown quantity"));
+        not_checkable(out, found   ? N_("no single value")
+                           : known ? N_("this model has no such quantity")
+                                   : N_("unknown quantity"));
         out->nearest = found ? NULL : lm_nearest_meaning(f, quantity);
         return lm_facts_check(f, e);
     }

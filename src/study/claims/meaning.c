@@ -1,4 +1,5 @@
-/* meaning.c - names of facts: those used in documents and in config.json, in addition to the paths of the tree. */
+/* meaning.c - names of facts: those used in documents and in config.json, in addition to the paths of the
+ * tree. */
 #include "study/claims/meaning.h"
 
 #include <ctype.h>
@@ -42,7 +43,8 @@ static const lm_fact *fact_of_quantity(lm_facts *f, const char *name)
     return NULL;
 }
 
-/* Look up "q_proj.shape" or "self_attn.q_proj.weight.shape": a fact of the first module of a layer whose path ends this way. */
+/* Look up "q_proj.shape" or "self_attn.q_proj.weight.shape": a fact of the first module of a layer whose path
+ * ends this way. */
 static const lm_fact *fact_of_module(lm_facts *f, const char *name)
 {
     const lm_program *p = f->s.program;
@@ -54,7 +56,8 @@ static const lm_fact *fact_of_module(lm_facts *f, const char *name)
         for (uint32_t m = 0; *dot == '.' && m < p->n_modules; m++) {
             const char *of = p->modules[m].path;
             size_t      all = strlen(of);
-            if (p->modules[m].layer < 0 || all <= n || of[all - n - 1] != '.' || strncmp(of + all - n, name, n) != 0)
+            if (p->modules[m].layer < 0 || all <= n || of[all - n - 1] != '.' ||
+                strncmp(of + all - n, name, n) != 0)
                 continue;
             snprintf(path, sizeof path, "%s%s", of, dot);
             return lm_facts_find(f, path, &x, NULL) == LM_OK ? x : NULL;
@@ -101,7 +104,8 @@ static size_t slips(const char *name)
     return n < 4 ? 0 : n < 8 ? 1 : 2;
 }
 
-/* Copy a name in lower case and without separators, so that hidden_size and HiddenSize are equal. A longer name is cut. */
+/* Copy a name in lower case and without separators, so that hidden_size and HiddenSize are equal. A longer
+ * name is cut. */
 static void plain(const char *name, char out[static 65])
 {
     size_t n = 0;
@@ -143,8 +147,8 @@ const char *lm_nearest_meaning(lm_facts *f, const char *name)
 
 /* ---- lookup with error messages ---- */
 
-/* Copy the next word of a name in lower case: words are divided by separators and by capitals, as in num_layers and numLayers. Return what
- * follows it, or NULL after the last. A longer word is cut. */
+/* Copy the next word of a name in lower case: words are divided by separators and by capitals, as in
+ * num_layers and numLayers. Return what follows it, or NULL after the last. A longer word is cut. */
 static const char *next_word(const char *name, char word[static 65])
 {
     size_t n     = 0;
@@ -161,7 +165,8 @@ static const char *next_word(const char *name, char word[static 65])
     return n ? name : NULL;
 }
 
-/* Return whether each word of `name` is a word of `longer`: vocab_size for vocab, num_hidden_layers for numLayers. */
+/* Return whether each word of `name` is a word of `longer`: vocab_size for vocab, num_hidden_layers for
+ * numLayers. */
 static bool has_words(const char *longer, const char *name)
 {
     char   word[65], other[65];
@@ -213,7 +218,8 @@ static lm_status no_such_name(lm_facts *f, const char *name, lm_error *e)
     size_t      head = strcspn(name, ".[");
     const char *near = lm_nearest_meaning(f, name), *branch = nearest_branch(f, name, head);
 
-    lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, lm_quantity_known(name) ? "this model has no such quantity" : "no such fact");
+    lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET,
+            lm_quantity_known(name) ? "this model has no such quantity" : "no such fact");
     if (near && lm_facts_has(f, "config.%s", near))
         lm_fail_hint(e, "did you mean %s, which is config.%s?", near, near);
     else if (near)

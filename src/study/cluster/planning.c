@@ -37,7 +37,8 @@ static void drop_ranks(lm_ranked *ranks, uint32_t n)
     lm_free(ranks);
 }
 
-static lm_status make_rank(const planning *p, uint32_t tp, uint32_t pp, uint32_t rank, lm_ranked *out, lm_error *e)
+static lm_status make_rank(const planning *p, uint32_t tp, uint32_t pp, uint32_t rank, lm_ranked *out,
+                           lm_error *e)
 {
     out->model       = *p->m;
     out->model.arena = (lm_arena){ 0 };
@@ -47,7 +48,8 @@ static lm_status make_rank(const planning *p, uint32_t tp, uint32_t pp, uint32_t
     }
     if (tp * pp > 1)
         LM_TRY(lm_model_divide(&out->model, &(lm_division){ tp, pp, rank, p->o->exact }, NULL, e));
-    return lm_engine_plan(&out->model, &p->engine, p->types ? out->model.types : NULL, &out->kernels, &out->arena, &out->plan, e);
+    return lm_engine_plan(&out->model, &p->engine, p->types ? out->model.types : NULL, &out->kernels,
+                          &out->arena, &out->plan, e);
 }
 
 static lm_status make_ranks(const planning *p, uint32_t tp, uint32_t pp, lm_ranked **out, lm_error *e)
@@ -177,18 +179,23 @@ static bool any_fits(const lm_cluster_plan *out)
     return false;
 }
 
-/* Plan with the requested precision; otherwise from the published type down to the smallest, until a split fits. */
+/* Plan with the requested precision; otherwise from the published type down to the smallest, until a split
+ * fits. */
 static lm_status add_precisions(planning *p, const lm_ledger *ledger, lm_error *e)
 {
     static const char *const usual[] = { "", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS" };
     const char *only = p->o->precision;
 
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-        const char         *name = only ? only : *usual[i] ? usual[i] : lm_dtype_of(lm_model_published_type(p->m))->name;
+        const char *name = only        ? only
+                           : *usual[i] ? usual[i]
+                                       : lm_dtype_of(lm_model_published_type(p->m))->name;
         const lm_precision *x    = lm_precision_named(name);
         if (!x || x->bits > 0)
-            return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET,
-                           "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS", name);
+            return lm_fail(
+                e, LM_USAGE, "precision", LM_NO_OFFSET,
+                "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS",
+                name);
         lm_precision_types(x, ledger, p->types);
         p->out->precision = x->name;
         LM_TRY(add_splits(p, e));
@@ -231,13 +238,16 @@ static lm_status check(const lm_model *m, const lm_cluster_plan_options *o, lm_e
     if (m->undivided)
         return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "the model is split already");
     if (o->nodes > LM_MAX_RANKS)
-        return lm_fail(e, LM_USAGE, "nodes", LM_NO_OFFSET, "%u nodes; at most %d are possible", o->nodes, LM_MAX_RANKS);
+        return lm_fail(e, LM_USAGE, "nodes", LM_NO_OFFSET, "%u nodes; at most %d are possible", o->nodes,
+                       LM_MAX_RANKS);
     if (o->link && (!(o->link->latency >= 0) || !(o->link->bytes_per_second > 0)))
-        return lm_fail(e, LM_USAGE, "link", LM_NO_OFFSET, "a link needs a latency of at least 0 s and a bandwidth above 0");
+        return lm_fail(e, LM_USAGE, "link", LM_NO_OFFSET,
+                       "a link needs a latency of at least 0 s and a bandwidth above 0");
     return LM_OK;
 }
 
-lm_status lm_cluster_plan_model(const lm_model *m, const lm_cluster_plan_options *o, lm_cluster_plan *out, lm_error *e)
+lm_status lm_cluster_plan_model(const lm_model *m, const lm_cluster_plan_options *o, lm_cluster_plan *out,
+                                lm_error *e)
 {
     LM_REQUIRE(e, m && o && out);
     LM_CHECK_RESERVED(e, o);

@@ -1,8 +1,10 @@
-/* timing.c - predict a forward pass over several ranks, from two terms per exchange (latency and bytes), and by simulating each message.
+/* timing.c - predict a forward pass over several ranks, from two terms per exchange (latency and bytes), and
+ * by simulating each message.
  *
- * MPI gathers like Bruck et al. (doi 10.1109/71.642949): in round k = 1, 2, 4 … every rank receives, from the rank k further on, all parts
- * which that rank has, up to N - 1 parts in total. Hence N ranks need ceil(log2 N) consecutive messages, and each receives what all others
- * send. The leader's message to all ranks is a tree of the same depth. */
+ * MPI gathers like Bruck et al. (doi 10.1109/71.642949): in round k = 1, 2, 4 … every rank receives, from the
+ * rank k further on, all parts which that rank has, up to N - 1 parts in total. Hence N ranks need ceil(log2
+ * N) consecutive messages, and each receives what all others send. The leader's message to all ranks is a
+ * tree of the same depth. */
 #include "study/cluster/timing.h"
 
 #include "base/alloc.h"
@@ -38,7 +40,8 @@ static uint64_t lead_message_bytes(const lm_forward *f)
 /* Return the bytes of one message to another rank: all rows of a value. */
 static uint64_t message_bytes(const lm_plan *p, const lm_step *s, uint64_t rows)
 {
-    return ((uint64_t)p->program->values[p->program->nodes[s->node].out].width * sizeof(float) + 63) / 64 * 64 * rows;
+    return ((uint64_t)p->program->values[p->program->nodes[s->node].out].width * sizeof(float) + 63) / 64 *
+           64 * rows;
 }
 
 static double message_seconds(const lm_timing *t, uint64_t bytes)

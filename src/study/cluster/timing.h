@@ -1,4 +1,5 @@
-/* timing.h - the minimum time of a forward pass over all ranks: the steps of each plan and the messages between them. */
+/* timing.h - the minimum time of a forward pass over all ranks: the steps of each plan and the messages
+ * between them. */
 #ifndef LM_CLUSTER_TIMING_H
 #define LM_CLUSTER_TIMING_H
 
@@ -25,7 +26,8 @@ typedef struct lm_timing {
 /* Add the time of one forward pass to *out, including `simulated` if requested. LM_NO_MEMORY. */
 lm_status lm_time_forward(const lm_timing *t, const lm_forward *f, lm_cluster_time *out, lm_error *e);
 
-/* Count the exchanges and messages of a forward pass of one row with logits, and the maximum bytes that a rank sends in them. */
+/* Count the exchanges and messages of a forward pass of one row with logits, and the maximum bytes that a
+ * rank sends in them. */
 void      lm_count_exchanges(const lm_timing *t, uint32_t *exchanges, uint64_t *sent);
 
 #endif

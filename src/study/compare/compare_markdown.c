@@ -62,18 +62,21 @@ static void put_section(lm_comparison *c, const lm_comparison_section *s, lm_tex
 /* Write the forms of blocks and the models that use them. */
 static void put_blocks(lm_comparison *c, lm_text *out)
 {
-    lm_text_printf(out, "\n## %s\n\n%s\n|---|---|---|\n", _("Pre-norm and post-norm"), _("| position | block | models |"));
+    lm_text_printf(out, "\n## %s\n\n%s\n|---|---|---|\n", _("Pre-norm and post-norm"),
+                   _("| position | block | models |"));
     for (size_t i = 0; i < c->n; i++) {
         const char *place = lm_compare_text(c, i, "architecture.norm_position");
         const char *names = lm_compare_sharing(c, i, "architecture.norm_position");
         if (names)
-            lm_text_printf(out, "| %s | $%s$ | %s |\n", _(place), lm_norm_form(c->traits[i].norm_position), names);
+            lm_text_printf(out, "| %s | $%s$ | %s |\n", _(place), lm_norm_form(c->traits[i].norm_position),
+                           names);
     }
 }
 
 static void put_readings(const lm_comparison *c, lm_text *out)
 {
-    lm_text_printf(out, "\n## %s\n\n%s\n\n", _("Reading"), _("Qualitative; derived by rules from the figures above."));
+    lm_text_printf(out, "\n## %s\n\n%s\n\n", _("Reading"),
+                   _("Qualitative; derived by rules from the figures above."));
     for (uint32_t i = 0; i < c->n_readings; i++)
         lm_text_printf(out, "- *%s* – %s\n", _(c->readings[i].rule), c->readings[i].text);
 }

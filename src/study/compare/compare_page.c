@@ -80,7 +80,8 @@ static void put_row(lm_comparison *c, const columns *w, const lm_comparison_row 
     lm_text_add_char(out, '\n');
 }
 
-static void put_section(lm_comparison *c, const columns *w, const lm_comparison_section *s, const bool *shown, lm_text *out)
+static void put_section(lm_comparison *c, const columns *w, const lm_comparison_section *s, const bool *shown,
+                        lm_text *out)
 {
     bool        any = false, qualitative = false;
     const char *note;
@@ -109,7 +110,8 @@ static void put_same(lm_comparison *c, lm_text *out)
     unsigned at   = 0;
     bool     any  = false;
 
-    for (uint32_t r = 0; r < c->sections[c->n_sections - 1].first; r++) {        /* the last section summarises the others */
+    /* the last section summarises the others */
+    for (uint32_t r = 0; r < c->sections[c->n_sections - 1].first; r++) {
         const lm_comparison_row *row   = &c->rows[r];
         const lm_compared       *value = &row->value[0];
         if (!row->same || is_repeated(c, r) || !(value->word || value->fact))
@@ -154,7 +156,10 @@ void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_text *
     }
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_publication *e = &c->events[i];
-        lm_text_printf(out, "%*s%s  %s  ", (int)indent, "", e->date, lm_event_stands_out(c, e) ? "▶" : e->published ? "○" : "●");
+        lm_text_printf(out, "%*s%s  %s  ", (int)indent, "", e->date,
+                       lm_event_stands_out(c, e) ? "▶"
+                       : e->published            ? "○"
+                                                 : "●");
         lm_put(out, e->title, title);
         for (uint32_t s = 0; s < LM_STRANDS; s++) {
             lm_text_add_str(out, "  ");
@@ -162,8 +167,9 @@ void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_text *
         }
         lm_text_add_char(out, '\n');
     }
-    lm_text_printf(out, "%*s%s\n", (int)indent, "", _("● derived from the program, ○ as published; month of first "
-                                                      "publication"));
+    lm_text_printf(out, "%*s%s\n", (int)indent, "",
+                   _("● derived from the program, ○ as published; month of first "
+                     "publication"));
 }
 
 void lm_compare_trends_text(const lm_comparison *c, unsigned indent, lm_text *out)
@@ -198,14 +204,16 @@ static void put_history(const lm_comparison *c, const char *view, lm_text *out)
     }
 }
 
-/* Return whether a section is shown without a view: for two models, what differs; for more, a summary and the costs. */
+/* Return whether a section is shown without a view: for two models, what differs; for more, a summary and the
+ * costs. */
 static bool is_default(const lm_comparison *c, const lm_comparison_section *s)
 {
     bool summary = strcmp(s->name, "summary") == 0;
 
     if (c->n <= 2)
         return !summary;
-    return summary || strcmp(s->name, "parameters") == 0 || strcmp(s->name, "kv") == 0 || strcmp(s->name, "flops") == 0;
+    return summary || strcmp(s->name, "parameters") == 0 || strcmp(s->name, "kv") == 0 ||
+           strcmp(s->name, "flops") == 0;
 }
 
 void lm_compare_page(lm_comparison *c, const lm_compare_options *o, lm_text *out)
@@ -217,7 +225,8 @@ void lm_compare_page(lm_comparison *c, const lm_compare_options *o, lm_text *out
     for (uint32_t i = 0; i < c->n_sections; i++)
         for (uint32_t r = c->sections[i].first; r < c->sections[i].end; r++)
             shown[r] = *view ? all || strcmp(view, c->sections[i].name) == 0
-                             : is_default(c, &c->sections[i]) && (c->n > 2 || (!c->rows[r].same && !is_repeated(c, r)));
+                             : is_default(c, &c->sections[i]) &&
+                                   (c->n > 2 || (!c->rows[r].same && !is_repeated(c, r)));
     columns w = measure(c, shown);
     put_title(c, out);
     if (!*view)

@@ -39,7 +39,8 @@ static lm_status check_section(const lm_comparison *c, const lm_compare_options 
     return lm_fail(e, LM_NOT_FOUND, "view", LM_NO_OFFSET, "none of these models has weights");
 }
 
-static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
+static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out,
+                         lm_error *e)
 {
     lm_comparison *c = NULL;
     lm_text         b = { 0 };
@@ -48,14 +49,17 @@ static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_opt
     LM_TRY(lm_comparison_new(models, n, &c, e));
     lm_status status = check_section(c, o, e);
     if (status == LM_OK)
-        (o->form == LM_COMPARE_JSON ? lm_compare_json : o->form == LM_COMPARE_MARKDOWN ? lm_compare_markdown : lm_compare_page)(c, o, &b);
+        (o->form == LM_COMPARE_JSON       ? lm_compare_json
+         : o->form == LM_COMPARE_MARKDOWN ? lm_compare_markdown
+                                          : lm_compare_page)(c, o, &b);
     if (c->failed)
         status = lm_fail_memory(e, "comparison", 0);
     lm_comparison_free(c);
     return lm_text_deliver(&b, status, "comparison", out, e);
 }
 
-lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
+lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out,
+                     lm_error *e)
 {
     static const lm_compare_options defaults;
 

@@ -92,7 +92,8 @@ static bool is_file(const lm_comparison *c, size_t i)
     return x && x->id && strcmp(x->id, "preset") != 0;
 }
 
-/* Distinguish files of the same model by the shortest unique end of their paths, and a file given twice by a number. */
+/* Distinguish files of the same model by the shortest unique end of their paths, and a file given twice by a
+ * number. */
 void lm_compare_names(lm_comparison *c)
 {
     enum { DEEPEST = 8 };
@@ -132,7 +133,8 @@ static const char *number_text(lm_comparison *c, const lm_fact *x)
         return lm_compare_keep(c, "%.2f %%", x->number);
     default:
         if (x->number >= 1000 && x->number < 1e15 && x->number == floor(x->number))
-            return lm_compare_keep(c, "%s", lm_fig_count(figure, (uint64_t)x->number));      /* RoPE bases: 1,000,000 */
+            return lm_compare_keep(c, "%s",
+                                   lm_fig_count(figure, (uint64_t)x->number)); /* RoPE bases: 1,000,000 */
         return lm_compare_keep(c, "%.6g", x->number);
     }
 }
@@ -175,7 +177,9 @@ static double value_of(const lm_compared *x)
 {
     if (!x->fact)
         return 0;
-    return x->fact->kind == LM_FACT_COUNT ? (double)x->fact->count : x->fact->kind == LM_FACT_NUMBER ? x->fact->number : 0;
+    return x->fact->kind == LM_FACT_COUNT    ? (double)x->fact->count
+           : x->fact->kind == LM_FACT_NUMBER ? x->fact->number
+                                             : 0;
 }
 
 /* Percentages have no ratio, and epsilons and bases are not sizes. */

@@ -14,7 +14,8 @@
 
 /* ---- words derived from facts ---- */
 
-/* Return the words of a row. NULL: use the fact at the row's path instead. "": neither, because the model has no such component. */
+/* Return the words of a row. NULL: use the fact at the row's path instead. "": neither, because the model has
+ * no such component. */
 typedef const char *lm_worder(lm_comparison *c, size_t i);
 
 static const char *write_heads(lm_comparison *c, size_t i)
@@ -38,7 +39,8 @@ static const char *write_kv_heads(lm_comparison *c, size_t i)
 
 static const char *write_head_dim(lm_comparison *c, size_t i)
 {
-    uint64_t k = lm_compare_count(c, i, "attention.head_dim"), v = lm_compare_count(c, i, "attention.value_dim");
+    uint64_t k = lm_compare_count(c, i, "attention.head_dim"),
+             v = lm_compare_count(c, i, "attention.value_dim");
 
     if (lm_compare_fact(c, i, "attention.latent")) {
         k = lm_compare_count(c, i, "attention.latent.qk_dim");
@@ -49,12 +51,14 @@ static const char *write_head_dim(lm_comparison *c, size_t i)
 
 static const char *write_active(lm_comparison *c, size_t i)
 {
-    return lm_compare_count(c, i, "parameters.active") == lm_compare_count(c, i, "parameters.total") ? "" : NULL;
+    return lm_compare_count(c, i, "parameters.active") == lm_compare_count(c, i, "parameters.total") ? ""
+                                                                                                     : NULL;
 }
 
 static const char *write_window(lm_comparison *c, size_t i)
 {
-    uint64_t some = lm_compare_count(c, i, "attention.windowed_layers"), full = lm_compare_count(c, i, "attention.full_layers");
+    uint64_t some = lm_compare_count(c, i, "attention.windowed_layers"),
+             full = lm_compare_count(c, i, "attention.full_layers");
     char     figure[LM_FIG];
 
     if (!some)
@@ -62,14 +66,16 @@ static const char *write_window(lm_comparison *c, size_t i)
     if (!full)
         return NULL;
     return lm_compare_keep(c, _("%s in %" PRIu64 " of %" PRIu64 " layers"),
-                           lm_fig_count(figure, lm_compare_count(c, i, "attention.window")), some, some + full);
+                           lm_fig_count(figure, lm_compare_count(c, i, "attention.window")), some,
+                           some + full);
 }
 
 static const char *write_applied(lm_comparison *c, size_t i)
 {
     switch (c->traits[i].position) {
     case LM_POSITION_ROTARY:
-        return lm_compare_keep(c, _("%s and %s rotated in each layer"), lm_compare_text(c, i, "rope.applied_to[0]"),
+        return lm_compare_keep(c, _("%s and %s rotated in each layer"),
+                               lm_compare_text(c, i, "rope.applied_to[0]"),
                                lm_compare_text(c, i, "rope.applied_to[1]"));
     case LM_POSITION_ALIBI:
         return N_("bias on the scores");
@@ -97,7 +103,8 @@ static const char *write_beyond(lm_comparison *c, size_t i)
         return N_("designed for it");
     if (t->position != LM_POSITION_ROTARY)
         return N_("poor");
-    return t->rope->stored_divisors || t->rope->type != LM_ROPE_DEFAULT ? N_("by scaling, as trained") : N_("poor without scaling");
+    return t->rope->stored_divisors || t->rope->type != LM_ROPE_DEFAULT ? N_("by scaling, as trained")
+                                                                        : N_("poor without scaling");
 }
 
 /* Omit what sharing saves where no heads share. */
@@ -110,7 +117,9 @@ static const char *write_experts(lm_comparison *c, size_t i)
 {
     uint64_t n = lm_compare_count(c, i, "mlp.experts");
 
-    return n ? lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64), lm_compare_count(c, i, "mlp.experts_per_token"), n) : NULL;
+    return n ? lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64),
+                               lm_compare_count(c, i, "mlp.experts_per_token"), n)
+             : NULL;
 }
 
 static const char *write_norm_bias(lm_comparison *c, size_t i)
@@ -283,13 +292,15 @@ static bool equal(const lm_compared *a, const lm_compared *b)
     }
 }
 
-/* Return whether the path is of a context, "kv.at[4096].bytes", and the model cannot have that many positions. */
+/* Return whether the path is of a context, "kv.at[4096].bytes", and the model cannot have that many
+ * positions. */
 static bool ends_before(const lm_comparison *c, size_t i, const char *path)
 {
     const char *at      = strstr(path, ".at[");
     uint64_t    context = at ? strtoull(at + strlen(".at["), NULL, 10) : 0;
 
-    return lm_compare_truth(c, i, "architecture.context_is_hard") && lm_compare_count(c, i, "architecture.context") < context;
+    return lm_compare_truth(c, i, "architecture.context_is_hard") &&
+           lm_compare_count(c, i, "architecture.context") < context;
 }
 
 /* Add a row, unless no model has a value for it. */
@@ -315,11 +326,13 @@ static void add_row(lm_comparison *c, const row_def *d)
 static void add_rows(lm_comparison *c)
 {
     for (size_t s = 0; s < SECTIONS; s++) {
-        c->sections[c->n_sections++] = (lm_comparison_section){ defs[s].name, defs[s].title, defs[s].output, c->n_rows, 0 };
+        c->sections[c->n_sections++] = (lm_comparison_section){
+            defs[s].name, defs[s].title, defs[s].output, c->n_rows, 0 };
         for (const row_def *d = defs[s].rows; d->label; d++)
             add_row(c, d);
         c->sections[c->n_sections - 1].end = c->n_rows;
-        c->n_sections -= c->sections[c->n_sections - 1].first == c->n_rows;     /* drop a section without rows */
+        /* drop a section without rows */
+        c->n_sections -= c->sections[c->n_sections - 1].first == c->n_rows;
     }
 }
 
@@ -328,7 +341,8 @@ static void add_rows(lm_comparison *c)
 lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e)
 {
     if (n < 1 || n > LM_COMPARED)
-        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "%zu models given; 1 to %d can be compared", n, LM_COMPARED);
+        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "%zu models given; 1 to %d can be compared", n,
+                       LM_COMPARED);
     lm_comparison *c = lm_alloc_zero(1, sizeof *c);
     if (!c)
         return lm_fail_memory(e, "comparison", sizeof *c);

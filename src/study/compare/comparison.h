@@ -13,13 +13,16 @@ enum { LM_COMPARED = 16 };
 typedef struct lm_compared {
     const lm_fact *fact;
     const char    *word;
-    bool           binary;                       /* bytes are also written in binary units, as caches usually are */
+    bool           binary;                       /* bytes are also written in binary units, as caches usually
+                                                    are */
 } lm_compared;
 
 typedef struct lm_comparison_row {
     const char *label;
-    const char *path;                            /* the path of the fact, used if there is no word; NULL: words only */
-    const char *rule;                            /* of qualitative words: what they are derived from; otherwise NULL */
+    const char *path;                            /* the path of the fact, used if there is no word; NULL:
+                                                    words only */
+    const char *rule;                            /* of qualitative words: what they are derived from;
+                                                    otherwise NULL */
     lm_compared value[LM_COMPARED];
     bool        same;
 } lm_comparison_row;
@@ -32,16 +35,19 @@ typedef struct lm_comparison_section {
 /* A sentence about the design: qualitative, with the numbers on which it is based. */
 typedef struct lm_design_reading {
     const char *rule, *text;
-    const char *body;                            /* of sentences about single models: the text without the leading names; otherwise NULL */
+    const char *body;                            /* of sentences about single models: the text without the
+                                                    leading names; otherwise NULL */
     uint32_t    models;                          /* bit mask of the models that it is about */
-    char        sign;                            /* of sentences about single models with a number: '+' an advantage, '!' a limit, '-' both;
+    char        sign;                            /* of sentences about single models with a number: '+' an
+                                                    advantage, '!' a limit, '-' both;
                                                   * 0: none of these */
 } lm_design_reading;
 
 /* A model in the timeline. */
 typedef struct lm_publication {
     const char *date, *title, *attention, *mlp, *norm, *position, *source;
-    bool        published;                       /* the words are from a publication, not derived from a program */
+    bool        published;                       /* the words are from a publication, not derived from a
+                                                    program */
     bool        own;                             /* of a model in the comparison */
 } lm_publication;
 
@@ -66,7 +72,8 @@ typedef struct lm_comparison {
 
 /* ---- construction ---- */
 
-/* Create a comparison. LM_USAGE: the number of models is out of range. The facts must outlive it. lm_comparison_free accepts NULL. */
+/* Create a comparison. LM_USAGE: the number of models is out of range. The facts must outlive it.
+ * lm_comparison_free accepts NULL. */
 lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e);
 void      lm_comparison_free(lm_comparison *c);
 
@@ -94,11 +101,12 @@ const char *lm_compared_text(lm_comparison *c, const lm_compared *x);
 /* Find the ratio of the second value to the first ("×1.33", "+33.3 %"); false if it is meaningless. */
 bool lm_compared_change(const lm_comparison_row *r, double *ratio);
 
-/* Return the models whose text at `path` equals that of model i, in order: "GPT-2, Pythia". NULL: a model before i has it too, so they
- * have been listed there. */
+/* Return the models whose text at `path` equals that of model i, in order: "GPT-2, Pythia". NULL: a model
+ * before i has it too, so they have been listed there. */
 const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path);
 
-/* Return the notes on a section: model by model, why the pages of the cache take more than what is seen. NULL: none, or past the last. */
+/* Return the notes on a section: model by model, why the pages of the cache take more than what is seen.
+ * NULL: none, or past the last. */
 const char *lm_compare_note(lm_comparison *c, const lm_comparison_section *s, size_t i);
 
 /* Return the form of a block with norms at this place: "x + f(N(x))". */
@@ -117,7 +125,8 @@ bool lm_strand_new(const lm_comparison *c, uint32_t strand, uint32_t event);
 
 /* ---- forms ---- */
 
-/* Append the timeline or the trends without a heading: as text, each line after `indent` blanks, or as Mermaid source without a fence. */
+/* Append the timeline or the trends without a heading: as text, each line after `indent` blanks, or as
+ * Mermaid source without a fence. */
 void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_text *out);
 void lm_compare_trends_text(const lm_comparison *c, unsigned indent, lm_text *out);
 void lm_compare_timeline_mermaid(const lm_comparison *c, lm_text *out);

@@ -55,18 +55,25 @@ void lm_compare_events(lm_comparison *c)
     for (size_t k = 0; k < lm_n_releases && c->n_events < 8; k++) {
         const lm_release *r = &lm_release_table[k];
         if (!r->preset)
-            c->events[c->n_events++] = (lm_publication){ r->date,     r->title,  r->attention, r->mlp, r->norm,
-                                                         r->position, r->source, true,         false };
+            c->events[c->n_events++] = (lm_publication){ r->date, r->title, r->attention,
+                                                         r->mlp, r->norm, r->position,
+                                                         r->source, true, false };
     }
     for (size_t i = 0; i < c->n; i++) {
         const lm_release *r = release_of(c, i);
         if (!r)
             continue;
         c->events[c->n_events++] = (lm_publication){
-            r->date, c->name[i], lm_compare_text(c, i, "architecture.attention"), lm_compare_text(c, i, "architecture.mlp"),
+            r->date,
+            c->name[i],
+            lm_compare_text(c, i, "architecture.attention"),
+            lm_compare_text(c, i, "architecture.mlp"),
             lm_compare_keep(c, "%s, %s", lm_compare_text(c, i, "architecture.norm"),
                             _(lm_compare_text(c, i, "architecture.norm_position"))),
-            lm_compare_text(c, i, "architecture.position"), r->source, false, true,
+            lm_compare_text(c, i, "architecture.position"),
+            r->source,
+            false,
+            true,
         };
     }
     qsort(c->events, c->n_events, sizeof *c->events, by_date);
@@ -82,7 +89,8 @@ static bool has_event(const lm_comparison *c, const char *title)
     return false;
 }
 
-static lm_status read_event(lm_comparison *c, const lm_release *r, const char *title, const lm_program *p, lm_error *e)
+static lm_status read_event(lm_comparison *c, const lm_release *r, const char *title, const lm_program *p,
+                            lm_error *e)
 {
     char       attention[64], mlp[64];
     lm_ledger *l;
@@ -93,9 +101,16 @@ static lm_status read_event(lm_comparison *c, const lm_release *r, const char *t
     lm_attention_name(&t, attention, sizeof attention);
     lm_mlp_name(&t, mlp, sizeof mlp);
     c->events[c->n_events++] = (lm_publication){
-        r->date, title, lm_compare_keep(c, "%s", attention), lm_compare_keep(c, "%s", mlp),
-        lm_compare_keep(c, "%s, %s", lm_norm_word(t.norm_kind).text, _(lm_norm_position_word(t.norm_position).text)),
-        lm_position_word(&t).text, r->source, false, false,
+        r->date,
+        title,
+        lm_compare_keep(c, "%s", attention),
+        lm_compare_keep(c, "%s", mlp),
+        lm_compare_keep(c, "%s, %s", lm_norm_word(t.norm_kind).text,
+                        _(lm_norm_position_word(t.norm_position).text)),
+        lm_position_word(&t).text,
+        r->source,
+        false,
+        false,
     };
     lm_ledger_free(l);
     return LM_OK;
@@ -114,7 +129,8 @@ lm_status lm_compare_milestones(lm_comparison *c, lm_error *e)
     lm_config *config = lm_alloc_zero(1, sizeof *config);
     lm_status  status = config ? LM_OK : lm_fail_memory(e, "milestones", sizeof *config);
 
-    for (size_t k = 0; status == LM_OK && k < lm_n_releases && c->n_events < sizeof c->events / sizeof *c->events; k++) {
+    for (size_t k = 0;
+         status == LM_OK && k < lm_n_releases && c->n_events < sizeof c->events / sizeof *c->events; k++) {
         const lm_release *r      = &lm_release_table[k];
         const lm_preset  *preset = r->milestone && r->preset ? preset_of(r) : NULL;
         const lm_family  *family;

@@ -7,7 +7,8 @@
 
 typedef struct lm_release {
     const char *date;                            /* "2024-09" */
-    const char *preset;                          /* NULL: there is no preset; the words below are as published */
+    const char *preset;                          /* NULL: there is no preset; the words below are as
+                                                    published */
     bool        milestone;
     const char *title, *attention, *mlp, *norm, *position;
     const char *source;

@@ -16,13 +16,15 @@ static int month_of(const char *date)
 
     for (int i = 0; i < 7 && date[i]; i++)
         digits[i] = date[i] - '0';
-    return 12 * (1000 * digits[0] + 100 * digits[1] + 10 * digits[2] + digits[3]) + 10 * digits[5] + digits[6];
+    return 12 * (1000 * digits[0] + 100 * digits[1] + 10 * digits[2] + digits[3]) + 10 * digits[5] +
+           digits[6];
 }
 
 static double widest_line(const lm_publication *e, lm_arena *a, const char **text)
 {
     *text = lm_arena_printf(a, "%s · %s · %s · %s", e->attention, e->mlp, e->norm, e->position);
-    return fmax(lm_svg_width(e->title, LM_SVG_NAME, true), *text ? lm_svg_width(*text, LM_SVG_SMALL, false) : 0);
+    return fmax(lm_svg_width(e->title, LM_SVG_NAME, true),
+                *text ? lm_svg_width(*text, LM_SVG_SMALL, false) : 0);
 }
 
 bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out)
@@ -48,7 +50,10 @@ bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out)
         if (lm_event_stands_out(c, e))
             lm_svg_rect(out, (lm_box){ STEM + 10, y[i] - 13, wide + 14, 39 }, 5, "n end");
         lm_text_printf(out, "<circle class=\"n %s\" cx=\"%d\" cy=\"%.1f\" r=\"%d\"/>",
-                       lm_event_stands_out(c, e) ? "end" : e->published ? "" : "event", STEM, y[i], lm_event_stands_out(c, e) ? 7 : 5);
+                       lm_event_stands_out(c, e) ? "end"
+                       : e->published            ? ""
+                                                 : "event",
+                       STEM, y[i], lm_event_stands_out(c, e) ? 7 : 5);
         lm_svg_text(out, STEM - 16, y[i] + 4, LM_ANCHOR_END, "s num", e->date);
         lm_svg_text(out, STEM + 18, y[i] + 4, LM_ANCHOR_START, "b", e->title);
         lm_svg_text(out, STEM + 18, y[i] + 20, LM_ANCHOR_START, "s", text ? text : "");
@@ -84,7 +89,10 @@ static columns measure(const lm_comparison *c, double *names)
     for (uint32_t s = 0; s < LM_STRANDS; s++) {
         k.w[s] = lm_svg_width(_(lm_strand_name(s)), LM_SVG_SMALL, true);
         for (uint32_t i = 0; i < c->n_events; i++)
-            k.w[s] = fmax(k.w[s], lm_strand_new(c, s, i) ? lm_svg_width(lm_strand_word(&c->events[i], s), LM_SVG_TEXT, false) + 20 : 0);
+            k.w[s] = fmax(k.w[s],
+                          lm_strand_new(c, s, i)
+                              ? lm_svg_width(lm_strand_word(&c->events[i], s), LM_SVG_TEXT, false) + 20
+                              : 0);
         k.x[s] = at;
         at += k.w[s] + 26;
     }

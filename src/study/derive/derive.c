@@ -65,7 +65,8 @@ lm_symbol_value lm_derived(const lm_derivation *d, const char *name)
     return s ? s->value : lm_whole(0);
 }
 
-static lm_symbol *let(lm_derivation *d, const char *name, const char *latex, const char *meaning, lm_symbol_value value)
+static lm_symbol *let(lm_derivation *d, const char *name, const char *latex, const char *meaning,
+                      lm_symbol_value value)
 {
     if (d->status != LM_OK || lm_has_symbol(d, name))
         return look_up(d, name, strlen(name));
@@ -143,7 +144,8 @@ bool lm_try_formula(lm_derivation *d, const char *formula, lm_symbol_value *out)
     return true;
 }
 
-void lm_derive(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path, const char *formula)
+void lm_derive(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path,
+               const char *formula)
 {
     const lm_expr *x = NULL;
     const lm_fact *fact = NULL;
@@ -168,7 +170,8 @@ void lm_derive(lm_derivation *d, const char *name, const char *title, lm_unit un
         failed(d, lm_fail(d->e, LM_FAILED, name, LM_NO_OFFSET, "is derived although it was given"));
 }
 
-void lm_derivef(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path, const char *format, ...)
+void lm_derivef(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path,
+                const char *format, ...)
 {
     va_list args;
     lm_text  b = { 0 };
@@ -193,6 +196,8 @@ void lm_derive_heading(lm_derivation *d, const char *format, ...)
     lm_text_vprintf(&b, format, args);
     va_end(args);
     if (s)
-        *s = (lm_formula){ .title = lm_derive_text(d, "%s", b.data ? b.data : ""), .heading = true, .agrees = true };
+        *s = (lm_formula){ .title = lm_derive_text(d, "%s", b.data ? b.data : ""),
+                           .heading = true,
+                           .agrees = true };
     lm_text_free(&b);
 }

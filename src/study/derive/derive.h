@@ -1,7 +1,8 @@
-/* derive.h - derivations: arithmetic steps with a model's numbers, each compared with the count from the program.
+/* derive.h - derivations: arithmetic steps with a model's numbers, each compared with the count from the
+ * program.
  *
- * Quantities come from facts; the formulas are written here. A step that differs from its fact is marked: tests fail, and readers see
- * it. Later steps can use derived values by name. */
+ * Quantities come from facts; the formulas are written here. A step that differs from its fact is marked:
+ * tests fail, and readers see it. Later steps can use derived values by name. */
 #ifndef LM_ANALYSIS_DERIVE_H
 #define LM_ANALYSIS_DERIVE_H
 
@@ -35,15 +36,18 @@ typedef struct lm_derivation {
 lm_derivation *lm_derivation_new(lm_facts *f, lm_error *e);
 
 /* Name a quantity: a fact by path, or a number. A name that already exists keeps its first meaning. */
-void lm_let_fact(lm_derivation *d, const char *name, const char *latex, const char *meaning, const char *path);
+void lm_let_fact(lm_derivation *d, const char *name, const char *latex, const char *meaning,
+                 const char *path);
 void lm_let_count(lm_derivation *d, const char *name, const char *latex, const char *meaning, uint64_t n);
 void lm_let_number(lm_derivation *d, const char *name, const char *latex, const char *meaning, double x);
 bool lm_has_symbol(const lm_derivation *d, const char *name);
 
-/* Add a step: `name` becomes the value of `formula`. `path`: the fact that must have the same value, or NULL. */
-void lm_derive(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path, const char *formula);
-void lm_derivef(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
+/* Add a step: `name` becomes the value of `formula`. `path`: the fact that must have the same value, or
+ * NULL. */
+void lm_derive(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path,
+               const char *formula);
+void lm_derivef(lm_derivation *d, const char *name, const char *title, lm_unit unit, const char *path,
+                const char *format, ...) __attribute__((format(printf, 6, 7)));
 void lm_derive_heading(lm_derivation *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Return formatted text that lives as long as the facts. */
@@ -57,15 +61,19 @@ bool lm_try_formula(lm_derivation *d, const char *formula, lm_symbol_value *out)
 
 /* ---- output ---- */
 
-/* Append a step over several lines: name = symbols = numbers = … = value unit, with the verdict if there is a fact. `indent`: columns. */
+/* Append a step over several lines: name = symbols = numbers = … = value unit, with the verdict if there is a
+ * fact. `indent`: columns. */
 void lm_formula_text(lm_derivation *d, const lm_formula *s, unsigned indent, lm_text *out);
-void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_text *out);        /* Markdown as GitHub renders it */
-void lm_formula_pandoc(lm_derivation *d, const lm_formula *s, lm_text *out);       /* Markdown as pandoc reads it */
+/* Markdown as GitHub renders it */
+void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_text *out);
+/* Markdown as pandoc reads it */
+void lm_formula_pandoc(lm_derivation *d, const lm_formula *s, lm_text *out);
 
-/* Write the forms of a step in order: symbols, numbers, each simplification, the value with its unit. A form equal to the previous one
- * is omitted. */
+/* Write the forms of a step in order: symbols, numbers, each simplification, the value with its unit. A form
+ * equal to the previous one is omitted. */
 typedef void lm_form_writer(void *arg, const char *text, bool last);
-void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notation, lm_form_writer *write, void *arg);
+void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notation, lm_form_writer *write,
+                      void *arg);
 
 /* Append whether the program counts the same, such as "   ✓ as counted"; nothing if there is no fact. */
 void lm_formula_verdict(const lm_formula *s, lm_text *out);

@@ -46,7 +46,8 @@ static void derive_elements(lm_derivation *d)
         lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
                        lm_cache_formula(d, &p->caches[classes[i].first]));
     if (n)
-        lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token", sum.data);
+        lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+                  sum.data);
     lm_text_free(&sum);
 }
 
@@ -70,7 +71,8 @@ static void derive_per_token(lm_derivation *d, const char *what)
     for (size_t i = 0; !one_type(d) && i < n; i++)
         lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
                        bytes_formula(d, &p->caches[classes[i].first]));
-    lm_derive(d, "bytes_per_token", what, LM_UNIT_BYTES, "kv.bytes_per_token", sum.size ? sum.data : "elements * value_bytes");
+    lm_derive(d, "bytes_per_token", what, LM_UNIT_BYTES, "kv.bytes_per_token",
+              sum.size ? sum.data : "elements * value_bytes");
     lm_text_free(&sum);
 }
 
@@ -92,8 +94,9 @@ static void derive_at_context(lm_derivation *d)
         char            window[24] = "";
         if (c->window)
             snprintf(window, sizeof window, "%u", c->window);
-        lm_text_printf(&sum, "%s(%s * %s) * %s%s%s%s", i ? " + " : "", lm_layers_formula(d, classes[i].n), bytes_formula(d, c),
-                       c->window ? "min(tokens, " : "tokens", window, c->window ? ")" : "", batch);
+        lm_text_printf(&sum, "%s(%s * %s) * %s%s%s%s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
+                       bytes_formula(d, c), c->window ? "min(tokens, " : "tokens", window,
+                       c->window ? ")" : "", batch);
     }
     if (n)
         lm_derive(d, "at_context", _("at the context asked for; a window keeps what it sees"), LM_UNIT_BYTES,
@@ -114,7 +117,8 @@ static void derive_mha(lm_derivation *d)
             return;
         lm_derivef(d, "mha", _("with as many key/value heads as query heads (MHA)"), LM_UNIT_ELEMENTS,
                    "kv.mha.elements_per_token",
-                   lm_has_symbol(d, "value_dim") ? "layers * heads * (head_dim + value_dim)" : "2 * layers * heads * head_dim");
+                   lm_has_symbol(d, "value_dim") ? "layers * heads * (head_dim + value_dim)"
+                                                 : "2 * layers * heads * head_dim");
     }
     lm_derive(d, "saved", _("saved by sharing, in percent"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / mha)");
@@ -134,9 +138,9 @@ void lm_derive_kv(lm_derivation *d)
 void lm_derive_kv_cache(lm_derivation *d)
 {
     let_cache(d);
-    lm_derive(d, "rows_without", _("rows computed for this many tokens without a cache: all earlier ones again for each"),
-              LM_UNIT_NONE, NULL,
-              "tokens * (tokens + 1) / 2");
+    lm_derive(d, "rows_without",
+              _("rows computed for this many tokens without a cache: all earlier ones again for each"),
+              LM_UNIT_NONE, NULL, "tokens * (tokens + 1) / 2");
     lm_derive(d, "rows_with", _("rows computed with a cache: each token once"), LM_UNIT_NONE, NULL, "tokens");
     lm_derive(d, "fewer", _("times fewer"), LM_UNIT_RATIO, NULL, "rows_without / rows_with");
     derive_elements(d);
@@ -156,13 +160,15 @@ void lm_derive_memory(lm_derivation *d)
                 "memory.weights");
     lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");
     lm_let_fact(d, "scratch", "A", _("bytes of activations, page tables, threads"), "memory.scratch");
-    lm_derive(d, "allocated", _("what the engine allocates"), LM_UNIT_BYTES, "memory.total", "weights + kv + scratch");
+    lm_derive(d, "allocated", _("what the engine allocates"), LM_UNIT_BYTES, "memory.total",
+              "weights + kv + scratch");
     lm_let_fact(d, "mapped", "B_M", _("bytes read from the file in place"), "memory.mapped");
-    lm_derive(d, "touched", _("together with what is read from the file in place"), LM_UNIT_BYTES, NULL, "allocated + mapped");
+    lm_derive(d, "touched", _("together with what is read from the file in place"), LM_UNIT_BYTES, NULL,
+              "allocated + mapped");
 }
 
-/* Return whether every weight has an even number of elements. At 4 bits, half bytes are rounded per weight, which no formula for the
- * whole model expresses. */
+/* Return whether every weight has an even number of elements. At 4 bits, half bytes are rounded per weight,
+ * which no formula for the whole model expresses. */
 static bool halves_are_whole(const lm_program *p)
 {
     for (uint32_t w = 0; w < p->n_weights; w++)
@@ -182,7 +188,9 @@ void lm_derive_quantization(lm_derivation *d)
         { "int8", "bytes_int8", N_("every weight in 8 bits, scales left out"), 8 },
         { "int4", "bytes_int4", N_("every weight in 4 bits, scales left out"), 4 },
     };
-    static const char *const blocks[][2] = { { "Q8_0", "bits_q8_0" }, { "Q6_K", "bits_q6_k" }, { "Q4_K_M", "bits_q4_k_m" } };
+    static const char *const blocks[][2] = { { "Q8_0", "bits_q8_0" },
+                                             { "Q6_K", "bits_q6_k" },
+                                             { "Q4_K_M", "bits_q4_k_m" } };
 
     lm_let_fact(d, "parameters", "N", _("weights stored"), "parameters.total");
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
@@ -193,10 +201,13 @@ void lm_derive_quantization(lm_derivation *d)
                    "parameters * %g / 8", whole[i].bits);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         const char *bytes = lm_derive_text(d, "bytes_%s", blocks[i][1] + 5);
-        lm_let_fact(d, bytes, NULL, lm_derive_text(d, _("bytes as %s: whole blocks with their scales, vectors in f32"),
-                                                   blocks[i][0]),
+        lm_let_fact(d, bytes, NULL,
+                    lm_derive_text(d, _("bytes as %s: whole blocks with their scales, vectors in f32"),
+                                   blocks[i][0]),
                     lm_derive_text(d, "weights.as.%s.bytes", blocks[i][0]));
-        lm_derivef(d, blocks[i][1], lm_derive_text(d, _("bits per weight as %s, scales included"), blocks[i][0]), LM_UNIT_NONE,
-                   lm_derive_text(d, "weights.as.%s.bits_per_weight", blocks[i][0]), "8 * %s / parameters", bytes);
+        lm_derivef(d, blocks[i][1],
+                   lm_derive_text(d, _("bits per weight as %s, scales included"), blocks[i][0]), LM_UNIT_NONE,
+                   lm_derive_text(d, "weights.as.%s.bits_per_weight", blocks[i][0]), "8 * %s / parameters",
+                   bytes);
     }
 }

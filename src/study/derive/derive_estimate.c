@@ -41,21 +41,26 @@ static void derive_estimates(lm_derivation *d, bool tied)
 {
     lm_derive_heading(d, _("quick: no groups, a gated MLP, a head of its own"));
     lm_derive(d, "mult", _("width of the MLP in units of hidden"), LM_UNIT_RATIO, NULL, "ffn / hidden");
-    lm_derive(d, "quick", NULL, LM_UNIT_PARAMETERS, NULL, "2 * (vocab * hidden) + layers * hidden^2 * (4 + 3 * mult)");
+    lm_derive(d, "quick", NULL, LM_UNIT_PARAMETERS, NULL,
+              "2 * (vocab * hidden) + layers * hidden^2 * (4 + 3 * mult)");
     lm_derive_heading(d, _("standard: part by part"));
     lm_derive(d, "embedding", _("the table of tokens"), LM_UNIT_PARAMETERS, NULL, "vocab * hidden");
-    lm_derive(d, "attention", _("attention of a layer: four square matrices"), LM_UNIT_PARAMETERS, NULL, "4 * hidden^2");
+    lm_derive(d, "attention", _("attention of a layer: four square matrices"), LM_UNIT_PARAMETERS, NULL,
+              "4 * hidden^2");
     lm_derive(d, "mlp", _("MLP of a layer"), LM_UNIT_PARAMETERS, NULL, "matrices * hidden * ffn");
     lm_derive(d, "layer", _("a layer"), LM_UNIT_PARAMETERS, NULL, "attention + mlp");
-    lm_derive(d, "head", tied ? _("the head: tied, no parameters of its own") : _("the head"), LM_UNIT_PARAMETERS, NULL,
-              tied ? "0" : "vocab * hidden");
+    lm_derive(d, "head", tied ? _("the head: tied, no parameters of its own") : _("the head"),
+              LM_UNIT_PARAMETERS, NULL, tied ? "0" : "vocab * hidden");
     lm_derive(d, "standard", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * layer + head");
     lm_derive_heading(d, _("grouped: keys and values are narrower"));
-    lm_derive(d, "attention_grouped", _("attention of a layer"), LM_UNIT_PARAMETERS, NULL, "hidden^2 * (2 + 2 / group)");
-    lm_derive(d, "group_aware", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * (attention_grouped + mlp) + head");
+    lm_derive(d, "attention_grouped", _("attention of a layer"), LM_UNIT_PARAMETERS, NULL,
+              "hidden^2 * (2 + 2 / group)");
+    lm_derive(d, "group_aware", NULL, LM_UNIT_PARAMETERS, NULL,
+              "embedding + layers * (attention_grouped + mlp) + head");
 }
 
-/* Derive the differences between successive estimates, and from the last estimate to the count. Zero terms are omitted. */
+/* Derive the differences between successive estimates, and from the last estimate to the count. Zero terms
+ * are omitted. */
 static void derive_gap(lm_derivation *d, bool tied)
 {
     static const struct {
@@ -73,13 +78,14 @@ static void derive_gap(lm_derivation *d, bool tied)
 
     lm_derive_heading(d, _("the gap, term by term"));
     if (tied)
-        lm_derive(d, "by_tying", _("from quick to standard: the head is tied"), LM_UNIT_PARAMETERS, NULL, "0 - vocab * hidden");
+        lm_derive(d, "by_tying", _("from quick to standard: the head is tied"), LM_UNIT_PARAMETERS, NULL,
+                  "0 - vocab * hidden");
     if (!lm_facts_truth(d->f, "mlp.gated"))
         lm_derive(d, "by_gate", _("from quick to standard: no gate in the MLP"), LM_UNIT_PARAMETERS, NULL,
                   "layers * (matrices - 3) * hidden * ffn");
     if (lm_derived(d, "group").x > 1)
-        lm_derive(d, "by_groups", _("from standard to grouped: narrower keys and values"), LM_UNIT_PARAMETERS, NULL,
-                  "group_aware - standard");
+        lm_derive(d, "by_groups", _("from standard to grouped: narrower keys and values"), LM_UNIT_PARAMETERS,
+                  NULL, "group_aware - standard");
     lm_text_add_str(&sum, "group_aware");
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
         lm_symbol_value q;
@@ -97,7 +103,8 @@ void lm_derive_estimate(lm_derivation *d)
 {
     lm_facts *f    = d->f;
     bool      tied = lm_facts_truth(f, "architecture.tied");
-    uint64_t  attention = biases(f, LM_PART_ATTENTION), mlp = biases(f, LM_PART_MLP), head = biases(f, LM_PART_HEAD);
+    uint64_t attention = biases(f, LM_PART_ATTENTION), mlp = biases(f, LM_PART_MLP),
+             head = biases(f, LM_PART_HEAD);
     uint64_t  other = biases(f, LM_PART_OTHER);
 
     let_widths(d);
@@ -105,8 +112,10 @@ void lm_derive_estimate(lm_derivation *d)
                  lm_facts_count(f, "parameters.attention") - attention);
     lm_let_count(d, "counted_mlp", NULL, _("weights of MLPs, experts and routers, counted"),
                  lm_facts_count(f, "parameters.mlp") - mlp);
-    lm_let_count(d, "counted_head", NULL, _("weights of the head, counted"), lm_facts_count(f, "parameters.head") - head);
-    lm_let_count(d, "counted_other", NULL, _("other weights, counted"), lm_facts_count(f, "parameters.other") - other);
+    lm_let_count(d, "counted_head", NULL, _("weights of the head, counted"),
+                 lm_facts_count(f, "parameters.head") - head);
+    lm_let_count(d, "counted_other", NULL, _("other weights, counted"),
+                 lm_facts_count(f, "parameters.other") - other);
     lm_let_fact(d, "counted_embedding", NULL, _("weights of embeddings, counted"), "parameters.embedding");
     lm_let_fact(d, "counted_norms", NULL, _("weights of norms, counted"), "parameters.norm");
     lm_let_count(d, "counted_biases", NULL, _("biases of products, counted"), attention + mlp + head + other);

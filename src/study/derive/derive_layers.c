@@ -1,4 +1,5 @@
-/* derive_layers.c - derivations of plain MLPs, activations, routers, additive positions, masks, vocabularies. */
+/* derive_layers.c - derivations of plain MLPs, activations, routers, additive positions, masks,
+ * vocabularies. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -18,13 +19,18 @@ void lm_derive_mlp(lm_derivation *d)
     lm_derive(d, "down", _("the matrix that returns"), LM_UNIT_PARAMETERS, NULL, "ffn * hidden");
     if (t.bias_mlp)
         lm_derive(d, "biases", _("biases"), LM_UNIT_PARAMETERS, NULL, "ffn + hidden");
-    lm_derive(d, "plain", _("one MLP"), LM_UNIT_PARAMETERS, NULL, t.bias_mlp ? "up + down + biases" : "up + down");
-    lm_derive(d, "all_plain", _("MLPs of all layers"), LM_UNIT_PARAMETERS, "parameters.mlp", "layers * plain");
+    lm_derive(d, "plain", _("one MLP"), LM_UNIT_PARAMETERS, NULL,
+              t.bias_mlp ? "up + down + biases" : "up + down");
+    lm_derive(d, "all_plain", _("MLPs of all layers"), LM_UNIT_PARAMETERS, "parameters.mlp",
+              "layers * plain");
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
-    lm_derive(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.mlp", "100 * all_plain / total");
-    lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion", "ffn / hidden");
+    lm_derive(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.mlp",
+              "100 * all_plain / total");
+    lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion",
+              "ffn / hidden");
     lm_derive(d, "flops", _("products of one token"), LM_UNIT_FLOPS, "flops.layer[0].mlp", "2 * (up + down)");
-    lm_derive(d, "gated", _("a gated MLP of the same width: three matrices"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * ffn");
+    lm_derive(d, "gated", _("a gated MLP of the same width: three matrices"), LM_UNIT_PARAMETERS, NULL,
+              "3 * hidden * ffn");
 }
 
 /* ---- activations at 1 and -1 ---- */
@@ -56,7 +62,8 @@ void lm_derive_gelu(lm_derivation *d)
     let_x(d);
     lm_let_number(d, "pi", "\\pi", _("ratio of a circle's circumference to its diameter"), acos(-1));
     lm_derive(d, "exact", _("GELU(1), exact"), LM_UNIT_NONE, NULL, "x / 2 * (1 + erf(x / sqrt(2)))");
-    lm_derive(d, "with_tanh", _("GELU(1), with tanh"), LM_UNIT_NONE, NULL, "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))");
+    lm_derive(d, "with_tanh", _("GELU(1), with tanh"), LM_UNIT_NONE, NULL,
+              "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))");
     lm_derive(d, "difference", _("difference"), LM_UNIT_NONE, NULL, "with_tanh - exact");
     lm_derive(d, "negative", _("GELU(−1), exact"), LM_UNIT_NONE, NULL, "exact - x");
     values_of_a_token(d);
@@ -79,14 +86,16 @@ void lm_derive_router(lm_derivation *d)
         return;
     lm_derive(d, "router", _("the router of a layer"), LM_UNIT_PARAMETERS, NULL, lm_router_formula(d));
     lm_derive(d, "router_flops", _("products of one token"), LM_UNIT_FLOPS, NULL, "2 * hidden * experts");
-    lm_derive(d, "chosen", _("share of the experts that a token visits"), LM_UNIT_PERCENT, NULL, "100 * top_k / experts");
+    lm_derive(d, "chosen", _("share of the experts that a token visits"), LM_UNIT_PERCENT, NULL,
+              "100 * top_k / experts");
     lm_derive(d, "expert", _("one expert: a gated MLP"), LM_UNIT_PARAMETERS, NULL, lm_expert_formula(d));
-    lm_derive(d, "work", _("products of its experts for one token, beside those of the router"), LM_UNIT_RATIO, NULL,
-              "2 * top_k * (3 * hidden * expert_width) / router_flops");
+    lm_derive(d, "work", _("products of its experts for one token, beside those of the router"),
+              LM_UNIT_RATIO, NULL, "2 * top_k * (3 * hidden * expert_width) / router_flops");
     lm_let_count(d, "batch", "n", _("tokens of a batch, for example"), 64);
-    lm_derive(d, "load", _("tokens for each expert, on average"), LM_UNIT_NONE, NULL, "batch * top_k / experts");
-    lm_derive(d, "idle", _("chance that no token chooses a given expert, all equally likely"), LM_UNIT_NONE, NULL,
-              "(1 - top_k / experts)^batch");
+    lm_derive(d, "load", _("tokens for each expert, on average"), LM_UNIT_NONE, NULL,
+              "batch * top_k / experts");
+    lm_derive(d, "idle", _("chance that no token chooses a given expert, all equally likely"), LM_UNIT_NONE,
+              NULL, "(1 - top_k / experts)^batch");
     lm_derive(d, "visited", _("experts that the batch reads"), LM_UNIT_NONE, NULL, "experts * (1 - idle)");
 }
 
@@ -110,16 +119,17 @@ void lm_derive_learned(lm_derivation *d)
         return;
     const uint64_t *dims = p->weights[n->weights[0]].dims;
     lm_let_count(d, "positions", "P", _("rows of the table of positions"), dims[0]);
-    lm_derivef(d, "table", _("the table of positions"), LM_UNIT_PARAMETERS, NULL, "positions * %s", lm_width_formula(d, 0, true, dims[1]));
+    lm_derivef(d, "table", _("the table of positions"), LM_UNIT_PARAMETERS, NULL, "positions * %s",
+               lm_width_formula(d, 0, true, dims[1]));
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
     lm_derive(d, "share", _("of all parameters"), LM_UNIT_PERCENT, NULL, "100 * table / total");
     if (n->position.offset)
-        lm_derivef(d, "context", _("positions that a text may have: rows before these are not used"), LM_UNIT_TOKENS,
-                   "architecture.context",
-                   "positions - %u", n->position.offset);
+        lm_derivef(d, "context", _("positions that a text may have: rows before these are not used"),
+                   LM_UNIT_TOKENS, "architecture.context", "positions - %u", n->position.offset);
     else
         lm_derive(d, "context", _("positions that a text may have"), LM_UNIT_TOKENS, NULL, "positions");
-    lm_derive(d, "flops", _("additions for one token"), LM_UNIT_FLOPS, NULL, lm_width_formula(d, 0, true, dims[1]));
+    lm_derive(d, "flops", _("additions for one token"), LM_UNIT_FLOPS, NULL,
+              lm_width_formula(d, 0, true, dims[1]));
 }
 
 void lm_derive_sinusoidal(lm_derivation *d)
@@ -139,10 +149,12 @@ void lm_derive_sinusoidal(lm_derivation *d)
         const char *name = lm_derive_text(d, "omega_%" PRIu64, at[i]);
         if (lm_has_symbol(d, name))
             continue;
-        lm_derivef(d, name, lm_derive_text(d, _("pair %" PRIu64 ": angle for each position"), at[i]), LM_UNIT_RADIANS, NULL,
-                   spread ? "10000^-(%" PRIu64 " / (pairs - 1))" : "10000^-(2 * %" PRIu64 " / hidden)", at[i]);
-        lm_derivef(d, lm_derive_text(d, "wavelength_%" PRIu64, at[i]), _("positions per full rotation"), LM_UNIT_TOKENS, NULL,
-                   "2 * pi / %s", name);
+        lm_derivef(d, name, lm_derive_text(d, _("pair %" PRIu64 ": angle for each position"), at[i]),
+                   LM_UNIT_RADIANS, NULL,
+                   spread ? "10000^-(%" PRIu64 " / (pairs - 1))" : "10000^-(2 * %" PRIu64 " / hidden)",
+                   at[i]);
+        lm_derivef(d, lm_derive_text(d, "wavelength_%" PRIu64, at[i]), _("positions per full rotation"),
+                   LM_UNIT_TOKENS, NULL, "2 * pi / %s", name);
     }
     lm_derive(d, "sine", _("position 3, pair 0: sine"), LM_UNIT_NONE, NULL, "sin(3 * omega_0)");
     lm_derive(d, "cosine", _("position 3, pair 0: cosine"), LM_UNIT_NONE, NULL, "cos(3 * omega_0)");
@@ -158,19 +170,21 @@ void lm_derive_mask(lm_derivation *d)
     lm_find_traits(d->f->ledger, &t);
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
     lm_derive(d, "square", _("pairs of a query and a key"), LM_UNIT_NONE, NULL, "tokens^2");
-    lm_derive(d, "triangle", _("pairs seen without a window: each token sees itself and all before it"), LM_UNIT_NONE, NULL,
-              "tokens * (tokens + 1) / 2");
+    lm_derive(d, "triangle", _("pairs seen without a window: each token sees itself and all before it"),
+              LM_UNIT_NONE, NULL, "tokens * (tokens + 1) / 2");
     lm_derive(d, "seen", _("of the square"), LM_UNIT_PERCENT, NULL, "100 * triangle / square");
     if (!t.window)
         return;
     for (uint32_t i = 0; i < p->n_caches; i++)
         if (p->caches[i].window) {
-            lm_let_count(d, "window", "W", _("keys that a token sees, its own included"), p->caches[i].window);
+            lm_let_count(d, "window", "W", _("keys that a token sees, its own included"),
+                         p->caches[i].window);
             break;
         }
     if (!lm_has_symbol(d, "window") || lm_derived(d, "window").x >= lm_derived(d, "tokens").x)
         return;
-    lm_derive(d, "band", _("pairs seen with the window"), LM_UNIT_NONE, NULL, "tokens * window - window * (window - 1) / 2");
+    lm_derive(d, "band", _("pairs seen with the window"), LM_UNIT_NONE, NULL,
+              "tokens * window - window * (window - 1) / 2");
     lm_derive(d, "kept", _("of the triangle"), LM_UNIT_PERCENT, NULL, "100 * band / triangle");
 }
 

@@ -1,4 +1,5 @@
-/* derive_parameters.c - every matrix of a model in symbols, summed and compared with the program's count; FLOPs likewise. */
+/* derive_parameters.c - every matrix of a model in symbols, summed and compared with the program's count;
+ * FLOPs likewise. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,17 +51,18 @@ static const char *experts_formula(counting *c, const lm_node *n)
 
     for (unsigned k = 0; k < 3; k++)
         matrices += n->weights[k] != LM_NONE;
-    const char *products = lm_derive_text(c->d, "%s%u * hidden * expert_width * %s", c->flops ? "2 * " : "", matrices,
-                                          c->flops ? "top_k" : "experts");
+    const char *products = lm_derive_text(c->d, "%s%u * hidden * expert_width * %s", c->flops ? "2 * " : "",
+                                          matrices, c->flops ? "top_k" : "experts");
     if (c->flops || n->weights[3] == LM_NONE)
         return products;
-    return lm_derive_text(c->d, "%s + (2 * expert_width + hidden) * experts", products);     /* biases of the experts */
+    /* biases of the experts */
+    return lm_derive_text(c->d, "%s + (2 * expert_width + hidden) * experts", products);
 }
 
 static const char *heads_formula(counting *c, const lm_node *n)
 {
     const uint64_t *dims = c->p->weights[n->weights[0]].dims;
-    const char     *a = lm_width_formula(c->d, 0, false, dims[1]), *b = lm_width_formula(c->d, 0, false, dims[2]);
+    const char *a = lm_width_formula(c->d, 0, false, dims[1]), *b = lm_width_formula(c->d, 0, false, dims[2]);
     lm_symbol_value q;
 
     if (lm_try_formula(c->d, "nope_dim", &q) && (uint64_t)q.n == dims[2])
@@ -83,7 +85,9 @@ static const char *other_formula(counting *c, uint32_t i)
         lm_text_add_str(&b, b.size ? " + " : "");
         for (uint32_t dim = 0; dim < c->p->weights[w].n_dims; dim++) {
             uint64_t    size = c->p->weights[w].dims[dim];
-            uint16_t    role = n->code == LM_OP_EMBED && dim == 0 ? LM_PRODUCT_HEAD : n->code == LM_OP_ROUTE ? LM_PRODUCT_ROUTER : 0;
+            uint16_t role = n->code == LM_OP_EMBED && dim == 0 ? LM_PRODUCT_HEAD
+                            : n->code == LM_OP_ROUTE           ? LM_PRODUCT_ROUTER
+                                                               : 0;
             lm_text_printf(&b, "%s%s", dim ? " * " : "", lm_width_formula(c->d, role, false, size));
         }
     }
@@ -113,10 +117,12 @@ static const char *formula_of(counting *c, uint32_t i)
 
 static bool is_name(const char *s)
 {
-    return isalpha((unsigned char)*s) && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")];
+    return isalpha((unsigned char)*s) &&
+           !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")];
 }
 
-/* Return the last component of the path if it is unique in the layer, otherwise the path relative to the layer. */
+/* Return the last component of the path if it is unique in the layer, otherwise the path relative to the
+ * layer. */
 static const char *name_of(counting *c, uint32_t i)
 {
     const lm_node   *n = &c->p->nodes[i];
@@ -157,7 +163,8 @@ static bool same_weights(const counting *c, uint32_t a, uint32_t b)
             return false;
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
             if ((m->weights[k] == LM_NONE) != (n->weights[k] == LM_NONE) ||
-                (m->weights[k] != LM_NONE && c->p->weights[m->weights[k]].elements != c->p->weights[n->weights[k]].elements))
+                (m->weights[k] != LM_NONE &&
+                 c->p->weights[m->weights[k]].elements != c->p->weights[n->weights[k]].elements))
                 return false;
     }
     return true;
@@ -187,7 +194,8 @@ static void append(lm_text *sum, const char *name)
     lm_text_printf(sum, "%s%s", sum->size ? " + " : "", name);
 }
 
-static const char *derive_sum(counting *c, const char *name, const char *title, const char *path, lm_text *sum)
+static const char *derive_sum(counting *c, const char *name, const char *title, const char *path,
+                              lm_text *sum)
 {
     const char *made = NULL;
 
@@ -207,7 +215,8 @@ static const char *derive_one(counting *c, uint32_t i, const char *formula)
     const char *name = name_of(c, i);
     lm_symbol_value q;
 
-    if (lm_has_symbol(c->d, name) && lm_try_formula(c->d, formula, &q) && q.whole && q.n == lm_derived(c->d, name).n)
+    if (lm_has_symbol(c->d, name) && lm_try_formula(c->d, formula, &q) && q.whole &&
+        q.n == lm_derived(c->d, name).n)
         return name;
     name = fresh(c, name);
     lm_derive(c->d, name, NULL, c->flops ? LM_UNIT_FLOPS : LM_UNIT_PARAMETERS, NULL, formula);
@@ -216,9 +225,13 @@ static const char *derive_one(counting *c, uint32_t i, const char *formula)
 
 static void derive_kind(counting *c, size_t kind)
 {
-    static const char *const titles[LM_PARTS] = { [LM_PART_ATTENTION] = N_("attention of a layer"), [LM_PART_MLP] = N_("MLP of a layer"),
-                                                  [LM_PART_NORM] = N_("norms of a layer"), [LM_PART_OTHER] = N_("the rest of a layer") };
-    static const char *const names[LM_PARTS] = { [LM_PART_ATTENTION] = "attention", [LM_PART_MLP] = "mlp", [LM_PART_NORM] = "norms",
+    static const char *const titles[LM_PARTS] = { [LM_PART_ATTENTION] = N_("attention of a layer"),
+                                                  [LM_PART_MLP] = N_("MLP of a layer"),
+                                                  [LM_PART_NORM] = N_("norms of a layer"),
+                                                  [LM_PART_OTHER] = N_("the rest of a layer") };
+    static const char *const names[LM_PARTS] = { [LM_PART_ATTENTION] = "attention",
+                                                 [LM_PART_MLP] = "mlp",
+                                                 [LM_PART_NORM] = "norms",
                                                  [LM_PART_OTHER] = "rest" };
     layer_kind       *k      = &c->kinds[kind];
     const lm_module  *m      = &c->p->modules[c->l->layer[k->first]];
@@ -243,24 +256,28 @@ static void derive_kind(counting *c, size_t kind)
                                ? NULL
                                : lm_derive_text(c->d, "flops.layer[%u].%s", k->first,
                                                 part == LM_PART_ATTENTION ? "attention" : "mlp");
-        c->sums[part][kind] = derive_sum(c, names[part] ? names[part] : "part", titles[part] ? _(titles[part]) : NULL, path,
-                                         &sum);
+        c->sums[part][kind] = derive_sum(c, names[part] ? names[part] : "part",
+                                         titles[part] ? _(titles[part]) : NULL, path, &sum);
         if (c->sums[part][kind])
             append(&layer, c->sums[part][kind]);
     }
-    k->sum = derive_sum(c, c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", k->first) : "layer", _("one layer"),
+    k->sum = derive_sum(c, c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", k->first) : "layer",
+                        _("one layer"),
                         lm_derive_text(c->d, c->flops ? "flops.layer[%u].matmul" : "parameters.per_layer[%u]",
-                                       k->first), &layer);
+                                       k->first),
+                        &layer);
 }
 
-/* Derive the sum of all layers: each kind times its number of layers. If there are too many kinds, layer by layer as counted. */
+/* Derive the sum of all layers: each kind times its number of layers. If there are too many kinds, layer by
+ * layer as counted. */
 static void derive_stack(counting *c, bool alone)
 {
     lm_text sum = { 0 };
 
     for (size_t k = 0; k < c->n_kinds; k++)
         if (c->kinds[k].sum)
-            lm_text_printf(&sum, "%s%s * %s", sum.size ? " + " : "", lm_layers_formula(c->d, c->kinds[k].n), c->kinds[k].sum);
+            lm_text_printf(&sum, "%s%s * %s", sum.size ? " + " : "", lm_layers_formula(c->d, c->kinds[k].n),
+                           c->kinds[k].sum);
     for (uint32_t i = 0; !c->n_kinds && i < c->p->n_layers; i++)
         lm_text_printf(&sum, "%s%" PRIu64, i ? " + " : "",
                        c->flops ? lm_facts_count(c->d->f, "flops.layer[%u].matmul", i)
@@ -275,7 +292,8 @@ static void derive_part(counting *c, lm_part part, const char *name, const char 
 
     for (size_t k = 0; k < c->n_kinds; k++)
         if (c->sums[part][k])
-            lm_text_printf(&sum, "%s%s * %s", sum.size ? " + " : "", lm_layers_formula(c->d, c->kinds[k].n), c->sums[part][k]);
+            lm_text_printf(&sum, "%s%s * %s", sum.size ? " + " : "", lm_layers_formula(c->d, c->kinds[k].n),
+                           c->sums[part][k]);
     derive_sum(c, name, title, path, &sum);
 }
 
@@ -312,9 +330,9 @@ static void derive_active(lm_derivation *d, const counting *c)
     for (uint32_t i = 0; i < c->p->n_nodes; i++)
         layers += c->p->nodes[i].code == LM_OP_EXPERTS;
     if (layers)
-        lm_derivef(d, "active", _("active per token: without the experts that are not selected"), LM_UNIT_PARAMETERS,
-                   "parameters.active",
-                   "total - %s * (%s) * (experts - top_k)", lm_layers_formula(d, layers), lm_expert_formula(d));
+        lm_derivef(d, "active", _("active per token: without the experts that are not selected"),
+                   LM_UNIT_PARAMETERS, "parameters.active", "total - %s * (%s) * (experts - top_k)",
+                   lm_layers_formula(d, layers), lm_expert_formula(d));
 }
 
 void lm_derive_parameters(lm_derivation *d)
@@ -339,8 +357,8 @@ void lm_derive_parameters(lm_derivation *d)
     append(&total, "all_layers");
     derive_sum(c, "total", _("all parameters"), "parameters.total", &total);
     if (lm_facts_truth(d->f, "architecture.tied"))
-        lm_derive(d, "untied", _("if the head had a matrix of its own"), LM_UNIT_PARAMETERS, "parameters.untied_total",
-                  lm_derive_text(d, "total + %s", lm_head_formula(d)));
+        lm_derive(d, "untied", _("if the head had a matrix of its own"), LM_UNIT_PARAMETERS,
+                  "parameters.untied_total", lm_derive_text(d, "total + %s", lm_head_formula(d)));
     derive_active(d, c);
 }
 
@@ -368,13 +386,15 @@ static void derive_scores(counting *c, lm_text *at)
     const char    *name;
 
     for (size_t i = 0; i < n; i++) {
-        uint32_t window = lm_acting_window(c->p, lm_attention_of(c->p, classes[i].first)->attention.spec.window);
+        uint32_t window = lm_acting_window(c->p,
+                                           lm_attention_of(c->p, classes[i].first)->attention.spec.window);
         lm_text   one    = { 0 };
         append(window ? &one : &open, score_formula(c, &classes[i]));
         if (!window)
             continue;
         name = derive_sum(c, n == 1 ? "per_key" : "per_key_window",
-                          n == 1 ? _("scores: for each token of context") : _("scores: for each token of context, in layers with a window"),
+                          n == 1 ? _("scores: for each token of context")
+                                 : _("scores: for each token of context, in layers with a window"),
                           n == 1 ? "flops.per_context_token" : NULL, &one);
         lm_text_printf(at, " + %s * min(tokens, %u)", name ? name : "", window);
         if (n > 1)
@@ -382,7 +402,8 @@ static void derive_scores(counting *c, lm_text *at)
     }
     bool mixed = all.size > 0;
     name = derive_sum(c, mixed ? "per_key_open" : "per_key",
-                      mixed ? _("scores: for each token of context, in layers without a window") : _("scores: for each token of context"),
+                      mixed ? _("scores: for each token of context, in layers without a window")
+                            : _("scores: for each token of context"),
                       mixed ? "flops.per_context_token_past_windows" : "flops.per_context_token", &open);
     if (name)
         lm_text_printf(at, " + %s * tokens", name);
@@ -404,8 +425,8 @@ void lm_derive_flops(lm_derivation *d)
     derive_outside(c, &total);
     derive_stack(c, total.size == 0);
     append(&total, "all_layers");
-    lm_derive(d, "head", _("the head: one logit for each token of the vocabulary"), LM_UNIT_FLOPS, "flops.head",
-              lm_derive_text(d, "2 * %s", lm_head_formula(d)));
+    lm_derive(d, "head", _("the head: one logit for each token of the vocabulary"), LM_UNIT_FLOPS,
+              "flops.head", lm_derive_text(d, "2 * %s", lm_head_formula(d)));
     append(&total, "head");
     derive_sum(c, "per_token", _("matrix products of one token"), "flops.per_token_matmul", &total);
     lm_let_fact(d, "tokens", "S", _("tokens of context that it sees"), "kv.context");
@@ -415,10 +436,12 @@ void lm_derive_flops(lm_derivation *d)
     if (!lm_facts_has(d->f, "flops.per_context_token_naive"))
         return;
     lm_derive_heading(d, _("the two forms of latent attention, for a prompt as long as the context"));
-    lm_derive(d, "pairs", _("pairs of a query and a key that it sees"), LM_UNIT_NONE, NULL, "tokens * (tokens + 1) / 2");
+    lm_derive(d, "pairs", _("pairs of a query and a key that it sees"), LM_UNIT_NONE, NULL,
+              "tokens * (tokens + 1) / 2");
     lm_derive(d, "prompt", _("absorbed: scores on the latent itself"), LM_UNIT_FLOPS, "flops.prefill",
               "tokens * (per_token - head) + head + pairs * per_key");
-    lm_derive(d, "per_key_naive", _("naive: scores for each token of context, with keys and values of every head"), LM_UNIT_FLOPS,
+    lm_derive(d, "per_key_naive",
+              _("naive: scores for each token of context, with keys and values of every head"), LM_UNIT_FLOPS,
               "flops.per_context_token_naive", "2 * layers * heads * (nope_dim + rope_dim + v_dim)");
     lm_derive(d, "prompt_naive", _("naive: the prompt"), LM_UNIT_FLOPS, "flops.prefill_naive",
               "tokens * (per_token - head) + head + pairs * per_key_naive");

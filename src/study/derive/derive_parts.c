@@ -13,7 +13,8 @@ void lm_derive_gqa(lm_derivation *d)
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_heads"))
         return;
-    lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group", "heads / kv_heads");
+    lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
+              "heads / kv_heads");
     lm_derive(d, "q_and_o", _("query and output projections of a layer"), LM_UNIT_PARAMETERS, NULL,
               "2 * hidden * (heads * head_dim)");
     lm_derive(d, "k_and_v", _("key and value projections of a layer"), LM_UNIT_PARAMETERS, NULL,
@@ -30,7 +31,8 @@ void lm_derive_gqa(lm_derivation *d)
     lm_derive(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token",
               "2 * layers * heads * head_dim");
-    lm_derive(d, "saved", _("cache saved"), LM_UNIT_PERCENT, "kv.mha.saved", "100 * (1 - elements / elements_mha)");
+    lm_derive(d, "saved", _("cache saved"), LM_UNIT_PERCENT, "kv.mha.saved",
+              "100 * (1 - elements / elements_mha)");
 }
 
 void lm_derive_mla(lm_derivation *d)
@@ -38,13 +40,14 @@ void lm_derive_mla(lm_derivation *d)
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_rank"))
         return;
-    lm_derive(d, "per_layer", _("values cached for each token in a layer: the latent and one rotated key"), LM_UNIT_ELEMENTS,
-              "kv.elements_per_layer[0]", "kv_rank + rope_dim");
+    lm_derive(d, "per_layer", _("values cached for each token in a layer: the latent and one rotated key"),
+              LM_UNIT_ELEMENTS, "kv.elements_per_layer[0]", "kv_rank + rope_dim");
     lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               "layers * per_layer");
     lm_derive(d, "head_values", _("the keys and values of all heads"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token_per_layer", "heads * (nope_dim + rope_dim + v_dim)");
-    lm_derive(d, "times_smaller", _("the latent is smaller by"), LM_UNIT_RATIO, NULL, "head_values / per_layer");
+    lm_derive(d, "times_smaller", _("the latent is smaller by"), LM_UNIT_RATIO, NULL,
+              "head_values / per_layer");
     lm_derive(d, "down", _("into the latent"), LM_UNIT_PARAMETERS, NULL, "hidden * (kv_rank + rope_dim)");
     lm_derive(d, "up", _("out of it, to keys and values of all heads"), LM_UNIT_PARAMETERS, NULL,
               "kv_rank * heads * (nope_dim + v_dim)");
@@ -52,14 +55,16 @@ void lm_derive_mla(lm_derivation *d)
         lm_derive(d, "queries", _("queries, through a latent of their own"), LM_UNIT_PARAMETERS, NULL,
                   "hidden * q_rank + q_rank * heads * (nope_dim + rope_dim)");
     else
-        lm_derive(d, "queries", _("queries"), LM_UNIT_PARAMETERS, NULL, "hidden * heads * (nope_dim + rope_dim)");
+        lm_derive(d, "queries", _("queries"), LM_UNIT_PARAMETERS, NULL,
+                  "hidden * heads * (nope_dim + rope_dim)");
     lm_derive(d, "output", _("output projection"), LM_UNIT_PARAMETERS, NULL, "heads * v_dim * hidden");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               "flops.layer[0].attention",
               "2 * (down + up + queries + output)");
 }
 
-/* Derive the scale of YaRN: its magnitude squared (once for queries, once for keys), divided by the root of the head dimension. */
+/* Derive the scale of YaRN: its magnitude squared (once for queries, once for keys), divided by the root of
+ * the head dimension. */
 static void derive_stretched_scale(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
@@ -70,7 +75,8 @@ static void derive_stretched_scale(lm_derivation *d)
     lm_let_fact(d, "factor", NULL, _("factor by which YaRN stretches the context"), "rope.factor");
     lm_let_number(d, "mscale", "m_s", _("mscale_all_dim of the configuration"), r->mscale_all_dim);
     lm_derive(d, "magnitude", _("YaRN's magnitude"), LM_UNIT_NONE, NULL, "0.1 * mscale * ln(factor) + 1");
-    lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "magnitude^2 / sqrt(nope_dim + rope_dim)");
+    lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale",
+              "magnitude^2 / sqrt(nope_dim + rope_dim)");
 }
 
 void lm_derive_attention(lm_derivation *d)
@@ -83,24 +89,27 @@ void lm_derive_attention(lm_derivation *d)
     latent = lm_has_symbol(d, "kv_rank");
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
     if (lm_facts_has(d->f, "attention.scale_sqrt_of")) {
-        lm_let_fact(d, "scale_dim", "d_k", _("dimensions whose square root divides the scores"), "attention.scale_sqrt_of");
-        lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "1 / sqrt(scale_dim)");
+        lm_let_fact(d, "scale_dim", "d_k", _("dimensions whose square root divides the scores"),
+                    "attention.scale_sqrt_of");
+        lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale",
+                  "1 / sqrt(scale_dim)");
     }
     else if (latent)
         derive_stretched_scale(d);
-    lm_derive(d, "scores", _("scores of one token in a layer: one for each head and key"), LM_UNIT_ELEMENTS, NULL,
-              "heads * tokens");
+    lm_derive(d, "scores", _("scores of one token in a layer: one for each head and key"), LM_UNIT_ELEMENTS,
+              NULL, "heads * tokens");
     if (lm_facts_has(d->f, "attention.window")) {
         lm_let_fact(d, "window", "W", _("keys that a token sees"), "attention.window");
         lm_derive(d, "seen", _("with a window only"), LM_UNIT_ELEMENTS, NULL, "heads * min(tokens, window)");
     }
     if (latent)
-        lm_derive(d, "per_key", _("q·k and p·v for each key, in a layer, on the latent itself"), LM_UNIT_FLOPS,
-                  "flops.layer[0].per_key",
-                  "2 * heads * ((kv_rank + rope_dim) + kv_rank)");
+        lm_derive(d, "per_key", _("q·k and p·v for each key, in a layer, on the latent itself"),
+                  LM_UNIT_FLOPS, "flops.layer[0].per_key", "2 * heads * ((kv_rank + rope_dim) + kv_rank)");
     else
-        lm_derive(d, "per_key", _("q·k and p·v for each key, in a layer"), LM_UNIT_FLOPS, "flops.layer[0].per_key",
-                  lm_has_symbol(d, "value_dim") ? "2 * heads * (head_dim + value_dim)" : "2 * heads * (head_dim + head_dim)");
+        lm_derive(d, "per_key", _("q·k and p·v for each key, in a layer"), LM_UNIT_FLOPS,
+                  "flops.layer[0].per_key",
+                  lm_has_symbol(d, "value_dim") ? "2 * heads * (head_dim + value_dim)"
+                                                : "2 * heads * (head_dim + head_dim)");
 }
 
 void lm_derive_swa(lm_derivation *d)
@@ -110,12 +119,14 @@ void lm_derive_swa(lm_derivation *d)
         return;
     for (uint32_t i = 0; i < d->f->s.program->n_caches; i++)
         if (d->f->s.program->caches[i].window) {
-            lm_let_count(d, "window", "W", _("keys that a token sees, its own included"), d->f->s.program->caches[i].window);
+            lm_let_count(d, "window", "W", _("keys that a token sees, its own included"),
+                         d->f->s.program->caches[i].window);
             break;
         }
     lm_let_fact(d, "tokens", "S", _("positions read"), "kv.context");
     lm_let_fact(d, "windowed", "L_W", _("layers with a window"), "attention.windowed_layers");
-    lm_derive(d, "kept", _("positions that a layer with a window keeps"), LM_UNIT_TOKENS, NULL, "min(tokens, window)");
+    lm_derive(d, "kept", _("positions that a layer with a window keeps"), LM_UNIT_TOKENS, NULL,
+              "min(tokens, window)");
     if (lm_facts_has(d->f, "attention.reach"))
         lm_derive(d, "reach", _("maximum reach through all layers"), LM_UNIT_TOKENS, "attention.reach",
                   "windowed * (window - 1) + 1");
@@ -132,11 +143,13 @@ void lm_derive_swa(lm_derivation *d)
 /* ---- positions ---- */
 
 /* Derive the slope of head h, counted from 1; P is the largest power of two up to the number of heads. */
-static void derive_slope(lm_derivation *d, const lm_node *n, const char *name, const char *title, uint32_t h, uint32_t whole)
+static void derive_slope(lm_derivation *d, const lm_node *n, const char *name, const char *title, uint32_t h,
+                         uint32_t whole)
 {
     const char *path    = lm_derive_text(d, "attention.alibi_slopes[%u]", h - 1);
-    const char *formula = h <= whole ? lm_derive_text(d, "2^-(largest * %u / whole)", h)
-                                     : lm_derive_text(d, "2^-(largest * (2 * (%u - whole) - 1) / (2 * whole))", h);
+    const char *formula = h <= whole
+                              ? lm_derive_text(d, "2^-(largest * %u / whole)", h)
+                              : lm_derive_text(d, "2^-(largest * (2 * (%u - whole) - 1) / (2 * whole))", h);
     int         exponent;
 
     if (!n->attention.spec.alibi_half) {
@@ -164,7 +177,9 @@ void lm_derive_alibi(lm_derivation *d)
     uint32_t heads = n->attention.spec.n_heads, whole = 1;
     while (whole * 2 <= heads)
         whole *= 2;
-    lm_let_count(d, "whole", "H_2", _("largest power of two up to the heads; heads after it have slopes between the others"), whole);
+    lm_let_count(d, "whole", "H_2",
+                 _("largest power of two up to the heads; heads after it have slopes between the others"),
+                 whole);
     derive_slope(d, n, "slope_first", _("penalty of head 1 per token of distance"), 1, whole);
     if (heads > 2)
         derive_slope(d, n, "slope_middle", lm_derive_text(d, _("head %u"), heads / 2), heads / 2, whole);
@@ -172,7 +187,8 @@ void lm_derive_alibi(lm_derivation *d)
         derive_slope(d, n, "slope_whole", lm_derive_text(d, _("head %u"), whole), whole, whole);
     derive_slope(d, n, "slope_last", lm_derive_text(d, _("head %u"), heads), heads, whole);
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
-    lm_derive(d, "farthest", _("the first head's bias of the farthest key"), LM_UNIT_NONE, NULL, "slope_first * (tokens - 1)");
+    lm_derive(d, "farthest", _("the first head's bias of the farthest key"), LM_UNIT_NONE, NULL,
+              "slope_first * (tokens - 1)");
 }
 
 /* ---- MLP ---- */
@@ -194,13 +210,16 @@ void lm_derive_swiglu(lm_derivation *d)
         return;
     if (!lm_has_symbol(d, "ffn"))
         width = "expert_width";
-    lm_derivef(d, "gated", _("a gated MLP: three matrices"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * %s", width);
-    lm_derivef(d, "plain", _("a plain one of the same width: two"), LM_UNIT_PARAMETERS, NULL, "2 * hidden * %s", width);
+    lm_derivef(d, "gated", _("a gated MLP: three matrices"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * %s",
+               width);
+    lm_derivef(d, "plain", _("a plain one of the same width: two"), LM_UNIT_PARAMETERS, NULL,
+               "2 * hidden * %s", width);
     lm_derive(d, "more", _("gating adds"), LM_UNIT_PERCENT, NULL, "100 * (gated / plain - 1)");
-    lm_derive(d, "parity", _("the width at which it costs what a plain one of 4 · hidden costs"), LM_UNIT_LANES, NULL,
-              "2 / 3 * (4 * hidden)");
+    lm_derive(d, "parity", _("the width at which it costs what a plain one of 4 · hidden costs"),
+              LM_UNIT_LANES, NULL, "2 / 3 * (4 * hidden)");
     if (lm_has_symbol(d, "ffn"))
-        lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion", "ffn / hidden");
+        lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion",
+                  "ffn / hidden");
     lm_derive(d, "flops", _("products of one token"), LM_UNIT_FLOPS,
               first_layer_mixes(d->f->s.program) ? NULL : "flops.layer[0].mlp",
               "2 * gated");
@@ -218,13 +237,13 @@ void lm_derive_moe(lm_derivation *d)
         layers += p->nodes[i].code == LM_OP_EXPERTS;
     lm_derive(d, "expert", _("one expert: a gated MLP"), LM_UNIT_PARAMETERS, NULL, lm_expert_formula(d));
     lm_derive(d, "router", _("the router of a layer"), LM_UNIT_PARAMETERS, NULL, lm_router_formula(d));
-    lm_derive(d, "stored", _("routed experts stored in a layer"), LM_UNIT_PARAMETERS, NULL, "experts * expert");
+    lm_derive(d, "stored", _("routed experts stored in a layer"), LM_UNIT_PARAMETERS, NULL,
+              "experts * expert");
     lm_derive(d, "visited", _("active for one token"), LM_UNIT_PARAMETERS, NULL, "top_k * expert");
     if (lm_has_symbol(d, "shared_width"))
         lm_derive(d, "shared", _("shared experts"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * shared_width");
-    lm_derivef(d, "all_experts", _("routed experts of all layers that have them"), LM_UNIT_PARAMETERS, "parameters.experts",
-               "%s * stored",
-               lm_layers_formula(d, layers));
+    lm_derivef(d, "all_experts", _("routed experts of all layers that have them"), LM_UNIT_PARAMETERS,
+               "parameters.experts", "%s * stored", lm_layers_formula(d, layers));
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
     lm_derivef(d, "active", _("parameters read for one token"), LM_UNIT_PARAMETERS, "parameters.active",
                "total - %s * (stored - visited)",
@@ -265,12 +284,14 @@ void lm_derive_norm(lm_derivation *d)
                        two ? "(2 * hidden)" : lm_width_formula(d, 0, false, sizes[k]));
     }
     if (n)
-        lm_derive(d, "norm_weights", _("weights of all norms"), LM_UNIT_PARAMETERS, "parameters.norm", sum.data);
+        lm_derive(d, "norm_weights", _("weights of all norms"), LM_UNIT_PARAMETERS, "parameters.norm",
+                  sum.data);
     lm_text_free(&sum);
     if (!n)
         return;
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
-    lm_derive(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.norm", "100 * norm_weights / total");
+    lm_derive(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.norm",
+              "100 * norm_weights / total");
 }
 
 void lm_derive_residual(lm_derivation *d)
@@ -285,7 +306,8 @@ void lm_derive_residual(lm_derivation *d)
         return;
     lm_let_count(d, "adds", NULL, _("additions to the stream in a layer"), adds);
     lm_derive(d, "updates", _("additions to the stream in all layers"), LM_UNIT_NONE, NULL, "adds * layers");
-    lm_derive(d, "stream", _("values passed from layer to layer per token"), LM_UNIT_ELEMENTS, NULL, "hidden");
+    lm_derive(d, "stream", _("values passed from layer to layer per token"), LM_UNIT_ELEMENTS, NULL,
+              "hidden");
     lm_derive(d, "flops", _("additions for one token"), LM_UNIT_FLOPS, NULL, "updates * hidden");
 }
 
@@ -313,20 +335,21 @@ void lm_derive_embedding(lm_derivation *d)
         positions |= p->nodes[k].code == LM_OP_POSITION;
     lm_let_count(d, "rows", "V", _("rows of the table"), w->dims[0]);
     lm_let_count(d, "width", "D_E", _("width of a row"), w->dims[1]);
-    lm_derive(d, "table", _("the table of token embeddings"), LM_UNIT_PARAMETERS, positions ? NULL : "parameters.embedding",
-              "rows * width");
+    lm_derive(d, "table", _("the table of token embeddings"), LM_UNIT_PARAMETERS,
+              positions ? NULL : "parameters.embedding", "rows * width");
     for (uint32_t k = 0; k < p->n_nodes; k++)
         if (p->nodes[k].code == LM_OP_POSITION) {
             const uint64_t *dims = p->weights[p->nodes[k].weights[0]].dims;
             lm_let_count(d, "positions", "P", _("rows of the table of positions"), dims[0]);
-            lm_derivef(d, "embeddings", _("with the table of positions"), LM_UNIT_PARAMETERS, "parameters.embedding",
-                       "table + positions * %s",
+            lm_derivef(d, "embeddings", _("with the table of positions"), LM_UNIT_PARAMETERS,
+                       "parameters.embedding", "table + positions * %s",
                        dims[1] == w->dims[1] ? "width" : lm_derive_text(d, "%" PRIu64, dims[1]));
         }
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
-    lm_derivef(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.embedding", "100 * %s / total",
-               positions ? "embeddings" : "table");
-    lm_derive(d, "read", _("values read per token: one row, no multiplication"), LM_UNIT_ELEMENTS, NULL, "width");
+    lm_derivef(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.embedding",
+               "100 * %s / total", positions ? "embeddings" : "table");
+    lm_derive(d, "read", _("values read per token: one row, no multiplication"), LM_UNIT_ELEMENTS, NULL,
+              "width");
 }
 
 void lm_derive_tying(lm_derivation *d)
@@ -334,17 +357,19 @@ void lm_derive_tying(lm_derivation *d)
     lm_let_sizes(d);
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
     lm_derive(d, "matrix", _("the matrix in question"), LM_UNIT_PARAMETERS,
-              lm_facts_truth(d->f, "architecture.tied") ? "parameters.saved_by_tying" : NULL, lm_head_formula(d));
+              lm_facts_truth(d->f, "architecture.tied") ? "parameters.saved_by_tying" : NULL,
+              lm_head_formula(d));
     if (lm_facts_truth(d->f, "architecture.tied")) {
-        lm_derive(d, "untied", _("if the head had one of its own"), LM_UNIT_PARAMETERS, "parameters.untied_total",
-                  "total + matrix");
+        lm_derive(d, "untied", _("if the head had one of its own"), LM_UNIT_PARAMETERS,
+                  "parameters.untied_total", "total + matrix");
         lm_derive(d, "saved", _("saved"), LM_UNIT_PERCENT, NULL, "100 * matrix / untied");
     } else {
-        lm_derive(d, "tied", _("if the head shared the embedding's"), LM_UNIT_PARAMETERS, NULL, "total - matrix");
+        lm_derive(d, "tied", _("if the head shared the embedding's"), LM_UNIT_PARAMETERS, NULL,
+                  "total - matrix");
         lm_derive(d, "would_save", _("it would save"), LM_UNIT_PERCENT, NULL, "100 * matrix / total");
     }
-    lm_derive(d, "head_flops", _("the product is computed for every token, tied or not"), LM_UNIT_FLOPS, "flops.head",
-              "2 * matrix");
+    lm_derive(d, "head_flops", _("the product is computed for every token, tied or not"), LM_UNIT_FLOPS,
+              "flops.head", "2 * matrix");
 }
 
 void lm_derive_sampling(lm_derivation *d)

@@ -1,4 +1,5 @@
-/* derive_rope.c - rotary frequencies and each scaling rule, step by step (src/program/rope.c is what runs). */
+/* derive_rope.c - rotary frequencies and each scaling rule, step by step (src/program/rope.c is what
+ * runs). */
 #include <inttypes.h>
 #include <math.h>
 
@@ -17,8 +18,10 @@ static void let_llama3(lm_derivation *d, const lm_rope_spec *s)
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->original_context);
     lm_let_number(d, "low_freq", "l_f", _("low_freq_factor of the configuration"), s->low_freq_factor);
     lm_let_number(d, "high_freq", "h_f", _("high_freq_factor of the configuration"), s->high_freq_factor);
-    lm_derive(d, "short_wave", _("wavelengths below this are kept"), LM_UNIT_TOKENS, NULL, "trained / high_freq");
-    lm_derive(d, "long_wave", _("wavelengths above this are divided"), LM_UNIT_TOKENS, NULL, "trained / low_freq");
+    lm_derive(d, "short_wave", _("wavelengths below this are kept"), LM_UNIT_TOKENS, NULL,
+              "trained / high_freq");
+    lm_derive(d, "long_wave", _("wavelengths above this are divided"), LM_UNIT_TOKENS, NULL,
+              "trained / low_freq");
 }
 
 static void let_yarn(lm_derivation *d, const lm_rope_spec *s)
@@ -30,10 +33,11 @@ static void let_yarn(lm_derivation *d, const lm_rope_spec *s)
     lm_let_number(d, "beta_fast", "\\beta_f", _("beta_fast of the configuration: turns"), s->beta_fast);
     lm_let_number(d, "beta_slow", "\\beta_s", _("beta_slow of the configuration: turns"), s->beta_slow);
     const char *fast = lm_derive_text(d, lane, "beta_fast"), *slow = lm_derive_text(d, lane, "beta_slow");
-    lm_derivef(d, "low", _("pair that makes beta_fast turns over the trained positions: pairs below it are kept"), LM_UNIT_NONE, NULL,
-               s->truncate ? "max(floor(%s), 0)" : "max(%s, 0)", fast);
-    lm_derivef(d, "high", _("pair that makes beta_slow turns: pairs above it are divided"), LM_UNIT_NONE, NULL,
-               s->truncate ? "min(ceil(%s), rotated - 1)" : "min(%s, rotated - 1)", slow);
+    lm_derivef(d, "low",
+               _("pair that makes beta_fast turns over the trained positions: pairs below it are kept"),
+               LM_UNIT_NONE, NULL, s->truncate ? "max(floor(%s), 0)" : "max(%s, 0)", fast);
+    lm_derivef(d, "high", _("pair that makes beta_slow turns: pairs above it are divided"), LM_UNIT_NONE,
+               NULL, s->truncate ? "min(ceil(%s), rotated - 1)" : "min(%s, rotated - 1)", slow);
 }
 
 static void let_dynamic(lm_derivation *d, const lm_rope_spec *s)
@@ -91,14 +95,15 @@ static void run_llama3(lm_derivation *d, const pair *x)
         return;
     }
     if (wave > lm_derived(d, "long_wave").x) {
-        lm_derivef(d, x->run, _("a long wavelength: divided by the factor"), LM_UNIT_RADIANS, x->path, "%s / factor", x->theta);
+        lm_derivef(d, x->run, _("a long wavelength: divided by the factor"), LM_UNIT_RADIANS, x->path,
+                   "%s / factor", x->theta);
         return;
     }
     const char *blend = lm_derive_text(d, "smooth_%" PRIu64, x->i);
-    lm_derivef(d, blend, _("between them: how much is kept"), LM_UNIT_NONE, NULL, "(trained / %s - low_freq) / (high_freq - low_freq)",
-               x->wave);
-    lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "(1 - %s) * %s / factor + %s * %s", blend, x->theta, blend,
-               x->theta);
+    lm_derivef(d, blend, _("between them: how much is kept"), LM_UNIT_NONE, NULL,
+               "(trained / %s - low_freq) / (high_freq - low_freq)", x->wave);
+    lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "(1 - %s) * %s / factor + %s * %s",
+               blend, x->theta, blend, x->theta);
 }
 
 static void run_yarn(lm_derivation *d, const pair *x)
@@ -106,10 +111,10 @@ static void run_yarn(lm_derivation *d, const pair *x)
     const char *ramp = lm_derive_text(d, "ramp_%" PRIu64, x->i);
     bool        flat = lm_derived(d, "low").x == lm_derived(d, "high").x;
 
-    lm_derivef(d, ramp, _("how much is divided: 0 below the first pair, 1 above the second"), LM_UNIT_NONE, NULL,
-               "min(max((%" PRIu64 " - low) / (high - low%s), 0), 1)", x->i, flat ? " + 0.001" : "");
-    lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "%s / factor * %s + %s * (1 - %s)", x->theta, ramp, x->theta,
-               ramp);
+    lm_derivef(d, ramp, _("how much is divided: 0 below the first pair, 1 above the second"), LM_UNIT_NONE,
+               NULL, "min(max((%" PRIu64 " - low) / (high - low%s), 0), 1)", x->i, flat ? " + 0.001" : "");
+    lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "%s / factor * %s + %s * (1 - %s)",
+               x->theta, ramp, x->theta, ramp);
 }
 
 static void run_longrope(lm_derivation *d, const pair *x, const lm_rope_spec *s)
@@ -119,7 +124,8 @@ static void run_longrope(lm_derivation *d, const pair *x, const lm_rope_spec *s)
 
     if (!each)
         return;
-    lm_let_number(d, name, NULL, lm_derive_text(d, _("factor of pair %" PRIu64 " in the list for this context"), x->i),
+    lm_let_number(d, name, NULL,
+                  lm_derive_text(d, _("factor of pair %" PRIu64 " in the list for this context"), x->i),
                   lm_decimal(each[x->i]));
     lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "%s / %s", x->theta, name);
 }
@@ -134,7 +140,8 @@ static void run_rule(lm_derivation *d, const pair *x, const lm_rope_spec *s)
         run_yarn(d, x);
         break;
     case LM_ROPE_DYNAMIC:
-        lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "new_base^-(2 * %" PRIu64 " / rotated)", x->i);
+        lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path,
+                   "new_base^-(2 * %" PRIu64 " / rotated)", x->i);
         break;
     case LM_ROPE_LONGROPE:
         run_longrope(d, x, s);
@@ -157,13 +164,15 @@ static void run_stored(lm_derivation *d, const pair *x)
 static void derive_pair(lm_derivation *d, uint64_t i)
 {
     const lm_rope_spec *s = main_rope(d);
-    pair                x = { lm_derive_text(d, "theta_%" PRIu64, i), lm_derive_text(d, "theta_run_%" PRIu64, i),
-                              lm_derive_text(d, "wavelength_%" PRIu64, i), i, lm_derive_text(d, "rope.theta_scaled[%" PRIu64 "]", i) };
+    pair x = { lm_derive_text(d, "theta_%" PRIu64, i), lm_derive_text(d, "theta_run_%" PRIu64, i),
+               lm_derive_text(d, "wavelength_%" PRIu64, i), i,
+               lm_derive_text(d, "rope.theta_scaled[%" PRIu64 "]", i) };
 
     if (lm_has_symbol(d, x.theta))
         return;
-    lm_derivef(d, x.theta, lm_derive_text(d, _("pair %" PRIu64 ": angle for each position"), i), LM_UNIT_RADIANS,
-               lm_derive_text(d, "rope.theta[%" PRIu64 "]", i), "base^-(2 * %" PRIu64 " / rotated)", i);
+    lm_derivef(d, x.theta, lm_derive_text(d, _("pair %" PRIu64 ": angle for each position"), i),
+               LM_UNIT_RADIANS, lm_derive_text(d, "rope.theta[%" PRIu64 "]", i),
+               "base^-(2 * %" PRIu64 " / rotated)", i);
     lm_derivef(d, x.wave, _("positions per full rotation"), LM_UNIT_TOKENS, NULL, "2 * pi / %s", x.theta);
     if (!lm_facts_has(d->f, "rope.theta_scaled[%" PRIu64 "]", i) || !lm_is_scaled(s))
         return;
@@ -172,11 +181,12 @@ static void derive_pair(lm_derivation *d, uint64_t i)
     else
         run_rule(d, &x, s);
     if (lm_has_symbol(d, x.run))
-        lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("slower by scaling, factor"), LM_UNIT_RATIO, NULL, "%s / %s", x.theta,
-                   x.run);
+        lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("slower by scaling, factor"), LM_UNIT_RATIO,
+                   NULL, "%s / %s", x.theta, x.run);
 }
 
-/* Return the pair in the middle; for a rule that blends, the pair in the middle of the blend, which shows most. */
+/* Return the pair in the middle; for a rule that blends, the pair in the middle of the blend, which shows
+ * most. */
 static uint64_t middle_pair(const lm_derivation *d, uint64_t pairs)
 {
     const lm_rope_spec *s = main_rope(d);
@@ -197,7 +207,8 @@ static uint64_t middle_pair(const lm_derivation *d, uint64_t pairs)
 
 static void derive_distance(lm_derivation *d, const char *theta)
 {
-    lm_derive_heading(d, _("Only the distance counts: positions 3 and 7 of the first pair, then their difference 4"));
+    lm_derive_heading(
+        d, _("Only the distance counts: positions 3 and 7 of the first pair, then their difference 4"));
     lm_derivef(d, "both", _("cosines and sines of the two positions"), LM_UNIT_NONE, NULL,
                "cos(3 * %s) * cos(7 * %s) + sin(3 * %s) * sin(7 * %s)",
                theta, theta, theta, theta);
@@ -207,9 +218,11 @@ static void derive_distance(lm_derivation *d, const char *theta)
 static void derive_magnitude(lm_derivation *d, const lm_rope_spec *s)
 {
     if (s->type == LM_ROPE_YARN && s->attention_factor <= 0 && s->mscale == 0 && s->factor > 1)
-        lm_derive(d, "magnitude", _("YaRN multiplies queries and keys by"), LM_UNIT_NONE, NULL, "0.1 * ln(factor) + 1");
+        lm_derive(d, "magnitude", _("YaRN multiplies queries and keys by"), LM_UNIT_NONE, NULL,
+                  "0.1 * ln(factor) + 1");
     if (s->type == LM_ROPE_LONGROPE && s->attention_factor <= 0 && s->factor > 1)
-        lm_derive(d, "magnitude", _("LongRoPE multiplies queries and keys by"), LM_UNIT_NONE, NULL, "sqrt(1 + ln(factor) / ln(trained))");
+        lm_derive(d, "magnitude", _("LongRoPE multiplies queries and keys by"), LM_UNIT_NONE, NULL,
+                  "sqrt(1 + ln(factor) / ln(trained))");
 }
 
 void lm_derive_rope(lm_derivation *d)
@@ -221,7 +234,8 @@ void lm_derive_rope(lm_derivation *d)
     lm_let_fact(d, "base", NULL, _("base of the frequencies (rope_theta)"), "rope.base");
     lm_let_fact(d, "rotated", "K_R", _("dimensions of a head that are rotated"), "rope.dim");
     lm_let_number(d, "pi", "\\pi", _("ratio of a circle's circumference to its diameter"), acos(-1));
-    lm_derive(d, "pairs", _("pairs of dimensions, each with an angle of its own"), LM_UNIT_NONE, "rope.pairs", "rotated / 2");
+    lm_derive(d, "pairs", _("pairs of dimensions, each with an angle of its own"), LM_UNIT_NONE, "rope.pairs",
+              "rotated / 2");
     pairs = lm_facts_count(d->f, "rope.pairs");
     if (lm_is_stored(main_rope(d)) && !lm_facts_has(d->f, "rope.theta[0]"))
         return;

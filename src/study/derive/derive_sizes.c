@@ -8,8 +8,10 @@
 static void let_latent(lm_derivation *d)
 {
     lm_let_fact(d, "kv_rank", "R", _("width of the latent of keys and values"), "attention.latent.kv_rank");
-    lm_let_fact(d, "rope_dim", "K_R", _("rotated dimensions of a head, one key for all heads"), "attention.latent.rope_dim");
-    lm_let_fact(d, "nope_dim", "K_N", _("dimensions of a query or key head that are not rotated"), "attention.latent.nope_dim");
+    lm_let_fact(d, "rope_dim", "K_R", _("rotated dimensions of a head, one key for all heads"),
+                "attention.latent.rope_dim");
+    lm_let_fact(d, "nope_dim", "K_N", _("dimensions of a query or key head that are not rotated"),
+                "attention.latent.nope_dim");
     lm_let_fact(d, "v_dim", "K_V", _("dimensions of a value head"), "attention.latent.v_dim");
     if (lm_facts_count(d->f, "attention.latent.q_rank"))
         lm_let_fact(d, "q_rank", "R_Q", _("width of the latent of queries"), "attention.latent.q_rank");
@@ -45,7 +47,8 @@ void lm_let_sizes(lm_derivation *d)
     lm_let_fact(d, "experts", "E", _("routed experts of a layer"), "mlp.experts");
     lm_let_fact(d, "top_k", "E_a", _("active experts per token (top-k)"), "mlp.experts_per_token");
     lm_let_fact(d, "expert_width", "F_E", _("width of an expert"), "mlp.expert_width");
-    if (lm_facts_has(f, "mlp.shared_width") && lm_facts_count(f, "mlp.shared_width") != lm_facts_count(f, "mlp.intermediate"))
+    if (lm_facts_has(f, "mlp.shared_width") &&
+        lm_facts_count(f, "mlp.shared_width") != lm_facts_count(f, "mlp.intermediate"))
         lm_let_fact(d, "shared_width", "F_S", _("width of the shared experts"), "mlp.shared_width");
 }
 
@@ -82,7 +85,8 @@ const char *lm_width_formula(lm_derivation *d, uint16_t role, bool inner, uint64
     static const char *const any[] = { "hidden", "ffn", "vocab", "head_dim", "kv_rank", "q_rank" };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        for (const char *const *f = table[i].formulas; (table[i].role & role) == table[i].role && table[i].inner == inner && *f; f++)
+        for (const char *const *f = table[i].formulas;
+             (table[i].role & role) == table[i].role && table[i].inner == inner && *f; f++)
             if (is_width(d, *f, width))
                 return *f;
     for (size_t i = 0; i < sizeof any / sizeof *any; i++)
@@ -96,15 +100,16 @@ const char *lm_head_formula(lm_derivation *d)
     const lm_program *p    = d->f->s.program;
     const lm_node    *head = &p->nodes[d->f->ledger->head];
 
-    return lm_derive_text(d, "vocab * %s", lm_width_formula(d, 0, true, head->n_in ? p->values[head->in[0]].width : 0));
+    return lm_derive_text(d, "vocab * %s",
+                          lm_width_formula(d, 0, true, head->n_in ? p->values[head->in[0]].width : 0));
 }
 
 /* ---- caches ---- */
 
 static bool alike(const lm_cache *a, const lm_cache *b, bool windows_matter)
 {
-    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim && a->v_in_k == b->v_in_k &&
-           (!windows_matter || a->window == b->window);
+    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
+           a->v_in_k == b->v_in_k && (!windows_matter || a->window == b->window);
 }
 
 size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES])
@@ -128,7 +133,8 @@ const char *lm_cache_formula(lm_derivation *d, const lm_cache *c)
     const char *forms[] = { "2 * kv_heads * head_dim", "kv_heads * (head_dim + value_dim)" };
 
     if (c->v_in_k)
-        return is_width(d, "kv_rank + rope_dim", c->k_dim) ? "(kv_rank + rope_dim)" : lm_derive_text(d, "%u", c->k_dim);
+        return is_width(d, "kv_rank + rope_dim", c->k_dim) ? "(kv_rank + rope_dim)"
+                                                           : lm_derive_text(d, "%u", c->k_dim);
     for (size_t i = 0; i < 2; i++)
         if (is_width(d, forms[i], (uint64_t)c->n_kv_heads * (c->k_dim + c->v_dim)))
             return forms[i];
@@ -149,8 +155,9 @@ const char *lm_expert_formula(lm_derivation *d)
 
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_EXPERTS)
-            return p->nodes[i].weights[3] == LM_NONE ? "3 * hidden * expert_width"
-                                                     : "3 * hidden * expert_width + 2 * expert_width + hidden";
+            return p->nodes[i].weights[3] == LM_NONE
+                       ? "3 * hidden * expert_width"
+                       : "3 * hidden * expert_width + 2 * expert_width + hidden";
     return "0";
 }
 

@@ -79,7 +79,8 @@ static const char *unit_word(lm_unit unit)
     }
 }
 
-/* Append a value such as "939,524,096 bytes (896 MiB)"; a long count is followed by a form such as "6.43 GFLOP". */
+/* Append a value such as "939,524,096 bytes (896 MiB)"; a long count is followed by a form such as "6.43
+ * GFLOP". */
 static void write_value(lm_symbol_value q, lm_unit unit, lm_notation notation, lm_text *out)
 {
     const char *word = unit_word(unit);
@@ -96,7 +97,8 @@ static void write_value(lm_symbol_value q, lm_unit unit, lm_notation notation, l
 
 /* ---- steps ---- */
 
-void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notation, lm_form_writer *write, void *arg)
+void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notation, lm_form_writer *write,
+                      void *arg)
 {
     lm_text         now = { 0 }, before = { 0 };
     const lm_expr *x = s->x;
@@ -163,7 +165,8 @@ static void write_text_form(void *arg, const char *text, bool last)
 {
     text_form *t = arg;
 
-    lm_text_printf(t->out, "%*s%-*s = %s", (int)t->indent, "", (int)t->width, t->first ? t->s->symbol->name : "", text);
+    lm_text_printf(t->out, "%*s%-*s = %s", (int)t->indent, "", (int)t->width,
+                   t->first ? t->s->symbol->name : "", text);
     if (last)
         lm_formula_verdict(t->s, t->out);
     lm_text_add_char(t->out, '\n');
@@ -198,7 +201,8 @@ static void write_latex_form(void *arg, const char *text, bool last)
     t->first = false;
 }
 
-static void put_latex(lm_derivation *d, const lm_formula *s, const char *open, const char *close, lm_text *out)
+static void put_latex(lm_derivation *d, const lm_formula *s, const char *open, const char *close,
+                      lm_text *out)
 {
     latex_form t = { s, true, out };
 
@@ -225,7 +229,8 @@ void lm_formula_pandoc(lm_derivation *d, const lm_formula *s, lm_text *out)
 
 /* ---- glossary ---- */
 
-/* Return the letter that formulas have in place of the name, if it is spelled alike in LaTeX and in text (D, K_R); NULL: none. */
+/* Return the letter that formulas have in place of the name, if it is spelled alike in LaTeX and in text (D,
+ * K_R); NULL: none. */
 static const char *letter_of(const lm_symbol *s)
 {
     const char *at = s->latex;

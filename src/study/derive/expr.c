@@ -1,8 +1,8 @@
 /* expr.c - parse and evaluate the expressions of expr.h.
  *
  * The parser descends recursively, one function per level of precedence: sum, product, power, atom. Sums and
- * products are flat lists of terms, so that they are written without parentheses. Values stay exact whole numbers
- * as long as they fit (lm_symbol_value). Memory is the caller's arena. */
+ * products are flat lists of terms, so that they are written without parentheses. Values stay exact whole
+ * numbers as long as they fit (lm_symbol_value). Memory is the caller's arena. */
 #include "study/derive/expr_tree.h"
 
 #include <ctype.h>
@@ -22,7 +22,8 @@ lm_symbol_value lm_whole(uint64_t n)
 
 lm_symbol_value lm_real(double x)
 {
-    bool whole = x == nearbyint(x) && fabs(x) < 9.0e15;          /* every such double is exactly a whole number */
+    /* every such double is exactly a whole number */
+    bool whole = x == nearbyint(x) && fabs(x) < 9.0e15;
 
     return (lm_symbol_value){ whole, whole ? (int64_t)x : 0, x };
 }
@@ -36,7 +37,8 @@ static lm_symbol_value added(lm_symbol_value a, lm_symbol_value b, int sign)
 {
     int64_t n;
 
-    if (a.whole && b.whole && !(sign > 0 ? __builtin_add_overflow(a.n, b.n, &n) : __builtin_sub_overflow(a.n, b.n, &n)))
+    if (a.whole && b.whole &&
+        !(sign > 0 ? __builtin_add_overflow(a.n, b.n, &n) : __builtin_sub_overflow(a.n, b.n, &n)))
         return exact(n);
     return lm_real(a.x + sign * b.x);
 }
@@ -148,9 +150,10 @@ static const lm_expr *call(reader *r, const char *name, size_t n)
         const char  *name;
         lm_expr_kind kind;
         int          arguments;
-    } functions[] = { { "sqrt", LM_X_SQRT, 1 }, { "ln", LM_X_LN, 1 },   { "exp", LM_X_EXP, 1 },     { "sin", LM_X_SIN, 1 },
-                    { "cos", LM_X_COS, 1 },   { "tanh", LM_X_TANH, 1 }, { "erf", LM_X_ERF, 1 },   { "floor", LM_X_FLOOR, 1 },
-                    { "ceil", LM_X_CEIL, 1 }, { "min", LM_X_MIN, 2 }, { "max", LM_X_MAX, 2 } };
+    } functions[] = { { "sqrt", LM_X_SQRT, 1 }, { "ln", LM_X_LN, 1 },       { "exp", LM_X_EXP, 1 },
+                      { "sin", LM_X_SIN, 1 },   { "cos", LM_X_COS, 1 },     { "tanh", LM_X_TANH, 1 },
+                      { "erf", LM_X_ERF, 1 },   { "floor", LM_X_FLOOR, 1 }, { "ceil", LM_X_CEIL, 1 },
+                      { "min", LM_X_MIN, 2 },   { "max", LM_X_MAX, 2 } };
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         if (strlen(functions[i].name) != n || memcmp(functions[i].name, name, n) != 0)
@@ -226,7 +229,8 @@ static const lm_expr *power(reader *r)
 }
 
 /* Parse a chain of `inner`, joined by `plain` or `inverse`; a single operand is returned as it is. */
-static const lm_expr *chain(reader *r, lm_expr_kind kind, char plain, char inverse, const lm_expr *(*inner)(reader *r))
+static const lm_expr *chain(reader *r, lm_expr_kind kind, char plain, char inverse,
+                            const lm_expr *(*inner)(reader *r))
 {
     bool           minus = kind == LM_X_SUM && take(r, inverse);
     const lm_expr *first = inner(r);
@@ -259,7 +263,8 @@ static const lm_expr *sum(reader *r)
     return chain(r, LM_X_SUM, '+', '-', product);
 }
 
-lm_status lm_expr_read(lm_arena *a, const char *text, lm_symbol_lookup *lookup, void *arg, const lm_expr **out, lm_error *e)
+lm_status lm_expr_read(lm_arena *a, const char *text, lm_symbol_lookup *lookup, void *arg,
+                       const lm_expr **out, lm_error *e)
 {
     reader         r = { .arena = a, .text = text, .at = text, .lookup = lookup, .arg = arg, .e = e };
     const lm_expr *x = sum(&r);

@@ -27,7 +27,9 @@ static void raise_digits(const char *digits, lm_text *out)
     static const char *const raised[] = { "⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
 
     for (; *digits; digits++)
-        lm_text_add_str(out, *digits == '-' ? "⁻" : *digits >= '0' && *digits <= '9' ? raised[*digits - '0'] : "");
+        lm_text_add_str(out, *digits == '-'                     ? "⁻"
+                             : *digits >= '0' && *digits <= '9' ? raised[*digits - '0']
+                                                                : "");
 }
 
 /* Write six significant digits, with a power of ten if plain digits would be unreadable. */
@@ -99,7 +101,8 @@ static void write_expr(const writer *w, const lm_expr *x);
 
 static void write_grouped(const writer *w, const lm_expr *x, bool grouped)
 {
-    const char *open = w->notation == LM_LATEX ? "\\left(" : "(", *close = w->notation == LM_LATEX ? "\\right)" : ")";
+    const char *open = w->notation == LM_LATEX ? "\\left(" : "(",
+               *close = w->notation == LM_LATEX ? "\\right)" : ")";
 
     lm_text_add_str(w->out, grouped ? open : "");
     write_expr(w, x);
@@ -128,7 +131,8 @@ static bool stands_alone(const writer *w, const lm_expr *x)
     return !power;
 }
 
-/* Write the factors above or below the fraction line, with dots between; a sum needs parentheses if there are other factors. */
+/* Write the factors above or below the fraction line, with dots between; a sum needs parentheses if there are
+ * other factors. */
 static void write_factors(const writer *w, const lm_expr *x, bool inverse)
 {
     static const char *const dots[] = { [LM_UNICODE] = " · ", [LM_LATEX] = " \\cdot ", [LM_ASCII] = " * " };
@@ -166,7 +170,8 @@ static void write_product(const writer *w, const lm_expr *x)
     if (!below)
         return;
     for (const lm_term *t = x->terms; t; t = t->next)
-        group |= t->inverse && (t->x->kind == LM_X_PRODUCT || (lm_expr_is_number(t->x) && !stands_alone(w, t->x)));
+        group |= t->inverse &&
+                 (t->x->kind == LM_X_PRODUCT || (lm_expr_is_number(t->x) && !stands_alone(w, t->x)));
     lm_text_add_str(w->out, group ? " / (" : " / ");
     write_factors(w, x, true);
     lm_text_add_str(w->out, group ? ")" : "");
@@ -189,7 +194,8 @@ static bool small_number(const writer *w, const lm_expr *x)
 {
     lm_symbol_value q = lm_expr_value(x);
 
-    return (x->kind == LM_X_NUMBER || (x->kind == LM_X_SYMBOL && w->numbers)) && q.whole && q.n >= 0 && q.n < 100;
+    return (x->kind == LM_X_NUMBER || (x->kind == LM_X_SYMBOL && w->numbers)) && q.whole && q.n >= 0 &&
+           q.n < 100;
 }
 
 static void write_power(const writer *w, const lm_expr *x)
@@ -223,11 +229,13 @@ static void write_whole_part(const writer *w, const lm_expr *x)
 
 static void write_call(const writer *w, const lm_expr *x)
 {
-    static const char *const names[] = { [LM_X_SQRT] = "sqrt", [LM_X_LN] = "ln", [LM_X_EXP] = "exp", [LM_X_SIN] = "sin",
-                                         [LM_X_COS] = "cos", [LM_X_TANH] = "tanh", [LM_X_ERF] = "erf", [LM_X_FLOOR] = "floor",
-                                         [LM_X_CEIL] = "ceil", [LM_X_MIN] = "min", [LM_X_MAX] = "max" };
+    static const char *const names[] = {
+        [LM_X_SQRT] = "sqrt", [LM_X_LN] = "ln",     [LM_X_EXP] = "exp", [LM_X_SIN] = "sin",
+        [LM_X_COS] = "cos",   [LM_X_TANH] = "tanh", [LM_X_ERF] = "erf", [LM_X_FLOOR] = "floor",
+        [LM_X_CEIL] = "ceil", [LM_X_MIN] = "min",   [LM_X_MAX] = "max"
+    };
     bool                     bare    = stands_alone(w, x->terms->x);
-    bool                     whole   = (x->kind == LM_X_FLOOR || x->kind == LM_X_CEIL) && w->notation != LM_ASCII;
+    bool whole = (x->kind == LM_X_FLOOR || x->kind == LM_X_CEIL) && w->notation != LM_ASCII;
 
     if (whole) {
         write_whole_part(w, x);

@@ -1,5 +1,5 @@
-/* topics.h - the derivations, one per topic that involves arithmetic. Each adds its quantities and steps to `d`, for any program: what
- * varies between layers is listed by kind. */
+/* topics.h - the derivations, one per topic that involves arithmetic. Each adds its quantities and steps to
+ * `d`, for any program: what varies between layers is listed by kind. */
 #ifndef LM_ANALYSIS_TOPICS_H
 #define LM_ANALYSIS_TOPICS_H
 
@@ -9,24 +9,25 @@
 
 typedef void lm_topic_steps(lm_derivation *d);
 
-lm_topic_steps lm_derive_parameters, lm_derive_kv, lm_derive_kv_cache, lm_derive_flops, lm_derive_memory, lm_derive_quantization,
-    lm_derive_gqa, lm_derive_mla, lm_derive_rope, lm_derive_swa, lm_derive_alibi, lm_derive_swiglu, lm_derive_moe, lm_derive_norm,
-    lm_derive_residual, lm_derive_mlp, lm_derive_relu, lm_derive_gelu, lm_derive_silu, lm_derive_router, lm_derive_learned,
-    lm_derive_sinusoidal, lm_derive_mask, lm_derive_tokenizer,
-    lm_derive_attention, lm_derive_embedding, lm_derive_tying, lm_derive_sampling, lm_derive_estimate;
+lm_topic_steps lm_derive_parameters, lm_derive_kv, lm_derive_kv_cache, lm_derive_flops, lm_derive_memory,
+    lm_derive_quantization, lm_derive_gqa, lm_derive_mla, lm_derive_rope, lm_derive_swa, lm_derive_alibi,
+    lm_derive_swiglu, lm_derive_moe, lm_derive_norm, lm_derive_residual, lm_derive_mlp, lm_derive_relu,
+    lm_derive_gelu, lm_derive_silu, lm_derive_router, lm_derive_learned, lm_derive_sinusoidal, lm_derive_mask,
+    lm_derive_tokenizer, lm_derive_attention, lm_derive_embedding, lm_derive_tying, lm_derive_sampling,
+    lm_derive_estimate;
 
 /* Name the sizes that formulas use: hidden, layers, heads and so on, as far as the model has them. */
 void lm_let_sizes(lm_derivation *d);
 
-/* Return a width in symbols if a name or a product of names has this value ("kv_heads * head_dim"), otherwise the number. `role`: the
- * role of the product; `inner`: the width is that of its input. */
+/* Return a width in symbols if a name or a product of names has this value ("kv_heads * head_dim"), otherwise
+ * the number. `role`: the role of the product; `inner`: the width is that of its input. */
 const char *lm_width_formula(lm_derivation *d, uint16_t role, bool inner, uint64_t width);
 
 /* Return the size of the head's matrix: "vocab * hidden", or with the actual width of its input. */
 const char *lm_head_formula(lm_derivation *d);
 
-/* Group the layers whose caches are alike into classes: the first cache of each class and the number of its caches. Returns the number
- * of classes, or 0 if there are more than LM_MAX_CLASSES. */
+/* Group the layers whose caches are alike into classes: the first cache of each class and the number of its
+ * caches. Returns the number of classes, or 0 if there are more than LM_MAX_CLASSES. */
 typedef struct lm_cache_class { uint32_t first, n; } lm_cache_class;
 enum { LM_MAX_CLASSES = 12 };
 size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES]);

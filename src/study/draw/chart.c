@@ -88,7 +88,8 @@ static void put_series(const lm_chart *c, uint32_t curve, lm_text *out)
         double y = 0;
         for (uint32_t k = c->stacked ? 0 : curve; k <= curve; k++)
             y += c->curves[k].y[i];
-        lm_text_printf(out, c->log_y || y < 1000 ? "%s%.4f" : "%s%.0f", i ? ", " : "", c->log_y ? log10(y) : y);      /* no exponents */
+        lm_text_printf(out, c->log_y || y < 1000 ? "%s%.4f" : "%s%.0f", i ? ", " : "",
+                       c->log_y ? log10(y) : y);      /* no exponents */
     }
     lm_text_add_str(out, "]\n");
 }

@@ -1,7 +1,7 @@
 /* chart_svg.c - draw a chart: axes with round numbers, curves or areas, a legend above.
  *
- * Steps of a linear axis are 1, 2 or 5 times a power of ten (Heckbert, "Nice Numbers for Graph Labels", Graphics
- * Gems, 1990); a logarithmic axis has powers of ten, an axis of contexts powers of two. */
+ * Steps of a linear axis are 1, 2 or 5 times a power of ten (Heckbert, "Nice Numbers for Graph Labels",
+ * Graphics Gems, 1990); a logarithmic axis has powers of ten, an axis of contexts powers of two. */
 #include <math.h>
 #include <stdio.h>
 
@@ -24,7 +24,8 @@ typedef struct frame {
 
 static double reach(const axis *a, double v)
 {
-    return a->logs ? (log(v) - log(a->least)) / (log(a->most) - log(a->least)) : (v - a->least) / (a->most - a->least);
+    return a->logs ? (log(v) - log(a->least)) / (log(a->most) - log(a->least))
+                   : (v - a->least) / (a->most - a->least);
 }
 
 static double px(const frame *f, double x)
@@ -142,14 +143,18 @@ static void put_axes(frame *f)
         lm_text_clear(&text);
         lm_chart_number(&text, f->x.at[i], f->c->x_unit);
         double half = lm_svg_width(text.data ? text.data : "", LM_SVG_SMALL, false) / 2;
-        lm_svg_line(f->out, (lm_point){ x, f->plot.y + f->plot.h }, (lm_point){ x, f->plot.y + f->plot.h + 4 }, "axis");
+        lm_svg_line(f->out, (lm_point){ x, f->plot.y + f->plot.h },
+                    (lm_point){ x, f->plot.y + f->plot.h + 4 }, "axis");
         if (x - half < free_from || x + half > WIDTH)
             continue;
-        lm_svg_text(f->out, x, f->plot.y + f->plot.h + 17, LM_ANCHOR_MIDDLE, "s num", text.data ? text.data : "");
+        lm_svg_text(f->out, x, f->plot.y + f->plot.h + 17, LM_ANCHOR_MIDDLE, "s num",
+                    text.data ? text.data : "");
         free_from = x + half + 8;
     }
-    lm_svg_line(f->out, (lm_point){ f->plot.x, f->plot.y + f->plot.h }, (lm_point){ f->plot.x + f->plot.w, f->plot.y + f->plot.h }, "axis");
-    put_title(f, f->plot.x + f->plot.w, f->plot.y + f->plot.h + 35, LM_ANCHOR_END, f->c->x_title, f->c->log_x);
+    lm_svg_line(f->out, (lm_point){ f->plot.x, f->plot.y + f->plot.h },
+                (lm_point){ f->plot.x + f->plot.w, f->plot.y + f->plot.h }, "axis");
+    put_title(f, f->plot.x + f->plot.w, f->plot.y + f->plot.h + 35, LM_ANCHOR_END, f->c->x_title,
+              f->c->log_x);
     put_title(f, 2, 14, LM_ANCHOR_START, f->c->y_title, f->c->log_y);
     lm_text_add_char(f->out, '\n');
     lm_text_free(&text);
@@ -178,7 +183,8 @@ static void put_curve(frame *f, uint32_t k)
 {
     const lm_chart *c = f->c;
 
-    lm_text_printf(f->out, "<path class=\"%s c%u%s\" d=\"", c->stacked ? "area" : "curve", k + 1, c->curves[k].dashed ? " dashed" : "");
+    lm_text_printf(f->out, "<path class=\"%s c%u%s\" d=\"", c->stacked ? "area" : "curve", k + 1,
+                   c->curves[k].dashed ? " dashed" : "");
     for (uint32_t i = 0; i < c->n; i++) {
         double y = c->curves[k].y[i] + (c->stacked ? stacked_to(c, k, i) : 0);
         put_vertex(f, i ? 'L' : 'M', px(f, c->x[i]), py(f, y));
@@ -187,8 +193,8 @@ static void put_curve(frame *f, uint32_t k)
         put_vertex(f, 'L', px(f, c->x[i]), py(f, stacked_to(c, k, i)));
     lm_text_add_str(f->out, c->stacked ? "Z\"/>\n" : "\"/>\n");
     for (uint32_t i = 0; i < c->n && !c->stacked && !c->n_points && c->n <= 16; i++)
-        lm_text_printf(f->out, "<circle class=\"dot c%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", k + 1, px(f, c->x[i]),
-                       py(f, c->curves[k].y[i]));
+        lm_text_printf(f->out, "<circle class=\"dot c%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", k + 1,
+                       px(f, c->x[i]), py(f, c->curves[k].y[i]));
 }
 
 /* Write names next to their marks, on the side with enough space. */
@@ -199,7 +205,8 @@ static void put_points(frame *f)
         double x = px(f, p->x), y = py(f, p->y), wide = lm_svg_width(p->name, LM_SVG_SMALL, true);
         bool   left = x + wide + 12 > f->plot.x + f->plot.w;
         lm_text_printf(f->out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>", x, y);
-        lm_svg_text(f->out, left ? x - 9 : x + 9, y + 15, left ? LM_ANCHOR_END : LM_ANCHOR_START, "s strong", p->name);
+        lm_svg_text(f->out, left ? x - 9 : x + 9, y + 15, left ? LM_ANCHOR_END : LM_ANCHOR_START, "s strong",
+                    p->name);
     }
 }
 
@@ -218,7 +225,8 @@ static double put_legend(frame *f, double y, bool write)
         if (write) {
             double at = y + LEGEND * (lines - 1);
             char   classes[32];
-            snprintf(classes, sizeof classes, "%s c%u%s", c->stacked ? "area" : "curve", k + 1, c->curves[k].dashed ? " dashed" : "");
+            snprintf(classes, sizeof classes, "%s c%u%s", c->stacked ? "area" : "curve", k + 1,
+                     c->curves[k].dashed ? " dashed" : "");
             if (c->stacked)
                 lm_svg_rect(f->out, (lm_box){ x, at - 9, 14, 10 }, 2, classes);
             else

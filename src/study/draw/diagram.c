@@ -45,12 +45,14 @@ static lm_status unknown(const char *name, lm_error *e)
 
     for (size_t i = 0; i < N_DIAGRAMS; i++)
         lm_text_printf(&list, "%s%s", i ? ", " : "", diagrams[i].name);
-    lm_fail(e, LM_USAGE, "diagram", LM_NO_OFFSET, "unknown diagram \"%s\"; use %s", name, list.data ? list.data : "");
+    lm_fail(e, LM_USAGE, "diagram", LM_NO_OFFSET, "unknown diagram \"%s\"; use %s", name,
+            list.data ? list.data : "");
     lm_text_free(&list);
     return LM_USAGE;
 }
 
-static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, const lm_graph **graph, lm_error *e)
+static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out,
+                      const lm_graph **graph, lm_error *e)
 {
     lm_text     b = { 0 };
     lm_drawing d = { .f = f, .o = o, .out = &b };
@@ -62,7 +64,8 @@ static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o
     if (i == N_DIAGRAMS)
         return unknown(name, e);
     if (o->layer && o->layer >= f->s.program->n_layers)
-        return lm_fail(e, LM_USAGE, "layer", LM_NO_OFFSET, "there is no layer %u; the model has %u", o->layer, f->s.program->n_layers);
+        return lm_fail(e, LM_USAGE, "layer", LM_NO_OFFSET, "there is no layer %u; the model has %u", o->layer,
+                       f->s.program->n_layers);
     d.svg     = d.o->form == LM_FORM_SVG;
     d.alone   = d.svg;
     d.mermaid = !d.svg && d.o->form != LM_FORM_TEXT;
@@ -92,8 +95,8 @@ lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o,
     return status;
 }
 
-lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text, lm_text *mermaid,
-                           const lm_graph **graph, lm_error *e)
+lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text,
+                           lm_text *mermaid, const lm_graph **graph, lm_error *e)
 {
     lm_explain_options options = *o;
 
@@ -106,7 +109,8 @@ lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_optio
     return status;
 }
 
-bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o, lm_text *out)
+bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o,
+                    lm_text *out)
 {
     lm_drawing d    = { .f = f, .o = o, .name = title, .svg = true, .out = out };
     size_t     size = out->size, i = 0;

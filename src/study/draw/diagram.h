@@ -17,18 +17,20 @@ typedef struct lm_drawing {
 } lm_drawing;
 
 typedef void lm_draw(lm_drawing *d);
-lm_draw lm_draw_flow, lm_draw_layer, lm_draw_end_to_end, lm_draw_attention, lm_draw_mlp, lm_draw_moe, lm_draw_residual,
-    lm_draw_heads, lm_draw_mla, lm_draw_rope, lm_draw_spectrum, lm_draw_norm, lm_draw_cache, lm_draw_window, lm_draw_kv_growth,
-    lm_draw_memory_growth, lm_draw_flops_growth, lm_draw_roofline, lm_draw_mask;
+lm_draw lm_draw_flow, lm_draw_layer, lm_draw_end_to_end, lm_draw_attention, lm_draw_mlp, lm_draw_moe,
+    lm_draw_residual, lm_draw_heads, lm_draw_mla, lm_draw_rope, lm_draw_spectrum, lm_draw_norm, lm_draw_cache,
+    lm_draw_window, lm_draw_kv_growth, lm_draw_memory_growth, lm_draw_flops_growth, lm_draw_roofline,
+    lm_draw_mask;
 
-/* Draw a diagram in all forms: text, Mermaid and, if it is a graph, the graph, which lives as long as the facts. Errors: those of
- * lm_diagram. */
-lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text, lm_text *mermaid,
-                           const lm_graph **graph, lm_error *e);
+/* Draw a diagram in all forms: text, Mermaid and, if it is a graph, the graph, which lives as long as the
+ * facts. Errors: those of lm_diagram. */
+lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text,
+                           lm_text *mermaid, const lm_graph **graph, lm_error *e);
 
-/* Append a diagram to a page; `title` is read aloud instead of it. Returns false, and appends nothing, if there is no such diagram or
- * the model has no such part. */
-bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o, lm_text *out);
+/* Append a diagram to a page; `title` is read aloud instead of it. Returns false, and appends nothing, if
+ * there is no such diagram or the model has no such part. */
+bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o,
+                    lm_text *out);
 
 /* Draw a graph in the requested form. */
 void lm_draw_graph(lm_drawing *d, const lm_graph *g);

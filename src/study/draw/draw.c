@@ -20,7 +20,9 @@ bool lm_walk_start(lm_walk *w, lm_drawing *d)
 {
     uint32_t n = d->f->s.program->n_values;
 
-    *w         = (lm_walk){ .d = d, .g = lm_graph_new(d->f), .outer = LM_OUTSIDE, .block = LM_NONE, .last = LM_OUTSIDE };
+    *w = (lm_walk){
+        .d = d, .g = lm_graph_new(d->f), .outer = LM_OUTSIDE, .block = LM_NONE, .last = LM_OUTSIDE
+    };
     w->node_of = lm_arena_new(&d->f->arena, (size_t)n + 1, uint32_t);
     d->f->failed |= !w->node_of;
     for (uint32_t i = 0; w->node_of && i < n; i++)
@@ -66,8 +68,8 @@ static uint32_t add_linear(lm_walk *w, uint32_t i)
     bool              tied = n->weights[0] != LM_NONE && w->d->f->ledger->reader[n->weights[0]] != i;
 
     return lm_graph_add(w->g, LM_SHAPE_BOX, head ? LM_MARK_END : LM_MARK_NONE, "%s\n%s → %s%s%s%s", word(n),
-                        lm_grouped(w->d->f, in),
-                        lm_grouped(w->d->f, out), heads_text(w, i, out), n->weights[1] != LM_NONE ? _(" + bias") : "",
+                        lm_grouped(w->d->f, in), lm_grouped(w->d->f, out), heads_text(w, i, out),
+                        n->weights[1] != LM_NONE ? _(" + bias") : "",
                         tied ? _(", tied to the embedding") : "");
 }
 
@@ -103,18 +105,20 @@ static uint32_t add_attention(lm_walk *w, const lm_node *n)
         snprintf(scale, sizeof scale, "/ √%llu", (unsigned long long)whole);
     else
         lm_print(scale, sizeof scale, "· %.6g", (double)s->scale);
-    snprintf(mask, sizeof mask, s->window ? _("the last %s keys") : _("keys 0 … i"), lm_grouped(w->d->f, s->window));
-    uint32_t scores  = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
-                                    P_(n->attention.spec.n_kv_heads, "scores q·kᵀ %s\n%u heads on %u key/value head, causal: %s%s%s",
-                                       "scores q·kᵀ %s\n%u heads on %u key/value heads, causal: %s%s%s"), scale,
-                                    s->n_heads, s->n_kv_heads, mask, s->alibi > 0 ? _(", less slope · distance (ALiBi)") : "",
-                                    s->softcap > 0 ? _(", soft cap") : "");
+    snprintf(mask, sizeof mask, s->window ? _("the last %s keys") : _("keys 0 … i"),
+             lm_grouped(w->d->f, s->window));
+    uint32_t scores = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
+                                   P_(n->attention.spec.n_kv_heads,
+                                      "scores q·kᵀ %s\n%u heads on %u key/value head, causal: %s%s%s",
+                                      "scores q·kᵀ %s\n%u heads on %u key/value heads, causal: %s%s%s"),
+                                   scale, s->n_heads, s->n_kv_heads, mask,
+                                   s->alibi > 0 ? _(", less slope · distance (ALiBi)") : "",
+                                   s->softcap > 0 ? _(", soft cap") : "");
     uint32_t softmax = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SOFTMAX,
                                     s->sinks ? _("softmax, with a sink for each head") : _("softmax"));
-    uint32_t sum     = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES, _("weighted sum of values\n%u heads of %u%s"),
-                                    s->n_heads,
-                                    s->v_dim,
-                                    s->v_in_k ? _(": the first dimensions of the keys") : "");
+    uint32_t sum = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
+                                _("weighted sum of values\n%u heads of %u%s"), s->n_heads, s->v_dim,
+                                s->v_in_k ? _(": the first dimensions of the keys") : "");
 
     for (uint32_t k = 0; k < 2; k++)
         if (w->node_of[n->in[k]] != LM_OUTSIDE)
@@ -135,7 +139,9 @@ static uint32_t add_described(lm_walk *w, const lm_node *n)
     if (op->describe)
         op->describe(w->d->f->s.program, n, &b);
     uint32_t node = lm_graph_add(w->g, LM_SHAPE_BOX,
-                                 n->code == LM_OP_ROUTE ? LM_MARK_SOFTMAX : n->code == LM_OP_GLU ? LM_MARK_GATE : LM_MARK_NONE,
+                                 n->code == LM_OP_ROUTE ? LM_MARK_SOFTMAX
+                                 : n->code == LM_OP_GLU ? LM_MARK_GATE
+                                                        : LM_MARK_NONE,
                                  b.size ? "%s\n%s" : "%s%s", word(n), b.data ? b.data : "");
     lm_text_free(&b);
     return node;
@@ -155,10 +161,11 @@ static uint32_t add_node(lm_walk *w, uint32_t i)
     case LM_OP_ROPE:
         return add_rope(w, n);
     case LM_OP_ADD:
-        return lm_graph_add(w->g, LM_SHAPE_CIRCLE, LM_MARK_SUM, lm_is_residual(w->d->f->ledger, i) ? _("+ residual") : "+");
+        return lm_graph_add(w->g, LM_SHAPE_CIRCLE, LM_MARK_SUM,
+                            lm_is_residual(w->d->f->ledger, i) ? _("+ residual") : "+");
     case LM_OP_GLU:
-        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s(gate) ⊙ up\n%s dimensions"), lm_act_word(n->glu.act),
-                            lm_grouped(w->d->f, p->values[n->out].width));
+        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s(gate) ⊙ up\n%s dimensions"),
+                            lm_act_word(n->glu.act), lm_grouped(w->d->f, p->values[n->out].width));
     case LM_OP_ACT:
         return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s\n%s dimensions"), lm_act_word(n->glu.act),
                             lm_grouped(w->d->f, p->values[n->out].width));
@@ -201,7 +208,8 @@ void lm_walk_ops(lm_walk *w, uint32_t from, uint32_t to)
     const lm_program *p = f->s.program;
 
     for (uint32_t i = from; i < to; i++) {
-        uint32_t block = p->nodes[i].layer >= 0 && !lm_is_residual(f->ledger, i) ? f->ledger->block[i] : LM_NONE;
+        uint32_t block = p->nodes[i].layer >= 0 && !lm_is_residual(f->ledger, i) ? f->ledger->block[i]
+                                                                                 : LM_NONE;
         bool     group = block != LM_NONE && p->modules[block].end_op - p->modules[block].first_op > 1;
         if (w->block != LM_NONE && w->block != block) {
             lm_graph_close(w->g);

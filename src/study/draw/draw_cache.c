@@ -26,8 +26,9 @@ static void sequence(lm_drawing *d, const char *const *pieces, size_t n, uint64_
 {
     char size[LM_FIG];
 
-    lm_text_printf(d->out, "sequenceDiagram\n  participant T as %s\n  participant M as %s\n  participant C as %s\n", _("token"),
-                   _("layers"), _("cache"));
+    lm_text_printf(d->out,
+                   "sequenceDiagram\n  participant T as %s\n  participant M as %s\n  participant C as %s\n",
+                   _("token"), _("layers"), _("cache"));
     for (size_t i = 0; i < n; i++) {
         lm_text safe = { 0 };
         put_safe(pieces[i], &safe);
@@ -38,7 +39,8 @@ static void sequence(lm_drawing *d, const char *const *pieces, size_t n, uint64_
         lm_text_add_str(d->out, "\n  C-->>M: ");
         lm_text_printf(d->out, _("keys and values 1 to %zu"), i + 1);
         lm_text_add_str(d->out, "\n  Note over C: ");
-        lm_text_printf(d->out, P_(i + 1, "%zu entry, %s", "%zu entries, %s"), i + 1, lm_fig_bytes(size, bytes * (i + 1)));
+        lm_text_printf(d->out, P_(i + 1, "%zu entry, %s", "%zu entries, %s"), i + 1,
+                       lm_fig_bytes(size, bytes * (i + 1)));
         lm_text_add_char(d->out, '\n');
         lm_text_free(&safe);
     }
@@ -65,7 +67,9 @@ static void grid(lm_drawing *d, const char *const *pieces, size_t n, uint64_t by
         lm_text_printf(d->out, " %s\n", lm_fig_bytes(size, bytes * (i + 1)));
     }
     if (d->o->words)
-        lm_text_printf(d->out, "%s\n", _("There is no tokenizer here: the text is split at blanks. Real tokens are often parts of words."));
+        lm_text_printf(d->out, "%s\n",
+                       _("There is no tokenizer here: the text is split at blanks. Real tokens are often "
+                         "parts of words."));
     lm_text_printf(d->out, "%s\n",
                    _("Each step computes one row and reads the cache; earlier tokens are not recomputed."));
 }

@@ -8,7 +8,8 @@
 
 enum { MAX_POINTS = 24, PARTS = 16 };
 
-/* Choose position 1 and even steps up to the model's context, so that linear growth is a straight line in every form. */
+/* Choose position 1 and even steps up to the model's context, so that linear growth is a straight line in
+ * every form. */
 static uint32_t contexts(lm_facts *f, double x[MAX_POINTS])
 {
     uint64_t most = lm_facts_count(f, "architecture.context"), step = 1;
@@ -46,8 +47,13 @@ void lm_draw_kv_growth(lm_drawing *d)
     double   x[MAX_POINTS], own[MAX_POINTS], mha[MAX_POINTS], whole[MAX_POINTS];
     uint32_t n = contexts(d->f, x);
     bool     windows = lm_facts_count(d->f, "attention.windowed_layers") > 0;
-    lm_chart c = { .title = _("the cache by context"), .x_title = _("positions of the context"), .y_title = _("bytes of the cache"),
-                   .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x };
+    lm_chart c = { .title = _("the cache by context"),
+                   .x_title = _("positions of the context"),
+                   .y_title = _("bytes of the cache"),
+                   .x_unit = LM_UNIT_TOKENS,
+                   .y_unit = LM_UNIT_BYTES,
+                   .n = n,
+                   .x = x };
 
     for (uint32_t i = 0; i < n; i++) {
         own[i]   = lm_facts_number(d->f, "kv.at[%" PRIu64 "].bytes", (uint64_t)x[i]);
@@ -66,7 +72,8 @@ void lm_draw_kv_growth(lm_drawing *d)
     if (windows && whole[n - 1] > own[n - 1])
         c.curves[c.n_curves++] = (lm_curve){ _("without its windows"), whole, true };
     if (mha[n - 1] > whole[n - 1])
-        c.curves[c.n_curves++] = (lm_curve){ _("with keys and values for every query head (MHA)"), mha, true };
+        c.curves[c.n_curves++] = (lm_curve){ _("with keys and values for every query head (MHA)"), mha,
+                                             true };
     draw_chart(d, &c);
 }
 
@@ -76,8 +83,14 @@ void lm_draw_memory_growth(lm_drawing *d)
     uint32_t       n = contexts(d->f, x);
     const lm_plan *p;
     lm_plan       *at;
-    lm_chart       c = { .title = _("memory by context"), .x_title = _("positions of the context"), .y_title = _("bytes"),
-                         .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .stacked = true };
+    lm_chart c = { .title = _("memory by context"),
+                   .x_title = _("positions of the context"),
+                   .y_title = _("bytes"),
+                   .x_unit = LM_UNIT_TOKENS,
+                   .y_unit = LM_UNIT_BYTES,
+                   .n = n,
+                   .x = x,
+                   .stacked = true };
 
     if (n < 2) {
         d->missing = too_few(n);
@@ -107,8 +120,14 @@ void lm_draw_flops_growth(lm_drawing *d)
 {
     double   x[MAX_POINTS], matmul[MAX_POINTS], scores[MAX_POINTS];
     uint32_t n = contexts(d->f, x);
-    lm_chart c = { .title = _("operations of a token by context"), .x_title = _("keys that the token sees"), .y_title = _("operations"),
-                   .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_FLOPS, .n = n, .x = x, .stacked = true };
+    lm_chart c = { .title = _("operations of a token by context"),
+                   .x_title = _("keys that the token sees"),
+                   .y_title = _("operations"),
+                   .x_unit = LM_UNIT_TOKENS,
+                   .y_unit = LM_UNIT_FLOPS,
+                   .n = n,
+                   .x = x,
+                   .stacked = true };
 
     for (uint32_t i = 0; i < n; i++) {
         scores[i] = lm_facts_number(d->f, "flops.at[%" PRIu64 "].scores", (uint64_t)x[i]);
@@ -131,14 +150,16 @@ static const char *const peak_names[PEAKS] = { "int8", "f16", "bf16", "f32" };
 
 static double peak_of(lm_drawing *d, uint32_t k)
 {
-    return lm_facts_has(d->f, "speed.%s", peak_names[k]) ? lm_facts_number(d->f, "speed.%s", peak_names[k]) : 0;
+    return lm_facts_has(d->f, "speed.%s", peak_names[k]) ? lm_facts_number(d->f, "speed.%s", peak_names[k])
+                                                         : 0;
 }
 
 static void add_mark(lm_drawing *d, lm_chart *c, const char *name, const char *path)
 {
     if (!lm_facts_has(d->f, "speed.%s.seconds", path))
         return;
-    double bytes = lm_facts_number(d->f, "speed.%s.bytes", path), seconds = lm_facts_number(d->f, "speed.%s.seconds", path);
+    double bytes = lm_facts_number(d->f, "speed.%s.bytes", path),
+           seconds = lm_facts_number(d->f, "speed.%s.seconds", path);
     double operations = lm_facts_number(d->f, "speed.%s.operations", path);
 
     if (bytes > 0 && seconds > 0 && operations > 0)
@@ -169,9 +190,14 @@ void lm_draw_roofline(lm_drawing *d)
 {
     double   x[ROOF_POINTS], roof[PEAKS][ROOF_POINTS];
     double   memory = lm_facts_has(d->f, "speed.memory") ? lm_facts_number(d->f, "speed.memory") : 0;
-    lm_chart c = { .title = _("what limits speed"), .x_title = _("operations per byte read"),
-                   .y_title = _("operations a second"), .x_unit = LM_UNIT_RATIO, .y_unit = LM_UNIT_FLOPS_PER_SECOND, .x = x,
-                   .log_x = true, .log_y = true };
+    lm_chart c = { .title = _("what limits speed"),
+                   .x_title = _("operations per byte read"),
+                   .y_title = _("operations a second"),
+                   .x_unit = LM_UNIT_RATIO,
+                   .y_unit = LM_UNIT_FLOPS_PER_SECOND,
+                   .x = x,
+                   .log_x = true,
+                   .log_y = true };
 
     if (memory <= 0) {
         d->missing = _("this machine has not been measured");

@@ -29,7 +29,8 @@ static void draw_layer(lm_walk *w, uint32_t layer, uint32_t before, uint32_t *fi
     forget(w);
     lm_walk_ops(w, m->first_op, m->end_op);
     uint32_t made = w->last;
-    *last         = add_end(w, _("layer output"), p->values[m->out != LM_NONE ? m->out : p->nodes[m->end_op - 1].out].width);
+    *last = add_end(w, _("layer output"),
+                    p->values[m->out != LM_NONE ? m->out : p->nodes[m->end_op - 1].out].width);
     lm_graph_link(w->g, made, *last, NULL);
 }
 
@@ -89,8 +90,9 @@ static uint32_t draw_stack(lm_walk *w, uint32_t before)
     }
     lm_graph_close(w->g);
     caption(w,
-            kinds == 1 ? _("The layer shown is repeated %u times.") : _("One layer of each kind is shown; there "
-                "are %u layers."),
+            kinds == 1 ? _("The layer shown is repeated %u times.")
+                       : _("One layer of each kind is shown; there "
+                           "are %u layers."),
             p->n_layers);
     return last;
 }
@@ -115,7 +117,8 @@ void lm_draw_flow(lm_drawing *d)
         forget(&w);
         lm_walk_ops(&w, last->end_op, p->n_nodes);
     }
-    uint32_t logits = lm_graph_add(w.g, LM_SHAPE_ROUND, LM_MARK_END, _("logits\n[T, %s]"), lm_grouped(d->f, p->n_vocab));
+    uint32_t logits = lm_graph_add(w.g, LM_SHAPE_ROUND, LM_MARK_END, _("logits\n[T, %s]"),
+                                   lm_grouped(d->f, p->n_vocab));
     lm_graph_link(w.g, w.last, logits, NULL);
     lm_draw_graph(d, w.g);
 }
@@ -154,7 +157,8 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
         bool     norm  = lm_is_norm(&p->nodes[i]);
         bool     mine  = f->ledger->part[i] == part;
         if (block != LM_NONE && norm)
-            mine = p->modules[block].end_op - p->modules[block].first_op > 1 && f->ledger->attends[block] == (part == LM_PART_ATTENTION);
+            mine = p->modules[block].end_op - p->modules[block].first_op > 1 &&
+                   f->ledger->attends[block] == (part == LM_PART_ATTENTION);
         if (!mine || lm_is_residual(f->ledger, i))
             continue;
         lm_walk_op(&w, i);
@@ -165,7 +169,8 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
         return;
     }
     w.g->caption = note;
-    uint32_t made = w.last, out = add_end(&w, _("to the residual sum"), p->values[p->nodes[m->end_op - 1].out].width);
+    uint32_t made = w.last,
+             out = add_end(&w, _("to the residual sum"), p->values[p->nodes[m->end_op - 1].out].width);
     lm_graph_link(w.g, made, out, NULL);
     lm_draw_graph(d, w.g);
 }
@@ -186,9 +191,10 @@ void lm_draw_mlp(lm_drawing *d)
         const lm_node *n = &d->f->s.program->nodes[i];
         if (n->layer >= 0 && (n->code == LM_OP_GLU || n->code == LM_OP_ACT || n->code == LM_OP_EXPERTS)) {
             draw_part(d, (uint32_t)n->layer, LM_PART_MLP,
-                      n->code == LM_OP_GLU ? _("A gate near zero blocks a dimension; a large gate passes it. Gates "
-                                               "depend on the input.")
-                                           : NULL);
+                      n->code == LM_OP_GLU
+                          ? _("A gate near zero blocks a dimension; a large gate passes it. Gates "
+                              "depend on the input.")
+                          : NULL);
             return;
         }
     }
@@ -201,8 +207,10 @@ void lm_draw_end_to_end(lm_drawing *d)
 {
     lm_graph         *g = lm_graph_new(d->f);
     const lm_program *p = d->f->s.program;
-    const char       *names[] = { _("text"), _("tokenizer"), _("token ids"), NULL, NULL, _("final norm"), _("head"), _("logits"),
-                                  _("softmax, choice"), _("next token") };
+    const char *names[] = { _("text"),      _("tokenizer"), _("token ids"),
+                            NULL,           NULL,           _("final norm"),
+                            _("head"),      _("logits"),    _("softmax, choice"),
+                            _("next token") };
     uint32_t          before = LM_OUTSIDE, ids = 0;
 
     if (!g)
@@ -210,7 +218,8 @@ void lm_draw_end_to_end(lm_drawing *d)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         uint32_t node;
         if (i == 3)
-            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("embedding\n%s × %s"), lm_grouped(d->f, p->n_vocab),
+            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("embedding\n%s × %s"),
+                                lm_grouped(d->f, p->n_vocab),
                                 lm_grouped(d->f, lm_facts_count(d->f, "architecture.hidden")));
         else if (i == 4)
             node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("%u decoder layers\n%s, %s"), p->n_layers,
@@ -220,8 +229,11 @@ void lm_draw_end_to_end(lm_drawing *d)
             continue;
         else
             node = lm_graph_add(g, i == 0 || i == 9 ? LM_SHAPE_ROUND : LM_SHAPE_BOX,
-                                i == 8 ? LM_MARK_SOFTMAX : i == 9 ? LM_MARK_END : LM_MARK_NONE,
-                                i == 7 ? _("%s\n%s numbers for each token") : "%s", names[i], lm_grouped(d->f, p->n_vocab));
+                                i == 8   ? LM_MARK_SOFTMAX
+                                : i == 9 ? LM_MARK_END
+                                         : LM_MARK_NONE,
+                                i == 7 ? _("%s\n%s numbers for each token") : "%s", names[i],
+                                lm_grouped(d->f, p->n_vocab));
         if (i == 2)
             ids = node;
         if (before != LM_OUTSIDE)
@@ -244,7 +256,10 @@ static const char *added(const lm_facts *f, uint32_t i)
         attention |= f->ledger->part[from] == LM_PART_ATTENTION;
         mlp |= f->ledger->part[from] == LM_PART_MLP;
     }
-    return attention && mlp ? _("attention and MLP") : attention ? _("attention") : mlp ? "MLP" : _("a branch");
+    return attention && mlp ? _("attention and MLP")
+           : attention      ? _("attention")
+           : mlp            ? "MLP"
+                            : _("a branch");
 }
 
 void lm_draw_residual(lm_drawing *d)
@@ -266,8 +281,8 @@ void lm_draw_residual(lm_drawing *d)
     uint32_t before = lm_graph_add(g, LM_SHAPE_ROUND, LM_MARK_NONE, _("x0\nembedding"));
     for (uint32_t layer = 0, x = 0; layer < p->n_layers; layer++) {
         if (layer == 1 && p->n_layers > 3) {             /* the first layer, those between, the last */
-            uint32_t skipped = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layers 1 … %u\n%u additions"), p->n_layers - 2,
-                                            n * (p->n_layers - 2));
+            uint32_t skipped = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layers 1 … %u\n%u additions"),
+                                            p->n_layers - 2, n * (p->n_layers - 2));
             lm_graph_link(g, before, skipped, NULL);
             before = skipped;
             layer  = p->n_layers - 1;
@@ -275,9 +290,11 @@ void lm_draw_residual(lm_drawing *d)
         }
         uint32_t entry = before;
         for (uint32_t k = 0; k < n; k++) {
-            uint32_t branch = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%s\nlayer %u"), added(f, adds[k]), layer);
+            uint32_t branch = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%s\nlayer %u"),
+                                           added(f, adds[k]), layer);
             uint32_t sum    = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "+\nx%u", ++x);
-            lm_graph_link(g, parallel ? entry : before, branch, NULL);       /* parallel: both read the layer's input */
+            /* parallel: both read the layer's input */
+            lm_graph_link(g, parallel ? entry : before, branch, NULL);
             lm_graph_link(g, before, sum, NULL);
             lm_graph_link(g, branch, sum, NULL);
             before = sum;

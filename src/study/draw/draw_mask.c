@@ -1,4 +1,5 @@
-/* draw_mask.c - draw which keys each query sees, for a short sequence: all up to itself or the last few, and sinks. */
+/* draw_mask.c - draw which keys each query sees, for a short sequence: all up to itself or the last few, and
+ * sinks. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -59,7 +60,8 @@ static void mask_mermaid(lm_drawing *d, const lm_mask *masks, size_t n)
             if (m->sink)
                 lm_text_printf(d->out, " z%zu_%u[\"■\"]", g, i);
             for (unsigned k = 0; k < m->n; k++)
-                lm_text_printf(d->out, lm_mask_sees(m, i, k) ? " c%zu_%u_%u[\"■\"]" : " c%zu_%u_%u[\" \"]", g, i, k);
+                lm_text_printf(d->out, lm_mask_sees(m, i, k) ? " c%zu_%u_%u[\"■\"]" : " c%zu_%u_%u[\" \"]", g,
+                               i, k);
             lm_text_add_char(d->out, '\n');
         }
     }
@@ -78,14 +80,19 @@ void lm_draw_mask(lm_drawing *d)
     }
     bool sink = t.attention->attention.spec.sinks;
     if (t.n_windows < t.n_attentions)
-        masks[n++] = (lm_mask){ t.n_windows ? _("layers that see every earlier key") : _("every layer: all earlier keys"), SHOWN, 0, sink };
+        masks[n++] = (lm_mask){ t.n_windows ? _("layers that see every earlier key")
+                                            : _("every layer: all earlier keys"),
+                                SHOWN, 0, sink };
     if (t.n_windows) {
         const char *title = t.window > SHOWN
-                                ? lm_arena_printf(&d->f->arena, _("layers with a window of %s keys, drawn for a window of %d"),
-                                                  lm_grouped(d->f, t.window), NARROW)
+                                ? lm_arena_printf(
+                                      &d->f->arena,
+                                      _("layers with a window of %s keys, drawn for a window of %d"),
+                                      lm_grouped(d->f, t.window), NARROW)
                                 : lm_arena_printf(&d->f->arena,
                                                   P_(t.window, "layers with a window of %s key",
-                                                     "layers with a window of %s keys"), lm_grouped(d->f, t.window));
+                                                     "layers with a window of %s keys"),
+                                                  lm_grouped(d->f, t.window));
         d->f->failed |= !title;
         masks[n++] = (lm_mask){ title ? title : "", SHOWN, t.window > SHOWN ? NARROW : t.window, sink };
     }

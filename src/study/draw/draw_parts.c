@@ -11,7 +11,8 @@
 
 /* ---- heads and the keys and values that they read ---- */
 
-enum { SHOWN = 3 };                          /* groups drawn if there are too many: the first two and the last */
+enum { SHOWN = 3 };                          /* groups drawn if there are too many: the first two and the
+                                                last */
 
 static bool shown(uint64_t group, uint64_t groups)
 {
@@ -27,7 +28,8 @@ static void group_text(uint64_t first, uint64_t n, lm_text *out)
     lm_text_add_char(out, '[');
     for (uint64_t i = 0; i < n; i++)
         if (n <= 4 || i < 2 || i == n - 1)
-            lm_text_printf(out, "%s%sQ%" PRIu64, i ? " " : "", n > 4 && i == n - 1 ? "… " : "", first + i + 1);
+            lm_text_printf(out, "%s%sQ%" PRIu64, i ? " " : "", n > 4 && i == n - 1 ? "… " : "",
+                           first + i + 1);
     lm_text_add_char(out, ']');
 }
 
@@ -38,7 +40,8 @@ static void heads_text(lm_drawing *d, const char *name, uint64_t heads, uint64_t
 
     lm_text_printf(d->out, "%-4s ", name);
     lm_text_printf(d->out,
-                   mine ? P_(groups, "%" PRIu64 " key/value head (this model)", "%" PRIu64 " key/value heads (this model)")
+                   mine ? P_(groups, "%" PRIu64 " key/value head (this model)",
+                             "%" PRIu64 " key/value heads (this model)")
                         : P_(groups, "%" PRIu64 " key/value head", "%" PRIu64 " key/value heads"),
                    groups);
     lm_text_add_str(d->out, "\n     ");
@@ -66,10 +69,11 @@ static void heads_text(lm_drawing *d, const char *name, uint64_t heads, uint64_t
 
 static void heads_graph(lm_graph *g, const char *name, uint64_t heads, uint64_t groups, bool mine)
 {
-    lm_graph_open(g, mine ? P_(groups, "%s: %" PRIu64 " query heads on %" PRIu64 " key/value head (this model)",
-                               "%s: %" PRIu64 " query heads on %" PRIu64 " key/value heads (this model)")
-                          : P_(groups, "%s: %" PRIu64 " query heads on %" PRIu64 " key/value head",
-                               "%s: %" PRIu64 " query heads on %" PRIu64 " key/value heads"),
+    lm_graph_open(g,
+                  mine ? P_(groups, "%s: %" PRIu64 " query heads on %" PRIu64 " key/value head (this model)",
+                            "%s: %" PRIu64 " query heads on %" PRIu64 " key/value heads (this model)")
+                       : P_(groups, "%s: %" PRIu64 " query heads on %" PRIu64 " key/value head",
+                            "%s: %" PRIu64 " query heads on %" PRIu64 " key/value heads"),
                   name, heads, groups);
     for (uint64_t k = 0; k < groups; k++) {
         if (!shown(k, groups))
@@ -98,9 +102,11 @@ static void heads_svg(lm_drawing *d, uint64_t heads, uint64_t groups)
     for (int i = 0; i < 3; i++) {
         if ((i == 1 && (groups == heads || groups == 1)) || (i == 2 && heads == 1))
             continue;
-        const char *form  = shared[i] == groups ? _("%s (this model): query heads %s, heads of keys and values %s")
-                                                : _("%s: query heads %s, heads of keys and values %s");
-        const char *title = lm_arena_printf(&d->f->arena, form, names[i], lm_grouped(d->f, heads), lm_grouped(d->f, shared[i]));
+        const char *form = shared[i] == groups
+                               ? _("%s (this model): query heads %s, heads of keys and values %s")
+                               : _("%s: query heads %s, heads of keys and values %s");
+        const char *title = lm_arena_printf(&d->f->arena, form, names[i], lm_grouped(d->f, heads),
+                                            lm_grouped(d->f, shared[i]));
         d->f->failed |= !title;
         kinds[n++] = (lm_sharing){ title ? title : "", heads, shared[i] };
     }
@@ -109,14 +115,18 @@ static void heads_svg(lm_drawing *d, uint64_t heads, uint64_t groups)
 
 void lm_draw_heads(lm_drawing *d)
 {
-    uint64_t  heads = lm_facts_count(d->f, "attention.heads"), groups = lm_facts_count(d->f, "attention.kv_heads");
+    uint64_t heads = lm_facts_count(d->f, "attention.heads"),
+             groups = lm_facts_count(d->f, "attention.kv_heads");
     lm_graph *g     = lm_graph_new(d->f);
 
     if (!heads || !groups || lm_facts_has(d->f, "attention.latent")) {
         d->missing = "the heads have no keys and values of their own";
         return;
     }
-    struct { const char *name; uint64_t groups; } kinds[3] = { { "MHA", heads }, { "GQA", groups }, { "MQA", 1 } };
+    struct {
+        const char *name;
+        uint64_t groups;
+    } kinds[3] = { { "MHA", heads }, { "GQA", groups }, { "MQA", 1 } };
     if (d->svg) {
         heads_svg(d, heads, groups);
         return;
@@ -146,34 +156,46 @@ void lm_draw_rope(lm_drawing *d)
     }
     uint64_t lanes = lm_facts_count(d->f, "rope.head_dim"), dim = lm_facts_count(d->f, "rope.dim"),
              pairs = lm_facts_count(d->f, "rope.pairs");
-    uint32_t x     = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, _("a head of q or k at position pos\n%" PRIu64 " dimensions"),
-                                  lanes);
-    uint32_t split = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%" PRIu64 " pairs of dimensions\n%s"), pairs,
-                                  _(lm_facts_text(d->f, "rope.pairing")));
-    uint32_t angle = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, _("angles pos · θᵢ\nθᵢ = %s^(−2i/%" PRIu64 "), scaling: %s"),
+    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE,
+                              _("a head of q or k at position pos\n%" PRIu64 " dimensions"), lanes);
+    uint32_t split = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%" PRIu64 " pairs of dimensions\n%s"),
+                                  pairs, _(lm_facts_text(d->f, "rope.pairing")));
+    uint32_t angle = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE,
+                                  _("angles pos · θᵢ\nθᵢ = %s^(−2i/%" PRIu64 "), scaling: %s"),
                                   lm_grouped(d->f, (uint64_t)lm_facts_number(d->f, "rope.base")), dim,
                                   _(lm_facts_text(d->f, "rope.scaling")));
-    uint32_t turn  = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, _("rotate each pair\n(x cos − y sin, x sin + y cos)"));
-    uint32_t out   = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, _("the rotated head\n%" PRIu64 " dimensions"), lanes);
-    lm_graph_link(g, x, split, dim < lanes ? lm_arena_printf(&d->f->arena, _("the %" PRIu64 " dimensions that rotate"), dim) : NULL);
+    uint32_t turn = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE,
+                                 _("rotate each pair\n(x cos − y sin, x sin + y cos)"));
+    uint32_t out = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE,
+                                _("the rotated head\n%" PRIu64 " dimensions"), lanes);
+    lm_graph_link(g, x, split,
+                  dim < lanes
+                      ? lm_arena_printf(&d->f->arena, _("the %" PRIu64 " dimensions that rotate"), dim)
+                      : NULL);
     lm_graph_link(g, split, turn, NULL);
     lm_graph_link(g, angle, turn, NULL);
     lm_graph_link(g, turn, out, NULL);
     if (dim < lanes)
-        lm_graph_link(g, x, out, lm_arena_printf(&d->f->arena, _("%" PRIu64 " dimensions as they are"), lanes - dim));
+        lm_graph_link(g, x, out,
+                      lm_arena_printf(&d->f->arena, _("%" PRIu64 " dimensions as they are"), lanes - dim));
     lm_draw_graph(d, g);
 }
 
 static bool scaled(lm_facts *f)
 {
-    return lm_facts_has(f, "rope.theta_scaled[0]") && lm_is_scaled(&f->s.program->ropes[lm_main_rope(f->s.program)].spec);
+    return lm_facts_has(f, "rope.theta_scaled[0]") &&
+           lm_is_scaled(&f->s.program->ropes[lm_main_rope(f->s.program)].spec);
 }
 
 static void spectrum_chart(lm_drawing *d, uint64_t pairs)
 {
     double  *x = lm_arena_new(&d->f->arena, 3 * pairs, double), *theta = x + pairs, *run = x + 2 * pairs;
-    lm_chart c = { .title = _("rotary frequencies"), .x_title = _("pair of dimensions"), .y_title = _("radians for each position"),
-                   .n = (uint32_t)pairs, .x = x, .log_y = true };
+    lm_chart c = { .title = _("rotary frequencies"),
+                   .x_title = _("pair of dimensions"),
+                   .y_title = _("radians for each position"),
+                   .n = (uint32_t)pairs,
+                   .x = x,
+                   .log_y = true };
 
     d->f->failed |= !x;
     for (uint64_t i = 0; x && i < pairs; i++) {
@@ -199,7 +221,8 @@ static void spectrum_chart(lm_drawing *d, uint64_t pairs)
 static void spectrum_text(lm_drawing *d, uint64_t pairs)
 {
     bool   both = scaled(d->f);
-    double least = lm_facts_number(d->f, "%s[%" PRIu64 "]", both ? "rope.theta_scaled" : "rope.theta", pairs - 1);
+    double least = lm_facts_number(d->f, "%s[%" PRIu64 "]", both ? "rope.theta_scaled" : "rope.theta",
+                                   pairs - 1);
 
     lm_put_right(d->out, _("pair"), 4);
     lm_text_add_char(d->out, ' ');
@@ -251,7 +274,8 @@ static bool find_experts(const lm_program *p, const lm_node **experts, const lm_
 }
 
 /* Add at most four boxes, one of which represents the experts not shown. Returns their number. */
-static uint32_t draw_experts(lm_drawing *d, lm_graph *g, const lm_node *e, uint32_t n_experts, uint32_t drawn[static 4])
+static uint32_t draw_experts(lm_drawing *d, lm_graph *g, const lm_node *e, uint32_t n_experts,
+                             uint32_t drawn[static 4])
 {
     uint32_t n = 0;
 
@@ -260,8 +284,8 @@ static uint32_t draw_experts(lm_drawing *d, lm_graph *g, const lm_node *e, uint3
             continue;
         if (n_experts > 4 && i == n_experts - 1)
             drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("… experts 3 to %u …"), n_experts - 1);
-        drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("expert %u\n%s(gate) ⊙ up, %s wide"), i + 1,
-                                  lm_act_word(e->experts.act), lm_grouped(d->f, e->experts.width));
+        drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("expert %u\n%s(gate) ⊙ up, %s wide"),
+                                  i + 1, lm_act_word(e->experts.act), lm_grouped(d->f, e->experts.width));
     }
     return n;
 }
@@ -282,11 +306,13 @@ void lm_draw_moe(lm_drawing *d)
                               lm_grouped(d->f, p->values[e->in[0]].width));
     uint32_t router = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("router\n%s → %u"),
                                    lm_grouped(d->f, p->values[e->in[0]].width), s->n_experts);
-    const char *groups = s->n_groups > 1 ? lm_arena_printf(&d->f->arena, _("\nfrom the best %u of %u groups"), s->top_groups,
-                                                           s->n_groups) : "";
-    uint32_t    choice = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SOFTMAX, _("%s, best %u of %u%s%s"),
-                                      s->sigmoid ? "sigmoid" : "softmax", s->top_k,
-                                      s->n_experts, groups ? groups : "", s->renormalise ? _("\nweights divided by their sum") : "");
+    const char *groups = s->n_groups > 1 ? lm_arena_printf(&d->f->arena, _("\nfrom the best %u of %u groups"),
+                                                           s->top_groups, s->n_groups)
+                                         : "";
+    uint32_t choice = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SOFTMAX, _("%s, best %u of %u%s%s"),
+                                   s->sigmoid ? "sigmoid" : "softmax", s->top_k, s->n_experts,
+                                   groups ? groups : "",
+                                   s->renormalise ? _("\nweights divided by their sum") : "");
     lm_graph_link(g, x, router, NULL);
     lm_graph_link(g, router, choice, NULL);
     uint32_t n = draw_experts(d, g, e, s->n_experts, drawn);
@@ -307,7 +333,8 @@ void lm_draw_moe(lm_drawing *d)
     }
     uint32_t out = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("to the residual sum"));
     lm_graph_link(g, sum, out, NULL);
-    g->caption = lm_arena_printf(&d->f->arena, _("Of %u experts, %u run for each token."), s->n_experts, s->top_k);
+    g->caption = lm_arena_printf(&d->f->arena, _("Of %u experts, %u run for each token."), s->n_experts,
+                                 s->top_k);
     lm_draw_graph(d, g);
 }
 
@@ -328,7 +355,8 @@ static void norm_steps(lm_graph *g, lm_facts *f, bool layer, uint64_t width, dou
         steps[n++] = _("1. mean of the squares");
     }
     const char *divide = lm_arena_printf(&f->arena, _("%zu. divide by √(it + %g)"), n + 1, eps);
-    const char *weigh  = lm_arena_printf(&f->arena, _("%zu. multiply by %s weights"), n + 2, lm_grouped(f, width));
+    const char *weigh = lm_arena_printf(&f->arena, _("%zu. multiply by %s weights"), n + 2,
+                                        lm_grouped(f, width));
     const char *shift  = lm_arena_printf(&f->arena, _("%zu. add %s biases"), n + 3, lm_grouped(f, width));
     f->failed |= !divide || !weigh || !shift;
     steps[n++] = divide ? divide : "";
@@ -382,10 +410,12 @@ void lm_draw_window(lm_drawing *d)
         reach     = a->attention.spec.window ? reach + a->attention.spec.window - 1 : 0;
         if (n++ >= 4 && !last)
             continue;
-        uint32_t next = reach ? lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("layer %d: sees the last %s\nreaches back %s"),
-                                             a->layer,
-                                             lm_grouped(d->f, a->attention.spec.window), lm_grouped(d->f, reach))
-                              : lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layer %d: sees everything"), a->layer);
+        uint32_t next = reach ? lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES,
+                                             _("layer %d: sees the last %s\nreaches back %s"), a->layer,
+                                             lm_grouped(d->f, a->attention.spec.window),
+                                             lm_grouped(d->f, reach))
+                              : lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layer %d: sees everything"),
+                                             a->layer);
         if (before)
             lm_graph_link(g, node, next, last && n > 5 ? "…" : NULL);
         before = 1;

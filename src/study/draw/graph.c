@@ -110,10 +110,13 @@ static void put_label(const char *label, lm_text *out)
 
 static void put_node(const lm_graph *g, uint32_t i, unsigned depth, lm_text *out)
 {
-    static const char *const brackets[][2] = { [LM_SHAPE_BOX] = { "[", "]" }, [LM_SHAPE_ROUND] = { "([", "])" },
-                                               [LM_SHAPE_SLANTED] = { "[/", "/]" }, [LM_SHAPE_CIRCLE] = { "((", "))" },
+    static const char *const brackets[][2] = { [LM_SHAPE_BOX] = { "[", "]" },
+                                               [LM_SHAPE_ROUND] = { "([", "])" },
+                                               [LM_SHAPE_SLANTED] = { "[/", "/]" },
+                                               [LM_SHAPE_CIRCLE] = { "((", "))" },
                                                [LM_SHAPE_STORE] = { "[(", ")]" } };
-    static const char *const classes[LM_MARKS] = { "", ":::rope", ":::scores", ":::softmax", ":::gate", ":::sum", ":::finish" };
+    static const char *const classes[LM_MARKS] = { "",        ":::rope", ":::scores", ":::softmax",
+                                                   ":::gate", ":::sum",  ":::finish" };
     const lm_graph_node     *n = &g->nodes[i];
 
     lm_text_printf(out, "%*sn%u%s", (int)(2 * depth + 2), "", i, brackets[n->shape][0]);
@@ -140,10 +143,12 @@ static void put_group(const lm_graph *g, uint32_t group, unsigned depth, lm_text
 void lm_graph_mermaid(const lm_graph *g, lm_text *out)
 {
     static const char *const styles[LM_MARKS] = {
-        [LM_MARK_ROPE] = "rope fill:#fde8c8,stroke:#b7791f,color:#222", [LM_MARK_SCORES] = "scores fill:#dbeafe,stroke:#2563eb,color:#222",
+        [LM_MARK_ROPE] = "rope fill:#fde8c8,stroke:#b7791f,color:#222",
+        [LM_MARK_SCORES] = "scores fill:#dbeafe,stroke:#2563eb,color:#222",
         [LM_MARK_SOFTMAX] = "softmax fill:#e0e7ff,stroke:#4f46e5,color:#222",
         [LM_MARK_GATE] = "gate fill:#dcfce7,stroke:#15803d,color:#222",
-        [LM_MARK_SUM] = "sum fill:#f3f4f6,stroke:#374151,color:#222", [LM_MARK_END] = "finish fill:#fce7f3,stroke:#be185d,color:#222",
+        [LM_MARK_SUM] = "sum fill:#f3f4f6,stroke:#374151,color:#222",
+        [LM_MARK_END] = "finish fill:#fce7f3,stroke:#be185d,color:#222",
     };
     bool used[LM_MARKS] = { false };
 

@@ -7,8 +7,8 @@
  *   +-'
  *   o      sum
  *
- * The rail that continues straight below a node is the edge that stays open longest if that is a skip (it ends in a sum), so
- * that the stream is the left line; otherwise the edge that ends first. */
+ * The rail that continues straight below a node is the edge that stays open longest if that is a skip (it
+ * ends in a sum), so that the stream is the left line; otherwise the edge that ends first. */
 #include <string.h>
 
 #include "study/draw/graph.h"
@@ -161,7 +161,8 @@ static void put_group_title(rails *r, uint32_t group)
 /* Write the titles of the groups that begin with this node. */
 static void put_titles(rails *r, uint32_t node)
 {
-    uint32_t group = r->g->nodes[node].group, before = node ? r->g->nodes[node - 1].group : LM_OUTSIDE, chain[LM_GRAPH_GROUPS], n = 0;
+    uint32_t group = r->g->nodes[node].group, before = node ? r->g->nodes[node - 1].group : LM_OUTSIDE,
+             chain[LM_GRAPH_GROUPS], n = 0;
 
     for (; group != LM_OUTSIDE; group = r->g->groups[group].parent) {
         bool inside = false;

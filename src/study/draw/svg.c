@@ -12,9 +12,10 @@
 
 /* Advance widths of DejaVu Sans in hundredths of the font size, starting with the space. */
 static const unsigned char regular[95] = {
-    32, 41, 46, 84, 64, 96, 78, 28, 40, 40, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84, 84, 84, 54,
-    100, 69, 69, 70, 78, 64, 58, 78, 76, 30, 30, 66, 56, 87, 75, 79, 61, 79, 70, 64, 62, 74, 69, 99, 69, 62, 69, 40, 34, 40, 84, 50,
-    50, 62, 64, 55, 64, 62, 36, 64, 64, 28, 28, 58, 28, 98, 64, 62, 64, 64, 42, 53, 40, 64, 60, 82, 60, 60, 53, 64, 34, 64, 84,
+    32, 41, 46, 84, 64, 96, 78, 28, 40,  40, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
+    64, 64, 34, 34, 84, 84, 84, 54, 100, 69, 69, 70, 78, 64, 58, 78, 76, 30, 30, 66, 56, 87, 75, 79,
+    61, 79, 70, 64, 62, 74, 69, 99, 69,  62, 69, 40, 34, 40, 84, 50, 50, 62, 64, 55, 64, 62, 36, 64,
+    64, 28, 28, 58, 28, 98, 64, 62, 64,  64, 42, 53, 40, 64, 60, 82, 60, 60, 53, 64, 34, 64, 84,
 };
 
 static double advance(utf8proc_int32_t c)
@@ -103,7 +104,8 @@ static void attribute(lm_text *out, const char *name, double x)
     lm_text_add_char(out, '"');
 }
 
-enum { MARGIN = 20, HEADING = 52 };          /* of a standalone drawing: the margin around it, the space above it including the margin */
+enum { MARGIN = 20, HEADING = 52 };          /* of a standalone drawing: the margin around it, the space above
+                                                it including the margin */
 
 /* Write the model's name, and below it what is shown. */
 static void put_heading(lm_text *out, const char *name)
@@ -141,7 +143,9 @@ void lm_svg_open(lm_text *out, double w, double h, const char *name, bool alone)
     if (alone) {
         lm_text_add_str(out, "<desc>");
         lm_markup_text(out, _("Drawn by lamina from the program that runs."));
-        lm_text_printf(out, "</desc><style>%s</style><rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>", lm_svg_alone_css);
+        lm_text_printf(out,
+                       "</desc><style>%s</style><rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>",
+                       lm_svg_alone_css);
         put_heading(out, name);
     }
     lm_text_add_char(out, '\n');

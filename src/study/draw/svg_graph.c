@@ -100,17 +100,19 @@ static const char *const marks[LM_MARKS] = { "", " rope", " scores", " softmax",
 
 static void put_slanted(lm_text *out, lm_box b, const char *mark)
 {
-    lm_text_printf(out, "<path class=\"n%s\" d=\"M%.1f %.1fH%.1fL%.1f %.1fH%.1fZ\"/>", mark, b.x + 10, b.y, b.x + b.w,
-                   b.x + b.w - 10, b.y + b.h, b.x);
+    lm_text_printf(out, "<path class=\"n%s\" d=\"M%.1f %.1fH%.1fL%.1f %.1fH%.1fZ\"/>", mark, b.x + 10, b.y,
+                   b.x + b.w, b.x + b.w - 10, b.y + b.h, b.x);
 }
 
 static void put_store(lm_text *out, lm_box b, const char *mark)
 {
     double r = b.w / 2, lid = 7;
 
-    lm_text_printf(out, "<path class=\"n%s\" d=\"M%.1f %.1fa%.1f %.1f 0 0 1 %.1f 0v%.1fa%.1f %.1f 0 0 1 %.1f 0z\"/>", mark, b.x,
-                   b.y + lid, r, lid, b.w, b.h - 2 * lid, r, lid, -b.w);
-    lm_text_printf(out, "<path class=\"n open%s\" d=\"M%.1f %.1fa%.1f %.1f 0 0 0 %.1f 0\"/>", mark, b.x, b.y + lid, r, lid, b.w);
+    lm_text_printf(
+        out, "<path class=\"n%s\" d=\"M%.1f %.1fa%.1f %.1f 0 0 1 %.1f 0v%.1fa%.1f %.1f 0 0 1 %.1f 0z\"/>",
+        mark, b.x, b.y + lid, r, lid, b.w, b.h - 2 * lid, r, lid, -b.w);
+    lm_text_printf(out, "<path class=\"n open%s\" d=\"M%.1f %.1fa%.1f %.1f 0 0 0 %.1f 0\"/>", mark, b.x,
+                   b.y + lid, r, lid, b.w);
 }
 
 static void put_sum(lm_text *out, lm_box b, const label *text, bool plus)
@@ -125,14 +127,15 @@ static void put_sum(lm_text *out, lm_box b, const label *text, bool plus)
         lm_svg_text(out, x, y + 4.5, LM_ANCHOR_MIDDLE, "b", "Σ");
     }
     for (unsigned i = 0; i < text->n; i++)
-        lm_svg_text(out, x - RADIUS - 7, y + 4 + LINE * (i - (text->n - 1) / 2.0), LM_ANCHOR_END, "s", text->lines[i]);
+        lm_svg_text(out, x - RADIUS - 7, y + 4 + LINE * (i - (text->n - 1) / 2.0), LM_ANCHOR_END, "s",
+                    text->lines[i]);
 }
 
 static void put_node(const lm_layout *l, uint32_t i, lm_box b, const label *text, lm_text *out)
 {
     const lm_graph_node *n    = &l->g->nodes[i];
     const char          *mark = marks[n->mark];
-    double               y    = b.y + b.h / 2 - LINE * text->n / 2.0 + 13 + (n->shape == LM_SHAPE_STORE ? 5 : 0);
+    double y = b.y + b.h / 2 - LINE * text->n / 2.0 + 13 + (n->shape == LM_SHAPE_STORE ? 5 : 0);
     bool                 plus;
     char                 classes[24];
 
@@ -211,8 +214,9 @@ static void put_down(const lm_layout *l, const lm_level *v, const lm_svg_edge *k
 {
     const lm_spot *a = &v->spots[k->from], *b = &v->spots[k->to];
     double         shift = in_circle(l, b) ? fmax(-7, fmin(7, spread(v, k))) : spread(v, k);
-    lm_point       from = { v->x + a->x + k->from_x, v->y + a->y + a->h }, to = { v->x + b->x + shift, v->y + b->y };
-    double         leave = v->y + v->top[a->rank] + v->height[a->rank], reach = v->y + v->top[b->rank], tip = to.y;
+    lm_point from = { v->x + a->x + k->from_x, v->y + a->y + a->h },
+             to = { v->x + b->x + shift, v->y + b->y };
+    double leave = v->y + v->top[a->rank] + v->height[a->rank], reach = v->y + v->top[b->rank], tip = to.y;
 
     if (a->kind == LM_SPOT_BEND && !a->label)
         from.y = v->y + v->top[a->rank];         /* straight through its layer */
@@ -243,7 +247,8 @@ static void put_down(const lm_layout *l, const lm_level *v, const lm_svg_edge *k
         put_arrow(out, (lm_point){ to.x, tip }, 0, 1);
     bool left = from.x > to.x;
     if (k->label)
-        lm_svg_text(out, to.x + (left ? -5 : 5), tip - 10, left ? LM_ANCHOR_END : LM_ANCHOR_START, "s edge-label", k->label);
+        lm_svg_text(out, to.x + (left ? -5 : 5), tip - 10, left ? LM_ANCHOR_END : LM_ANCHOR_START,
+                    "s edge-label", k->label);
 }
 
 /* Draw an edge to the rail, along it, and back from it, with rounded corners. */
@@ -270,8 +275,8 @@ static void put_rail(const lm_layout *l, const lm_level *v, const lm_svg_edge *k
     lm_text_add_str(out, "\"/>");
     put_arrow(out, to, -side, 0);
     if (k->label) {
-        lm_text_printf(out, "<text class=\"s m edge-label\" transform=\"translate(%.1f %.1f) rotate(-90)\">", x + side * 7,
-                       (from.y + to.y) / 2);
+        lm_text_printf(out, "<text class=\"s m edge-label\" transform=\"translate(%.1f %.1f) rotate(-90)\">",
+                       x + side * 7, (from.y + to.y) / 2);
         lm_markup_text(out, k->label);
         lm_text_add_str(out, "</text>");
     }

@@ -1,9 +1,10 @@
-/* svg_layout.c - the first half of the layered layout of Sugiyama, Tagawa and Toda (svg_layout.h): the spots and
- * links of each level, and the layer of each spot.
+/* svg_layout.c - the first half of the layered layout of Sugiyama, Tagawa and Toda (svg_layout.h): the spots
+ * and links of each level, and the layer of each spot.
  *
- * Layers are assigned by the longest path from the top (find_ranks). A link over several layers gets a bend in
- * each of them, so that svg_place.c sees links between adjacent layers only. Groups are laid out inside out: a
- * group is one spot of its level once its inside is placed. Memory is the layout's arena. One thread. */
+ * Layers are assigned by the longest path from the top (find_ranks). A link over several layers gets a bend
+ * in each of them, so that svg_place.c sees links between adjacent layers only. Groups are laid out inside
+ * out: a group is one spot of its level once its inside is placed. Memory is the layout's arena. One
+ * thread. */
 #include "study/draw/svg_layout.h"
 
 #include <string.h>
@@ -102,7 +103,8 @@ static void collect_spots(lm_layout *l, lm_level *v)
             add_spot(l, v, (lm_spot){ .kind = LM_SPOT_NODE, .ref = i, .w = l->node_w[i], .h = l->node_h[i] });
     for (uint32_t i = 0; i < g->n_groups; i++)
         if (g->groups[i].parent == v->group && l->levels[i].n_spots)
-            add_spot(l, v, (lm_spot){ .kind = LM_SPOT_GROUP, .ref = i, .w = l->levels[i].w, .h = l->levels[i].h });
+            add_spot(l, v,
+                     (lm_spot){ .kind = LM_SPOT_GROUP, .ref = i, .w = l->levels[i].w, .h = l->levels[i].h });
 }
 
 static bool same_link(const lm_svg_edge *a, const lm_svg_edge *b)
@@ -126,8 +128,12 @@ static void collect_links(lm_layout *l, lm_level *v)
             to = port(l, v, LM_SPOT_EXIT, e->from);
         if (l->failed)
             return;
-        lm_svg_edge link = { .kind = back ? LM_LINK_BACK : LM_LINK_DOWN, .from = from, .to = to, .source = e->from,
-                         .arrow = v->spots[to].kind == LM_SPOT_NODE || back, .dashed = e->dashed };
+        lm_svg_edge link = { .kind = back ? LM_LINK_BACK : LM_LINK_DOWN,
+                             .from = from,
+                             .to = to,
+                             .source = e->from,
+                             .arrow = v->spots[to].kind == LM_SPOT_NODE || back,
+                             .dashed = e->dashed };
         link.label  = link.arrow ? e->label : NULL;
         link.from_x = meets(l, &v->spots[from], LM_SPOT_EXIT, e->from);
         link.to_x   = meets(l, &v->spots[to], LM_SPOT_ENTRY, e->from);
@@ -166,7 +172,8 @@ static void find_skips(lm_layout *l, lm_level *v)
     l->failed |= !seen;
     for (uint32_t i = 0; i < v->n_links && seen; i++) {
         lm_svg_edge *k = &v->links[i];
-        if (k->kind != LM_LINK_DOWN || k->label || !is_sum(l, &v->spots[k->to]) || v->spots[k->from].kind != LM_SPOT_NODE)
+        if (k->kind != LM_LINK_DOWN || k->label || !is_sum(l, &v->spots[k->to]) ||
+            v->spots[k->from].kind != LM_SPOT_NODE)
             continue;
         memset(seen, 0, v->n_spots * sizeof *seen);
         if (reaches(v, k->from, k->to, i, seen))
@@ -179,7 +186,8 @@ static bool long_label(const lm_svg_edge *k)
     return k->label && strlen(k->label) > 3;
 }
 
-/* A label takes up a layer; all links from the same node then get the same length, so that their targets stay side by side. */
+/* A label takes up a layer; all links from the same node then get the same length, so that their targets stay
+ * side by side. */
 static uint32_t length_of(const lm_level *v, const lm_svg_edge *k)
 {
     for (uint32_t i = 0; i < v->n_links; i++)
@@ -188,7 +196,8 @@ static uint32_t length_of(const lm_level *v, const lm_svg_edge *k)
     return 1;
 }
 
-/* Assign layers: the longest path from the top; then spots without incoming links move down to their successors. */
+/* Assign layers: the longest path from the top; then spots without incoming links move down to their
+ * successors. */
 static void find_ranks(lm_level *v)
 {
     bool entries = false, moved = true;
@@ -244,7 +253,8 @@ static void sink_exits(lm_level *v)
     v->n_ranks = last + 1;
 }
 
-/* No other spot may be in the layer of either end of a skip edge, because the rail would cross it; such edges become normal links. */
+/* No other spot may be in the layer of either end of a skip edge, because the rail would cross it; such edges
+ * become normal links. */
 static void demote_skips(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_links; i++) {
@@ -252,7 +262,8 @@ static void demote_skips(lm_level *v)
         if (k->kind != LM_LINK_SKIP)
             continue;
         for (uint32_t c = 0; c < v->n_spots; c++)
-            if ((v->spots[c].rank == v->spots[k->from].rank && c != k->from) || (v->spots[c].rank == v->spots[k->to].rank && c != k->to))
+            if ((v->spots[c].rank == v->spots[k->from].rank && c != k->from) ||
+                (v->spots[c].rank == v->spots[k->to].rank && c != k->to))
                 k->kind = LM_LINK_DOWN;
     }
 }
@@ -321,7 +332,8 @@ void lm_lay_out(lm_layout *l)
 {
     l->levels = lm_arena_new(l->a, l->g->n_groups + 1, lm_level);
     l->failed |= !l->levels;
-    for (uint32_t i = l->g->n_groups; i-- > 0 && !l->failed;)        /* children before parents: a group is after its parent */
+    /* children before parents: a group is after its parent */
+    for (uint32_t i = l->g->n_groups; i-- > 0 && !l->failed;)
         lay_out_level(l, i);
     if (!l->failed)
         lay_out_level(l, l->g->n_groups);

@@ -1,17 +1,26 @@
-/* svg_layout.h - the positions of the nodes, groups and edges of a graph: layers from top to bottom (Sugiyama, Tagawa, Toda, doi
- * 10.1109/TSMC.1981.4308636). Each group is laid out separately and then placed as a unit.
+/* svg_layout.h - the positions of the nodes, groups and edges of a graph: layers from top to bottom
+ * (Sugiyama, Tagawa, Toda, doi 10.1109/TSMC.1981.4308636). Each group is laid out separately and then placed
+ * as a unit.
  *
- * An edge that only duplicates a longer path into a sum is a skip edge: it runs on a rail to the right of what it skips. Dashed edges
- * lead back on rails on the left. Edges cross the border of a group at ports, one per node that they come from. */
+ * An edge that only duplicates a longer path into a sum is a skip edge: it runs on a rail to the right of
+ * what it skips. Dashed edges lead back on rails on the left. Edges cross the border of a group at ports, one
+ * per node that they come from. */
 #ifndef LM_ANALYSIS_SVG_LAYOUT_H
 #define LM_ANALYSIS_SVG_LAYOUT_H
 
 #include "study/draw/graph.h"
 #include "study/draw/svg.h"
 
-typedef enum lm_spot_kind { LM_SPOT_NODE, LM_SPOT_GROUP, LM_SPOT_ENTRY, LM_SPOT_EXIT, LM_SPOT_BEND } lm_spot_kind;
+typedef enum lm_spot_kind {
+    LM_SPOT_NODE,
+    LM_SPOT_GROUP,
+    LM_SPOT_ENTRY,
+    LM_SPOT_EXIT,
+    LM_SPOT_BEND
+} lm_spot_kind;
 
-/* Anything that takes up space in a layer. `ref`: node, group or, for ports and bends, the node that the edge comes from. */
+/* Anything that takes up space in a layer. `ref`: node, group or, for ports and bends, the node that the edge
+ * comes from. */
 typedef struct lm_spot {
     lm_spot_kind kind;
     uint32_t     ref, rank, order;

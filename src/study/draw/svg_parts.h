@@ -12,10 +12,12 @@ typedef struct lm_sharing { const char *title; uint64_t heads, groups; } lm_shar
 void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alone, lm_text *out);
 
 /* The cache after each of n tokens; each token adds `bytes`. */
-void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const char *name, bool alone, lm_text *out);
+void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const char *name, bool alone,
+                  lm_text *out);
 
 /* The keys that each of n queries sees. `sink`: a column before the n keys that every query sees. */
-typedef struct lm_mask { const char *title; unsigned n, window; bool sink; } lm_mask;       /* window 0: all earlier keys */
+/* window 0: all earlier keys */
+typedef struct lm_mask { const char *title; unsigned n, window; bool sink; } lm_mask;
 
 bool lm_mask_sees(const lm_mask *m, unsigned query, unsigned key);
 void lm_svg_mask(const lm_mask *masks, size_t n, const char *name, bool alone, lm_text *out);

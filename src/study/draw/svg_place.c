@@ -2,9 +2,10 @@
  * layers, their coordinates, and the rails of links that skip or lead back.
  *
  * Order: the barycentre heuristic (Sugiyama, Tagawa, Toda, doi:10.1109/TSMC.1981.4308636). Sweeps down and up
- * sort each layer by the mean position of its neighbours; of all sweeps the order with the fewest crossings is
- * kept. Coordinates: for a fixed order, the positions closest to the wanted ones by weighted least squares,
- * found by pooling adjacent violators (Ayer, Brunk, Ewing, Reid, Silverman, doi:10.1214/aoms/1177728423).
+ * sort each layer by the mean position of its neighbours; of all sweeps the order with the fewest crossings
+ * is kept. Coordinates: for a fixed order, the positions closest to the wanted ones by weighted least
+ * squares, found by pooling adjacent violators (Ayer, Brunk, Ewing, Reid, Silverman,
+ * doi:10.1214/aoms/1177728423).
  *
  * Read: order, x, chains and bends, rails. Memory is the layout's arena. One thread. */
 #include <math.h>
@@ -47,7 +48,8 @@ static uint64_t crossings(const lm_level *v)
             const lm_svg_edge *a = &v->links[i], *b = &v->links[k];
             if (!down(a) || !down(b) || v->spots[a->from].rank != v->spots[b->from].rank)
                 continue;
-            double from = v->spots[a->from].order + a->from_x / 4000 - v->spots[b->from].order - b->from_x / 4000;
+            double from = v->spots[a->from].order + a->from_x / 4000 - v->spots[b->from].order -
+                          b->from_x / 4000;
             double to   = v->spots[a->to].order + a->to_x / 4000 - v->spots[b->to].order - b->to_x / 4000;
             n += (from < 0 && to > 0) || (from > 0 && to < 0);
         }
@@ -88,7 +90,8 @@ static void sweep_order(lm_level *v, bool above, double *key, uint32_t *row)
 void lm_order_spots(lm_layout *l, lm_level *v)
 {
     double   *key  = lm_arena_new(l->a, v->n_spots, double);
-    uint32_t *row  = lm_arena_new(l->a, v->n_spots, uint32_t), *best = lm_arena_new(l->a, v->n_spots, uint32_t);
+    uint32_t *row = lm_arena_new(l->a, v->n_spots, uint32_t),
+             *best = lm_arena_new(l->a, v->n_spots, uint32_t);
     uint64_t  least = UINT64_MAX;
 
     l->failed |= !key || !row || !best;
@@ -111,7 +114,8 @@ void lm_order_spots(lm_layout *l, lm_level *v)
         v->spots[c].order = best[c];
 }
 
-/* ---- x: as close to the middle of their links as space allows, by pooling neighbours that overlap (isotonic regression) ---- */
+/* ---- x: as close to the middle of their links as space allows, by pooling neighbours that overlap (isotonic
+ * regression) ---- */
 
 typedef struct pool { double sum, weight; uint32_t first, n; } pool;
 
@@ -144,7 +148,8 @@ static double weight_of(const lm_level *v, const lm_svg_edge *k)
     return a && b ? 8 : a || b ? 0.5 : out == 1 && in == 1 ? 4 : 1;
 }
 
-/* Pull the port where the stream leaves a group below the one where it enters, so that the stream runs straight. */
+/* Pull the port where the stream leaves a group below the one where it enters, so that the stream runs
+ * straight. */
 static void want_straight(const lm_level *v, uint32_t spot, double *sum, double *weight)
 {
     const lm_spot *me = &v->spots[spot], *other = NULL;
@@ -192,8 +197,8 @@ static void want_places(const lm_level *v, row *r, int sides)
     }
 }
 
-/* Find the positions closest to the wanted ones that preserve order and distance: isotonic regression by pooling
- * adjacent violators. A pool holds neighbours that touch; it moves as one. */
+/* Find the positions closest to the wanted ones that preserve order and distance: isotonic regression by
+ * pooling adjacent violators. A pool holds neighbours that touch; it moves as one. */
 static void settle(lm_level *v, row *r)
 {
     uint32_t n = 0;
@@ -204,7 +209,8 @@ static void settle(lm_level *v, row *r)
             shift += (v->spots[r->spots[i - 1]].w + v->spots[r->spots[i]].w) / 2 + GAP_X;
         r->at[i]     = shift;
         r->pools[n++] = (pool){ r->weight[i] * (r->want[i] - shift), r->weight[i], i, 1 };
-        while (n > 1 && r->pools[n - 2].sum / r->pools[n - 2].weight > r->pools[n - 1].sum / r->pools[n - 1].weight) {
+        while (n > 1 &&
+               r->pools[n - 2].sum / r->pools[n - 2].weight > r->pools[n - 1].sum / r->pools[n - 1].weight) {
             r->pools[n - 2].sum += r->pools[n - 1].sum;
             r->pools[n - 2].weight += r->pools[n - 1].weight;
             r->pools[n - 2].n += r->pools[n - 1].n;
@@ -218,8 +224,9 @@ static void settle(lm_level *v, row *r)
 
 static void place_x(lm_layout *l, lm_level *v)
 {
-    row r = { lm_arena_new(l->a, v->n_spots, uint32_t), lm_arena_new(l->a, v->n_spots, double), lm_arena_new(l->a, v->n_spots, double),
-              lm_arena_new(l->a, v->n_spots, double), lm_arena_new(l->a, v->n_spots, pool), 0 };
+    row r = { lm_arena_new(l->a, v->n_spots, uint32_t), lm_arena_new(l->a, v->n_spots, double),
+              lm_arena_new(l->a, v->n_spots, double), lm_arena_new(l->a, v->n_spots, double),
+              lm_arena_new(l->a, v->n_spots, pool), 0 };
 
     l->failed |= !r.spots || !r.want || !r.weight || !r.at || !r.pools;
     if (l->failed)
@@ -339,7 +346,8 @@ static void straighten(lm_level *v)
         want = v->spots[in->from].x + in->from_x;
         if (least > most)
             continue;
-        if (want < least || want > most) {   /* in line with the end of the chain if it cannot be in line with the beginning */
+        if (want < least || want > most) {   /* in line with the end of the chain if it cannot be in line with
+                                                the beginning */
             const lm_svg_edge *out = way_on(v, last, false);
             want               = fmin(fmax(v->spots[out->to].x + out->to_x, least), most);
         }
@@ -350,7 +358,8 @@ static void straighten(lm_level *v)
 
 /* ---- rails ---- */
 
-/* Return the first lane whose rails do not overlap [first, last]; `taken`: the first and last layer of each rail. */
+/* Return the first lane whose rails do not overlap [first, last]; `taken`: the first and last layer of each
+ * rail. */
 static int free_lane(uint32_t (*taken)[2], int *n, uint32_t first, uint32_t last, const int *lanes)
 {
     for (int lane = 0;; lane++) {
@@ -368,7 +377,8 @@ static double edge_of(const lm_level *v, uint32_t first, uint32_t last, double s
     double edge = -INFINITY;
 
     for (uint32_t i = 0; i < v->n_spots; i++)
-        if (v->spots[i].rank >= first && v->spots[i].rank <= last && side * v->spots[i].x + v->spots[i].w / 2 > edge)
+        if (v->spots[i].rank >= first && v->spots[i].rank <= last &&
+            side * v->spots[i].x + v->spots[i].w / 2 > edge)
             edge = side * v->spots[i].x + v->spots[i].w / 2;
     return edge;
 }
@@ -383,7 +393,8 @@ static void place_rails(lm_level *v, lm_link_kind kind)
         lm_svg_edge *k = &v->links[i];
         if (k->kind != kind)
             continue;
-        uint32_t a = v->spots[k->from].rank, b = v->spots[k->to].rank, first = a < b ? a : b, last = a < b ? b : a;
+        uint32_t a = v->spots[k->from].rank, b = v->spots[k->to].rank, first = a < b ? a : b,
+                 last = a < b ? b : a;
         int      lane = free_lane(taken, &n, first, last, lanes);
         double   edge = edge_of(v, first, last, side);
         for (int r = 0; r < n; r++)          /* outside the rails next to it */
@@ -462,7 +473,8 @@ static void shift_x(lm_level *v, double by)
 /* Place the title where no edge enters: on the left, otherwise on the right, otherwise widen the group. */
 static void place_title(const lm_layout *l, lm_level *v)
 {
-    double wide = lm_svg_width(l->g->groups[v->group].title, LM_SVG_SMALL, true) + 2 * LM_PAD, first = INFINITY, last = -INFINITY;
+    double wide = lm_svg_width(l->g->groups[v->group].title, LM_SVG_SMALL, true) + 2 * LM_PAD,
+           first = INFINITY, last = -INFINITY;
 
     for (uint32_t i = 0; i < v->n_spots; i++)
         if (v->spots[i].kind == LM_SPOT_ENTRY) {

@@ -3,9 +3,11 @@
 
 #include "study/explain/cards.h"
 
-static const lm_card_list *const lists[] = { &lm_cards_of_models, &lm_cards_of_layers, &lm_cards_of_positions };
+static const lm_card_list *const lists[] = { &lm_cards_of_models, &lm_cards_of_layers,
+                                             &lm_cards_of_positions };
 
-/* Aliases. If one has several topics, the model decides; `example`: a preset with the named feature, if that of the topic lacks it. */
+/* Aliases. If one has several topics, the model decides; `example`: a preset with the named feature, if that
+ * of the topic lacks it. */
 static const struct {
     const char *alias, *topics[4], *example;
 } aliases[] = {
@@ -70,7 +72,8 @@ static bool has(const lm_card *c, const lm_program *p, const lm_traits *t)
     return !c->used || c->used(p, t);
 }
 
-/* Aliases take precedence: "mlp" is a topic, but for a model with gated MLPs it selects the card of gated ones. */
+/* Aliases take precedence: "mlp" is a topic, but for a model with gated MLPs it selects the card of gated
+ * ones. */
 const lm_card *lm_card_named(const char *topic, const lm_program *p, const lm_traits *t)
 {
     for (size_t i = 0; i < N_ALIASES; i++) {

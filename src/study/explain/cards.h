@@ -14,7 +14,8 @@ typedef struct lm_card_formula { const char *unicode, *latex; } lm_card_formula;
 typedef struct lm_card_row { const char *title, *count, *off; } lm_card_row;
 
 /* A table of a page: shapes, values of functions, merges. Its texts are in the facts' arena or static. */
-typedef struct lm_sheet_row { const char *cells[LM_SHEET_COLUMNS]; bool mine; } lm_sheet_row;    /* mine: what this model has */
+/* mine: what this model has */
+typedef struct lm_sheet_row { const char *cells[LM_SHEET_COLUMNS]; bool mine; } lm_sheet_row;
 typedef struct lm_sheet {
     const char   *title, *note;          /* note: below the table; NULL: none */
     const char   *columns[LM_SHEET_COLUMNS];
@@ -29,7 +30,8 @@ lm_sheet_row *lm_sheet_next(lm_sheet *s, lm_facts *f);
 const char *lm_sheet_text(lm_facts *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 typedef lm_status lm_fill_sheet(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e);
-lm_fill_sheet lm_sheet_heads, lm_sheet_latent, lm_sheet_activations, lm_sheet_scalings, lm_sheet_merges, lm_sheet_norms, lm_sheet_router;
+lm_fill_sheet lm_sheet_heads, lm_sheet_latent, lm_sheet_activations, lm_sheet_scalings, lm_sheet_merges,
+    lm_sheet_norms, lm_sheet_router;
 
 typedef struct lm_card {
     const char      *topic;          /* "kv" */
@@ -37,12 +39,14 @@ typedef struct lm_card {
     const char      *summary;        /* one line, for the list */
     const char      *what;
     lm_card_formula  formulas[LM_CARD_LINES];
-    /* Write what this model's program computes; it replaces the first of `formulas`, which is then the usual form. NULL: they hold for
-     * every model. */
+    /* Write what this model's program computes; it replaces the first of `formulas`, which is then the usual
+     * form. NULL: they hold for every model. */
     void           (*read_off)(const lm_ledger *l, lm_text *unicode, lm_text *latex);
     lm_topic_steps  *derive;         /* NULL: nothing to compute */
-    lm_fill_sheet   *sheet;          /* fill a table that follows the formulas; it stays without rows if it does not apply. NULL: none */
-    lm_card_row      table[LM_CARD_LINES];       /* derived values at the beginning of the page; empty: none */
+    lm_fill_sheet   *sheet;          /* fill a table that follows the formulas; it stays without rows if it
+                                        does not apply. NULL: none */
+    lm_card_row      table[LM_CARD_LINES];       /* derived values at the beginning of the page; empty:
+                                                    none */
     const char      *diagram;        /* NULL: none */
     const char      *why[LM_CARD_LINES];         /* qualitative */
     const char      *gains[LM_CARD_LINES];       /* qualitative */
@@ -55,15 +59,17 @@ typedef struct lm_card {
 
 /* Return a card by index; NULL past the end. */
 const lm_card *lm_card_at(size_t i);
-/* Return a card by topic or alias. If an alias has several topics, the first that `p` uses; p NULL: the first. */
+/* Return a card by topic or alias. If an alias has several topics, the first that `p` uses; p NULL: the
+ * first. */
 const lm_card *lm_card_named(const char *topic, const lm_program *p, const lm_traits *t);
 
 /* The cards, in the order of their list; each file ends with its list. */
 typedef struct lm_card_list { const lm_card *cards; size_t n; } lm_card_list;
 extern const lm_card_list lm_cards_of_models, lm_cards_of_layers, lm_cards_of_positions;
 
-/* Find the presets that use each card: the titles of some, how many, and out of how many. Builds a program per preset, however many
- * cards there are. `out` [n] must be zeroed; the caller frees its names, whatever is returned. */
+/* Find the presets that use each card: the titles of some, how many, and out of how many. Builds a program
+ * per preset, however many cards there are. `out` [n] must be zeroed; the caller frees its names, whatever is
+ * returned. */
 enum { LM_USERS_SHOWN = 16 };
 typedef struct lm_users { unsigned n, of; lm_text names; } lm_users;
 lm_status lm_find_users(const lm_card *const *cards, size_t n, lm_users *out, lm_error *e);

@@ -1,4 +1,5 @@
-/* cards_text.c - the cards. Their judgements are qualitative and displayed as such; numbers come from derivations. */
+/* cards_text.c - the cards. Their judgements are qualitative and displayed as such; numbers come from
+ * derivations. */
 #include <string.h>
 
 #include "study/explain/cards.h"
@@ -9,7 +10,8 @@
 static bool uses_groups(const lm_program *p, const lm_traits *t)
 {
     (void)p;
-    return t->attention && !t->latent && t->attention->attention.spec.n_kv_heads < t->attention->attention.spec.n_heads;
+    return t->attention && !t->latent &&
+           t->attention->attention.spec.n_kv_heads < t->attention->attention.spec.n_heads;
 }
 
 static bool uses_latent(const lm_program *p, const lm_traits *t)
@@ -94,11 +96,12 @@ static void read_flops(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     if (!t.latent)
         return;
     lm_text_add_str(unicode, N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · ((R + K_R) + R) · L · tokens"));
-    lm_text_add_str(latex, "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 \\cdot H \\cdot ((R + K_R) + R) "
-                           "\\cdot L \\cdot S");
+    lm_text_add_str(latex, "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 "
+                           "\\cdot H \\cdot ((R + K_R) + R) \\cdot L \\cdot S");
 }
 
-/* Write attention whose scores are multiplied by another number than 1 / √ of a head's dimensions, in one pass and with a cache. */
+/* Write attention whose scores are multiplied by another number than 1 / √ of a head's dimensions, in one
+ * pass and with a cache. */
 static void read_scaled(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
     lm_traits t;
@@ -107,8 +110,9 @@ static void read_scaled(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     if (!t.latent)
         return;
     lm_text_add_str(unicode, "Attention(Q, K, V) = softmax(scale · Q · Kᵀ + M) · V");
-    lm_text_add_str(latex, "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = \\text{softmax}\\left(\\mathrm{scale} \\cdot "
-                           "\\mathbf{Q} \\mathbf{K}^{\\top} + \\mathbf{M}\\right) \\mathbf{V}");
+    lm_text_add_str(latex, "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = "
+                           "\\text{softmax}\\left(\\mathrm{scale} \\cdot \\mathbf{Q} \\mathbf{K}^{\\top} + "
+                           "\\mathbf{M}\\right) \\mathbf{V}");
 }
 
 static void read_appended(const lm_ledger *l, lm_text *unicode, lm_text *latex)
@@ -118,9 +122,12 @@ static void read_appended(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     lm_find_traits(l, &t);
     if (!t.latent)
         return;
-    lm_text_add_str(unicode, N_("step i: append c_KV and the rotated key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"));
-    lm_text_add_str(latex, "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; v_i],\\quad o_i = "
-                           "\\text{softmax}\\left(\\mathrm{scale} \\cdot q_i \\mathbf{K}^{\\top}\\right) \\mathbf{V}");
+    lm_text_add_str(unicode,
+                    N_("step i: append c_KV and the rotated key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"));
+    lm_text_add_str(
+        latex, "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; "
+               "v_i],\\quad o_i = \\text{softmax}\\left(\\mathrm{scale} \\cdot q_i "
+               "\\mathbf{K}^{\\top}\\right) \\mathbf{V}");
 }
 
 /* Write the mixture and its router with the function of this model. */
@@ -132,11 +139,12 @@ static void read_mixture(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     if (!t.route || !t.route->route.spec.sigmoid)
         return;
     lm_text_add_str(unicode, "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = σ(router · x)");
-    lm_text_add_str(latex, "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = \\sigma(W_r\\,x)");
+    lm_text_add_str(
+        latex, "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = \\sigma(W_r\\,x)");
 }
 
-/* Write the score of a model whose bias depends on the key's position alone and is scaled with the product: the softmax is the same, since
- * m_r · i is alike for all keys of a query. */
+/* Write the score of a model whose bias depends on the key's position alone and is scaled with the product:
+ * the softmax is the same, since m_r · i is alike for all keys of a query. */
 static void read_biased(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
     lm_traits t;
@@ -166,14 +174,17 @@ static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     for (size_t i = 0; t.glu && i < sizeof forms / sizeof *forms; i++) {
         if (forms[i].act != t.act)
             continue;
-        lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(x) = %s", forms[i].name, limit > 0 ? " + 1" : "", forms[i].name,
-                       forms[i].unicode);
-        lm_text_printf(latex, "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(x) = %s",
-                       forms[i].name, limit > 0 ? "(" : "", limit > 0 ? " + 1)" : "", forms[i].name,
-                       forms[i].latex);
+        lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(x) = %s", forms[i].name,
+                       limit > 0 ? " + 1" : "", forms[i].name, forms[i].unicode);
+        lm_text_printf(
+            latex,
+            "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(x) = %s",
+            forms[i].name, limit > 0 ? "(" : "", limit > 0 ? " + 1)" : "", forms[i].name, forms[i].latex);
         if (limit > 0) {
-            lm_text_printf(unicode, _(";   gate · x at most %g, up · x from −%g to %g"), (double)limit, (double)limit, (double)limit);
-            lm_text_printf(latex, ",\\quad W_{gate}x \\le %g,\\; |W_{up}x| \\le %g", (double)limit, (double)limit);
+            lm_text_printf(unicode, _(";   gate · x at most %g, up · x from −%g to %g"), (double)limit,
+                           (double)limit, (double)limit);
+            lm_text_printf(latex, ",\\quad W_{gate}x \\le %g,\\; |W_{up}x| \\le %g", (double)limit,
+                           (double)limit);
         }
     }
 }
@@ -205,15 +216,18 @@ static const lm_card cards[] = {
         .topic = "params",
         .title = N_("Parameters"),
         .summary = N_("every matrix, counted"),
-        .what = N_("The trained weights: the token embedding table, the attention and MLP matrices and the norm weights "
-                   "of each layer, and the output head. A weight that two operations share is stored and counted once."),
+        .what = N_("The trained weights: the token embedding table, the attention and MLP matrices and the "
+                   "norm weights of each layer, and the output head. A weight that two operations share is "
+                   "stored and counted once."),
         .formulas = { { N_("N = V·D + Σ layers (attention + MLP + norms) + final norm + head"),
-                        "N = V D + \\sum_{\\ell=1}^{L} \\left(N_{attn} + N_{mlp} + N_{norm}\\right) + N_{final} + N_{head}" } },
+                        "N = V D + \\sum_{\\ell=1}^{L} \\left(N_{attn} + N_{mlp} + N_{norm}\\right) + "
+                        "N_{final} + N_{head}" } },
         .derive = lm_derive_parameters,
-        .why = { N_("The count determines the memory for the weights and thus the generation speed on a memory-bound "
-                    "machine.") },
-        .costs = { N_("Totals in papers and model names are rounded, and differ in whether embeddings or a tied head are "
-                      "included.") },
+        .why = { N_(
+            "The count determines the memory for the weights and thus the generation speed on a memory-bound "
+            "machine.") },
+        .costs = { N_("Totals in papers and model names are rounded, and differ in whether embeddings or a "
+                      "tied head are included.") },
         .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361" },
         .example = "llama-3.2-3b",
     },
@@ -221,37 +235,45 @@ static const lm_card cards[] = {
         .topic = "kv",
         .title = N_("The key/value cache"),
         .summary = N_("memory for the keys and values of earlier tokens"),
-        .what = N_("Each layer stores the keys and values of all earlier tokens, so a new token needs one row of "
-                   "computation instead of a full pass."),
+        .what = N_(
+            "Each layer stores the keys and values of all earlier tokens, so a new token needs one row of "
+            "computation instead of a full pass."),
         .formulas = { { N_("bytes = 2 · L · G · K · bytes per value · tokens"),
                         "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b_v \\cdot S" } },
         .read_off = read_cache,
         .derive = lm_derive_kv,
         .diagram = "cache",
-        .why = { N_("Attention is causal, so the keys and values of a token never change. Storing them reduces the "
-                    "number of computed rows from quadratic to linear.") },
-        .gains = { N_("Generating a token costs one row of matrix products, whatever the context; only the scores grow with the "
-                      "keys that it sees.") },
-        .costs = { N_("Memory grows with each token of each sequence, in layers with a window until it is full; at long contexts "
-                      "the cache can exceed the weights."),
-                   N_("Each step reads the whole cache, so generation at long contexts is limited by memory bandwidth.") },
+        .why = { N_(
+            "Attention is causal, so the keys and values of a token never change. Storing them reduces the "
+            "number of computed rows from quadratic to linear.") },
+        .gains = { N_("Generating a token costs one row of matrix products, whatever the context; only the "
+                      "scores grow with the keys that it sees.") },
+        .costs = { N_("Memory grows with each token of each sequence, in layers with a window until it is "
+                      "full; at long contexts the cache can exceed the weights."),
+                   N_("Each step reads the whole cache, so generation at long contexts is limited by memory "
+                      "bandwidth.") },
         .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102",
-                     "Kwon et al., Efficient Memory Management for Large Language Model Serving with PagedAttention, arXiv 2309.06180" },
+                     "Kwon et al., Efficient Memory Management for Large Language Model Serving with "
+                     "PagedAttention, arXiv 2309.06180" },
         .example = "llama-3.2-3b",
     },
     {
         .topic = "flops",
         .title = N_("Operations of one token"),
         .summary = N_("the compute cost of one token"),
-        .what = N_("Multiplying a row by an in × out matrix takes in · out multiply-adds of 2 FLOPs each. Attention "
-                   "scores cost more with each token of context. An embedding look-up costs none."),
+        .what = N_(
+            "Multiplying a row by an in × out matrix takes in · out multiply-adds of 2 FLOPs each. Attention "
+            "scores cost more with each token of context. An embedding look-up costs none."),
         .formulas = { { N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · (K + K) · L · tokens"),
-                        "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 \\cdot H \\cdot (K + K) "
+                        "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 "
+                        "\\cdot H \\cdot (K + K) "
                         "\\cdot L \\cdot S" } },
         .read_off = read_flops,
         .derive = lm_derive_flops,
-        .why = { N_("These operations limit prompt processing; generation is usually limited by the bytes read.") },
-        .costs = { N_("The rule of thumb 2 · N counts look-ups as products and omits the attention scores.") },
+        .why = { N_(
+            "These operations limit prompt processing; generation is usually limited by the bytes read.") },
+        .costs = { N_(
+            "The rule of thumb 2 · N counts look-ups as products and omits the attention scores.") },
         .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361" },
         .example = "llama-3.2-3b",
     },
@@ -259,22 +281,24 @@ static const lm_card cards[] = {
         .topic = "gqa",
         .title = N_("Grouped-query attention"),
         .summary = N_("several query heads share a key/value head"),
-        .what = N_("H query heads share G key/value heads: query head i uses key/value head ⌊i / (H/G)⌋. G = H is "
-                   "multi-head attention (MHA), G = 1 is multi-query attention (MQA)."),
+        .what = N_(
+            "H query heads share G key/value heads: query head i uses key/value head ⌊i / (H/G)⌋. G = H is "
+            "multi-head attention (MHA), G = 1 is multi-query attention (MQA)."),
         .formulas = { { N_("head i: softmax(qᵢ · kⱼᵀ / √d_k) · vⱼ,  j = ⌊i · G / H⌋"),
-                        "\\text{head}_i = \\text{softmax}\\left(\\frac{q_i k_j^{\\top}}{\\sqrt{d_k}}\\right) v_j,\\quad "
+                        "\\text{head}_i = \\text{softmax}\\left(\\frac{q_i k_j^{\\top}}{\\sqrt{d_k}}\\right) "
+                        "v_j,\\quad "
                         "j = \\left\\lfloor \\frac{i\\,G}{H} \\right\\rfloor" },
                       { N_("attention weights = D · (H·K) · (2 + 2·G/H)"),
                         "N_{attn} = D \\cdot (H K) \\cdot \\left(2 + \\frac{2\\,G}{H}\\right)" } },
         .derive = lm_derive_gqa,
         .sheet = lm_sheet_heads,
         .diagram = "heads",
-        .why = { N_("The cache, and the bytes read from it at each step, shrink by the group size; the number of query "
-                    "heads stays the same.") },
+        .why = { N_("The cache, and the bytes read from it at each step, shrink by the group size; the "
+                    "number of query heads stays the same.") },
         .gains = { N_("A smaller cache allows longer contexts and larger batches in the same memory."),
                    N_("Fewer weights in the key and value projections.") },
-        .costs = { N_("Heads of a group share their keys, which is slightly less expressive than MHA; the effect depends "
-                      "on the model.") },
+        .costs = { N_("Heads of a group share their keys, which is slightly less expressive than MHA; the "
+                      "effect depends on the model.") },
         .sources = { "Ainslie et al., GQA, arXiv 2305.13245",
                      "Shazeer, Fast Transformer Decoding: One Write-Head is All You Need, arXiv 1911.02150" },
         .used = uses_groups,
@@ -284,22 +308,29 @@ static const lm_card cards[] = {
         .topic = "mla",
         .title = N_("Multi-head latent attention"),
         .summary = N_("one small latent is cached in place of keys and values"),
-        .what = N_("Keys and values of all heads are projected from one latent vector of R dimensions. Only the latent "
-                   "and one rotated key shared by all heads are cached. During decoding the up-projections are absorbed "
-                   "into the query and output projections, so scores are computed on the latent itself."),
-        .formulas = { { "c_KV = Norm(W_DKV · x);   kᵢ = [W_UK,i · c_KV ; RoPE(W_KR · x)];   vᵢ = W_UV,i · c_KV",
-                        "c_{KV} = \\text{Norm}(W_{DKV}\\,x),\\quad k_i = \\left[W_{UK}^{(i)}\\,c_{KV} \\,;\\, "
+        .what = N_("Keys and values of all heads are projected from one latent vector of R dimensions. Only "
+                   "the latent and one rotated key shared by all heads are cached. During decoding the "
+                   "up-projections are absorbed into the query and output projections, so scores are "
+                   "computed on the latent itself."),
+        .formulas = { { "c_KV = Norm(W_DKV · x);   kᵢ = [W_UK,i · c_KV ; RoPE(W_KR · x)];   vᵢ = W_UV,i · "
+                        "c_KV",
+                        "c_{KV} = \\text{Norm}(W_{DKV}\\,x),\\quad k_i = \\left[W_{UK}^{(i)}\\,c_{KV} "
+                        "\\,;\\, "
                         "\\text{RoPE}(W_{KR}\\,x)\\right],\\quad v_i = W_{UV}^{(i)}\\,c_{KV}" },
                       { "qᵢ · (W_UK,i · c_KV) = (W_UK,iᵀ · qᵢ) · c_KV",
-                        "q_i^{\\top} (W_{UK}^{(i)}\\,c_{KV}) = \\left((W_{UK}^{(i)})^{\\top} q_i\\right)^{\\top} c_{KV}" } },
+                        "q_i^{\\top} (W_{UK}^{(i)}\\,c_{KV}) = \\left((W_{UK}^{(i)})^{\\top} "
+                        "q_i\\right)^{\\top} c_{KV}" } },
         .derive = lm_derive_mla,
         .sheet = lm_sheet_latent,
         .diagram = "mla",
-        .why = { N_("The cache is as small as with very few key/value heads, yet every head has its own keys and values.") },
-        .gains = { N_("A cache smaller than that of GQA with eight heads, independent of the number of heads.") },
+        .why = { N_("The cache is as small as with very few key/value heads, yet every head has its own keys "
+                    "and values.") },
+        .gains = { N_(
+            "A cache smaller than that of GQA with eight heads, independent of the number of heads.") },
         .costs = { N_("More arithmetic for each key: the latent is wider than a head."),
                    N_("RoPE cannot be absorbed into the product, so part of the key is stored separately.") },
-        .sources = { "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434", "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
+        .sources = { "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434",
+                     "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
         .used = uses_latent,
         .example = "deepseek-v2-lite",
     },
@@ -307,36 +338,48 @@ static const lm_card cards[] = {
         .topic = "rope",
         .title = N_("Rotary position embedding"),
         .summary = N_("queries and keys are rotated by their positions"),
-        .what = N_("Each pair of dimensions of a query or key is rotated by the position times the frequency of the "
-                   "pair. The score of two tokens then depends on their content and their distance. Values are not "
-                   "rotated; there are no learned parameters."),
+        .what = N_(
+            "Each pair of dimensions of a query or key is rotated by the position times the frequency of the "
+            "pair. The score of two tokens then depends on their content and their distance. Values are not "
+            "rotated; there are no learned parameters."),
         .formulas = { { "θᵢ = base^(−2i/K_R)", "\\theta_i = \\mathrm{base}^{-2i/K_R}" },
                       { "(x₀, x₁) → (x₀·cos φ − x₁·sin φ,  x₀·sin φ + x₁·cos φ),   φ = pos · θᵢ",
-                        "\\begin{pmatrix} x_0 \\\\ x_1 \\end{pmatrix} \\rightarrow \\begin{pmatrix} \\cos \\varphi & -\\sin \\varphi "
-                        "\\\\ \\sin \\varphi & \\cos \\varphi \\end{pmatrix} \\begin{pmatrix} x_0 \\\\ x_1 \\end{pmatrix},\\quad "
+                        "\\begin{pmatrix} x_0 \\\\ x_1 \\end{pmatrix} \\rightarrow \\begin{pmatrix} \\cos "
+                        "\\varphi & -\\sin \\varphi "
+                        "\\\\ \\sin \\varphi & \\cos \\varphi \\end{pmatrix} \\begin{pmatrix} x_0 \\\\ x_1 "
+                        "\\end{pmatrix},\\quad "
                         "\\varphi = \\mathrm{pos} \\cdot \\theta_i" },
-                      { "Rot(i)ᵀ·Rot(j) = [cos iθ, sin iθ; −sin iθ, cos iθ] · [cos jθ, −sin jθ; sin jθ, cos jθ]",
-                        "\\mathrm{Rot}(i)^{\\top} \\mathrm{Rot}(j) = \\begin{pmatrix} \\cos i\\theta & \\sin i\\theta \\\\ -\\sin i\\theta & "
-                        "\\cos i\\theta \\end{pmatrix} \\begin{pmatrix} \\cos j\\theta & -\\sin j\\theta \\\\ \\sin j\\theta & "
+                      { "Rot(i)ᵀ·Rot(j) = [cos iθ, sin iθ; −sin iθ, cos iθ] · [cos jθ, −sin jθ; sin jθ, cos "
+                        "jθ]",
+                        "\\mathrm{Rot}(i)^{\\top} \\mathrm{Rot}(j) = \\begin{pmatrix} \\cos i\\theta & \\sin "
+                        "i\\theta \\\\ -\\sin i\\theta & "
+                        "\\cos i\\theta \\end{pmatrix} \\begin{pmatrix} \\cos j\\theta & -\\sin j\\theta "
+                        "\\\\ \\sin j\\theta & "
                         "\\cos j\\theta \\end{pmatrix}" },
-                      { "cos iθ·cos jθ + sin iθ·sin jθ = cos (j−i)θ,   cos iθ·sin jθ − sin iθ·cos jθ = sin (j−i)θ",
-                        "\\cos i\\theta \\cos j\\theta + \\sin i\\theta \\sin j\\theta = \\cos (j-i)\\theta,\\quad "
-                        "\\cos i\\theta \\sin j\\theta - \\sin i\\theta \\cos j\\theta = \\sin (j-i)\\theta" },
+                      { "cos iθ·cos jθ + sin iθ·sin jθ = cos (j−i)θ,   cos iθ·sin jθ − sin iθ·cos jθ = sin "
+                        "(j−i)θ",
+                        "\\cos i\\theta \\cos j\\theta + \\sin i\\theta \\sin j\\theta = \\cos "
+                        "(j-i)\\theta,\\quad "
+                        "\\cos i\\theta \\sin j\\theta - \\sin i\\theta \\cos j\\theta = \\sin "
+                        "(j-i)\\theta" },
                       { N_("so Rot(i)ᵀ·Rot(j) = Rot(j−i), and qᵢ · kⱼ depends only on j − i"),
                         "\\mathrm{Rot}(i)^{\\top} \\mathrm{Rot}(j) = \\mathrm{Rot}(j-i) \\;\\rightarrow\\; "
-                        "\\langle \\mathrm{Rot}(i)\\,q, \\mathrm{Rot}(j)\\,k \\rangle = \\langle q, \\mathrm{Rot}(j-i)\\,k \\rangle" } },
+                        "\\langle \\mathrm{Rot}(i)\\,q, \\mathrm{Rot}(j)\\,k \\rangle = \\langle q, "
+                        "\\mathrm{Rot}(j-i)\\,k \\rangle" } },
         .derive = lm_derive_rope,
         .sheet = lm_sheet_scalings,
         .diagram = "rope",
-        .why = { N_("Attention alone ignores token order. RoPE adds relative positions where they are used, in the "
-                    "scores.") },
-        .gains = { N_("Relative positions without a position table, and without a maximum length in the weights."),
+        .why = { N_(
+            "Attention alone ignores token order. RoPE adds relative positions where they are used, in the "
+            "scores.") },
+        .gains = { N_("Relative positions without a position table, and without a maximum length in the "
+                      "weights."),
                    N_("The context can be extended after training by slowing down the rotation.") },
-        .costs = { N_("Beyond the trained length, quality drops unless the frequencies are scaled (linear, NTK, YaRN, "
-                      "llama3)."),
-                   N_("Checkpoints pair dimensions in one of two ways; the wrong one gives plausible but wrong results.") },
-        .sources = { "Su et al., RoFormer, arXiv 2104.09864",
-                     "Peng et al., YaRN, arXiv 2309.00071",
+        .costs = { N_("Beyond the trained length, quality drops unless the frequencies are scaled (linear, "
+                      "NTK, YaRN, llama3)."),
+                   N_("Checkpoints pair dimensions in one of two ways; the wrong one gives plausible but "
+                      "wrong results.") },
+        .sources = { "Su et al., RoFormer, arXiv 2104.09864", "Peng et al., YaRN, arXiv 2309.00071",
                      "Grattafiori et al., The Llama 3 Herd of Models, arXiv 2407.21783" },
         .used = uses_rope,
         .example = "llama-3.2-1b",
@@ -345,17 +388,20 @@ static const lm_card cards[] = {
         .topic = "swa",
         .title = N_("Sliding-window attention"),
         .summary = N_("a token sees only the last W keys"),
-        .what = N_("In a layer with a window, position i sees key j if 0 ≤ i − j < W. Earlier tokens still have an "
-                   "effect through the layers below; each layer extends the reach by one window."),
+        .what = N_(
+            "In a layer with a window, position i sees key j if 0 ≤ i − j < W. Earlier tokens still have an "
+            "effect through the layers below; each layer extends the reach by one window."),
         .formulas = { { "visible(i, j) ⇔ 0 ≤ i − j < W", "\\text{visible}(i, j) \\iff 0 \\le i - j < W" },
                       { N_("cached positions = min(tokens, W)"), "S_{kept} = \\min(S, W)" } },
         .derive = lm_derive_swa,
         .diagram = "window",
         .why = { N_("The cost and cache of a layer stop growing when the window is full.") },
         .gains = { N_("A bounded cache: pages outside the window are freed.") },
-        .costs = { N_("Exact copying from outside the window is not possible, so many models mix windowed and full "
-                      "attention.") },
-        .sources = { "Beltagy et al., Longformer, arXiv 2004.05150", "Jiang et al., Mistral 7B, arXiv 2310.06825" },
+        .costs = { N_(
+            "Exact copying from outside the window is not possible, so many models mix windowed and full "
+            "attention.") },
+        .sources = { "Beltagy et al., Longformer, arXiv 2004.05150",
+                     "Jiang et al., Mistral 7B, arXiv 2310.06825" },
         .used = uses_windows,
         .example = "mistral-7b-v0.1",
     },
@@ -363,15 +409,17 @@ static const lm_card cards[] = {
         .topic = "alibi",
         .title = N_("Attention with linear biases"),
         .summary = N_("a penalty on scores, linear in the distance"),
-        .what = N_("No position embedding is added: each head subtracts its slope times the distance from the score of a "
-                   "key."),
+        .what = N_("No position embedding is added: each head subtracts its slope times the distance from "
+                   "the score of a key."),
         .formulas = { { "sᵢⱼ = qᵢ · kⱼ / √d_k − m_r · (i − j)",
                         "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{d_k}} - m_r (i - j)" },
                       { "m_r = 2^(−a_m·r/H₂),  r = 1 … H₂", "m_r = 2^{-a_m r/H_2},\\quad 1 \\le r \\le H_2" },
-                      { "m_r = 2^(−a_m·(2(r−H₂)−1)/(2H₂)),  r > H₂", "m_r = 2^{-a_m (2(r-H_2)-1)/(2 H_2)},\\quad r > H_2" } },
+                      { "m_r = 2^(−a_m·(2(r−H₂)−1)/(2H₂)),  r > H₂",
+                        "m_r = 2^{-a_m (2(r-H_2)-1)/(2 H_2)},\\quad r > H_2" } },
         .read_off = read_biased,
         .derive = lm_derive_alibi,
-        .why = { N_("Nearby tokens count more; heads with steep slopes are local, heads with small slopes reach far.") },
+        .why = { N_("Nearby tokens count more; heads with steep slopes are local, heads with small slopes "
+                    "reach far.") },
         .gains = { N_("No parameters; quality degrades gradually beyond the trained context.") },
         .costs = { N_("Distance only lowers scores: sharp attention to distant tokens is difficult.") },
         .sources = { "Press et al., Train Short, Test Long, arXiv 2108.12409" },
@@ -382,19 +430,22 @@ static const lm_card cards[] = {
         .topic = "swiglu",
         .title = N_("The gated MLP"),
         .summary = N_("one branch gates the other"),
-        .what = N_("Two projections of the same input: one passes through an activation and becomes the gate, the other "
-                   "is multiplied by it element by element; a third projection returns to the model width. With SiLU "
-                   "this is SwiGLU, with GELU GeGLU."),
+        .what = N_("Two projections of the same input: one passes through an activation and becomes the "
+                   "gate, the other is multiplied by it element by element; a third projection returns to "
+                   "the model width. With SiLU this is SwiGLU, with GELU GeGLU."),
         .formulas = { { "down(SiLU(gate · x) ⊙ (up · x)),   SiLU(x) = x · σ(x)",
-                        "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad \\text{SiLU}(x) = "
+                        "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad "
+                        "\\text{SiLU}(x) = "
                         "x\\,\\sigma(x)" } },
         .read_off = read_gated,
         .derive = lm_derive_swiglu,
         .diagram = "mlp",
-        .why = { N_("A gate near zero blocks a dimension, a large one passes it; the gate depends on the input.") },
+        .why = { N_(
+            "A gate near zero blocks a dimension, a large one passes it; the gate depends on the input.") },
         .gains = { N_("Better quality at the same parameter count in published comparisons.") },
-        .costs = { N_("Three matrices instead of two, half as many weights again at the same width; this is why widths "
-                      "near 8/3 · D are common.") },
+        .costs = { N_(
+            "Three matrices instead of two, half as many weights again at the same width; this is why widths "
+            "near 8/3 · D are common.") },
         .sources = { "Shazeer, GLU Variants Improve Transformer, arXiv 2002.05202" },
         .used = uses_gate,
         .example = "llama-3.2-1b",
@@ -403,14 +454,16 @@ static const lm_card cards[] = {
         .topic = "moe",
         .title = N_("Mixture of experts"),
         .summary = N_("a few of many MLPs for each token"),
-        .what = N_("A router scores E experts for each token; the best k run and their outputs are summed, weighted by "
-                   "the router. Some models add shared experts that run for every token."),
+        .what = N_("A router scores E experts for each token; the best k run and their outputs are summed, "
+                   "weighted by the router. Some models add shared experts that run for every token."),
         .formulas = { { "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = softmax(router · x)",
-                        "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = \\text{softmax}(W_r\\,x)" } },
+                        "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = "
+                        "\\text{softmax}(W_r\\,x)" } },
         .read_off = read_mixture,
         .derive = lm_derive_moe,
         .diagram = "moe",
-        .why = { N_("Capacity grows with the number of experts, compute per token only with the number of active ones.") },
+        .why = { N_("Capacity grows with the number of experts, compute per token only with the number of "
+                    "active ones.") },
         .gains = { N_("Far less compute per token than a dense model of the same size.") },
         .costs = { N_("All experts must be in memory."),
                    N_("A batch activates most experts, so large batches read nearly all weights.") },
@@ -424,24 +477,32 @@ static const lm_card cards[] = {
         .topic = "norm",
         .title = N_("Normalisation"),
         .summary = N_("rescaling of the residual stream before use"),
-        .what = N_("RMSNorm divides a row by its root mean square and multiplies by a learned weight per dimension. "
-                   "LayerNorm also subtracts the mean and may add a bias. Pre-norm models normalise the input of a "
-                   "branch, post-norm models the sum after it."),
+        .what = N_(
+            "RMSNorm divides a row by its root mean square and multiplies by a learned weight per dimension. "
+            "LayerNorm also subtracts the mean and may add a bias. Pre-norm models normalise the input of a "
+            "branch, post-norm models the sum after it."),
         .formulas = { { "RMSNorm(x) = x / √(mean(x²) + ε) ⊙ γ",
-                        "\\text{RMSNorm}(x) = \\frac{x}{\\sqrt{\\frac{1}{D}\\sum_i x_i^2 + \\varepsilon}} \\odot \\gamma" },
-                      { "LayerNorm(x) = (x − μ) / √(var + ε) ⊙ γ + β,   μ = Σ xᵢ / D,   var = Σ (xᵢ − μ)² / D",
-                        "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\mathrm{var} + \\varepsilon}} \\odot \\gamma + \\beta,\\quad \\mu = "
-                        "\\frac{1}{D}\\sum_i x_i,\\quad \\mathrm{var} = \\frac{1}{D}\\sum_i (x_i - \\mu)^2" } },
+                        "\\text{RMSNorm}(x) = \\frac{x}{\\sqrt{\\frac{1}{D}\\sum_i x_i^2 + \\varepsilon}} "
+                        "\\odot \\gamma" },
+                      { "LayerNorm(x) = (x − μ) / √(var + ε) ⊙ γ + β,   μ = Σ xᵢ / D,   var = Σ (xᵢ − μ)² / "
+                        "D",
+                        "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\mathrm{var} + \\varepsilon}} "
+                        "\\odot \\gamma + \\beta,\\quad \\mu = "
+                        "\\frac{1}{D}\\sum_i x_i,\\quad \\mathrm{var} = \\frac{1}{D}\\sum_i (x_i - "
+                        "\\mu)^2" } },
         .derive = lm_derive_norm,
         .sheet = lm_sheet_norms,
         .diagram = "norm",
-        .why = { N_("The residual stream grows with depth; without norms the inputs of later layers would keep growing.") },
-        .gains = { N_("RMSNorm needs one pass less and no bias."), N_("Pre-norm leaves an unobstructed gradient path "
-            "through the residual sums.") },
+        .why = { N_("The residual stream grows with depth; without norms the inputs of later layers would "
+                    "keep growing.") },
+        .gains = { N_("RMSNorm needs one pass less and no bias."),
+                   N_("Pre-norm leaves an unobstructed gradient path "
+                      "through the residual sums.") },
         .costs = { N_("Pre-norm needs one more norm before the head.") },
         .sources = { "Zhang & Sennrich, Root Mean Square Layer Normalization, arXiv 1910.07467",
                      "Ba et al., Layer Normalization, arXiv 1607.06450",
-                     "Xiong et al., On Layer Normalization in the Transformer Architecture, arXiv 2002.04745" },
+                     "Xiong et al., On Layer Normalization in the Transformer Architecture, arXiv "
+                     "2002.04745" },
         .used = normalises,
         .example = "llama-3.2-1b",
     },
@@ -449,16 +510,17 @@ static const lm_card cards[] = {
         .topic = "residual",
         .title = N_("The residual stream"),
         .summary = N_("the running sum that each block adds to"),
-        .what = N_("The hidden state of a token is a running sum. Each attention and MLP block reads it and adds its "
-                   "output; nothing is overwritten."),
+        .what = N_("The hidden state of a token is a running sum. Each attention and MLP block reads it and "
+                   "adds its output; nothing is overwritten."),
         .formulas = { { "h₀ = W_E[t];   h ← h + Attention(Norm(h));   h ← h + MLP(Norm(h))",
-                        "h_0 = W_E[t],\\quad h \\leftarrow h + \\text{Attn}(\\text{Norm}(h)),\\quad h \\leftarrow h + "
+                        "h_0 = W_E[t],\\quad h \\leftarrow h + \\text{Attn}(\\text{Norm}(h)),\\quad h "
+                        "\\leftarrow h + "
                         "\\text{MLP}(\\text{Norm}(h))" } },
         .read_off = read_residual,
         .derive = lm_derive_residual,
         .diagram = "residual",
-        .why = { N_("The output of an early layer is available to every later one, and gradients reach the first layer "
-                    "directly.") },
+        .why = { N_("The output of an early layer is available to every later one, and gradients reach the "
+                    "first layer directly.") },
         .gains = { N_("Very deep stacks can be trained.") },
         .costs = { N_("All blocks share one width and one vector space.") },
         .sources = { "He et al., Deep Residual Learning, arXiv 1512.03385",
@@ -469,20 +531,23 @@ static const lm_card cards[] = {
         .topic = "attention",
         .title = N_("Attention"),
         .summary = N_("information flow from earlier tokens"),
-        .what = N_("The query of a token is compared with the keys of all visible tokens; the softmax of the scores "
-                   "weights their values. Causal: only earlier positions and the token itself are visible."),
+        .what = N_(
+            "The query of a token is compared with the keys of all visible tokens; the softmax of the scores "
+            "weights their values. Causal: only earlier positions and the token itself are visible."),
         .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d_k + M) · V",
-                        "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = \\text{softmax}\\left(\\frac{\\mathbf{Q} "
+                        "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = "
+                        "\\text{softmax}\\left(\\frac{\\mathbf{Q} "
                         "\\mathbf{K}^{\\top}}{\\sqrt{d_k}} + \\mathbf{M}\\right) \\mathbf{V}" } },
         .read_off = read_scaled,
         .derive = lm_derive_attention,
         .sheet = lm_sheet_heads,
         .diagram = "attention",
         .why = { N_("It is the only operation that moves information between tokens."),
-                 N_("Division by √d_k keeps the variance of the scores near one, so the softmax is neither flat nor "
-                    "saturated.") },
+                 N_("Division by √d_k keeps the variance of the scores near one, so the softmax is neither "
+                    "flat nor saturated.") },
         .gains = { N_("A token can access any earlier token within a single layer.") },
-        .costs = { N_("Compute per token grows with the context, compute for a prompt with the square of its length.") },
+        .costs = { N_("Compute per token grows with the context, compute for a prompt with the square of its "
+                      "length.") },
         .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
         .example = "llama-3.2-1b",
     },
@@ -490,12 +555,14 @@ static const lm_card cards[] = {
         .topic = "embedding",
         .title = N_("Token embedding"),
         .summary = N_("one table row per token"),
-        .what = N_("The token id selects a row of a V × D table, the initial residual stream. It is a look-up without "
-                   "any multiplication."),
-        .formulas = { { "h₀ = W_E[t],   W_E: V × D", "h_0 = W_E[t],\\quad W_E \\in \\mathbb{R}^{V \\times D}" } },
+        .what = N_("The token id selects a row of a V × D table, the initial residual stream. It is a "
+                   "look-up without any multiplication."),
+        .formulas = { { "h₀ = W_E[t],   W_E: V × D",
+                        "h_0 = W_E[t],\\quad W_E \\in \\mathbb{R}^{V \\times D}" } },
         .derive = lm_derive_embedding,
         .why = { N_("Token ids are only labels; the model computes with vectors.") },
-        .costs = { N_("Large vocabularies shorten token sequences but take a large share of a small model.") },
+        .costs = { N_(
+            "Large vocabularies shorten token sequences but take a large share of a small model.") },
         .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
         .example = "llama-3.2-1b",
     },
@@ -503,15 +570,18 @@ static const lm_card cards[] = {
         .topic = "tying",
         .title = N_("Tied embeddings"),
         .summary = N_("one matrix for embedding and head"),
-        .what = N_("The same V × D matrix is used for the token look-up and for the logits. It is stored and counted "
-                   "once."),
+        .what = N_("The same V × D matrix is used for the token look-up and for the logits. It is stored and "
+                   "counted once."),
         .formulas = { { "logits = W_E · Norm(h),   W_E: V × D",
-                        "\\text{logits} = W_E \\cdot \\text{Norm}(h),\\quad W_E \\in \\mathbb{R}^{V \\times D}" } },
+                        "\\text{logits} = W_E \\cdot \\text{Norm}(h),\\quad W_E \\in \\mathbb{R}^{V \\times "
+                        "D}" } },
         .derive = lm_derive_tying,
-        .why = { N_("In small models the table is a large share of the parameters; a separate head would double it.") },
+        .why = { N_("In small models the table is a large share of the parameters; a separate head would "
+                    "double it.") },
         .gains = { N_("V · D fewer parameters to store and read.") },
         .costs = { N_("One matrix serves two purposes; large models usually untie them.") },
-        .sources = { "Press & Wolf, Using the Output Embedding to Improve Language Models, arXiv 1608.05859" },
+        .sources = { "Press & Wolf, Using the Output Embedding to Improve Language Models, arXiv "
+                     "1608.05859" },
         .used = ties,
         .example = "llama-3.2-1b",
     },
@@ -519,8 +589,8 @@ static const lm_card cards[] = {
         .topic = "memory",
         .title = N_("What running it takes"),
         .summary = N_("planned memory: weights, cache and scratch"),
-        .what = N_("The plan assigns every byte before anything is allocated: weights in the layout the kernels require, "
-                   "cache pages, and one slab shared by all activations."),
+        .what = N_("The plan assigns every byte before anything is allocated: weights in the layout the "
+                   "kernels require, cache pages, and one slab shared by all activations."),
         .formulas = { { N_("memory = weights + cache + scratch"), "\\text{memory} = B_W + C + A" } },
         .derive = lm_derive_memory,
         .why = { N_("Whether a model fits is known before it is loaded.") },
@@ -531,26 +601,28 @@ static const lm_card cards[] = {
         .topic = "quantization",
         .title = N_("Quantised weights"),
         .summary = N_("the same weights in fewer bits"),
-        .what = N_("Weights are stored in blocks of 32 or 256 small integers with a scale per block. Products use them "
-                   "directly or after conversion."),
+        .what = N_("Weights are stored in blocks of 32 or 256 small integers with a scale per block. "
+                   "Products use them directly or after conversion."),
         .formulas = { { N_("weight ≈ scale · integer,   bytes = N · bits / 8"),
                         "\\text{weight} \\approx \\text{scale} \\cdot \\text{integer},\\quad \\text{bytes} = "
                         "\\frac{N \\cdot \\text{bits}}{8}" } },
         .derive = lm_derive_quantization,
-        .why = { N_("Generation reads every weight once per token, so fewer bytes mean more tokens per second.") },
+        .why = { N_(
+            "Generation reads every weight once per token, so fewer bytes mean more tokens per second.") },
         .gains = { N_("Models fit into less memory.") },
-        .costs = { N_("Rounding changes the logits; the effect depends on model, type and task and should be measured.") },
+        .costs = { N_("Rounding changes the logits; the effect depends on model, type and task and should be "
+                      "measured.") },
         .sources = { "Dettmers et al., LLM.int8(), arXiv 2208.07339",
-                     "Frantar et al., GPTQ, arXiv 2210.17323",
-                     "GGUF specification, ggml documentation" },
+                     "Frantar et al., GPTQ, arXiv 2210.17323", "GGUF specification, ggml documentation" },
         .example = "llama-3.2-1b",
     },
     {
         .topic = "estimate",
         .title = N_("Estimates and the exact count"),
         .summary = N_("quick, standard and grouped formulas, the exact count, the gap term by term"),
-        .what = N_("Three formulas for the number of parameters, from coarse to fine, with this model's sizes, beside the exact count. "
-                "The gap is listed term by term and adds up to the exact count."),
+        .what = N_("Three formulas for the number of parameters, from coarse to fine, with this model's "
+                   "sizes, beside the exact count. The gap is listed term by term and adds up to the exact "
+                   "count."),
         .formulas = { { N_("quick:    2·V·D + L·D²·(4 + 3·F/D)"),
                         "N_{quick} = 2 V D + L D^2 \\left(4 + \\frac{3 F}{D}\\right)" },
                       { N_("standard: V·D + L·(4·D² + matrices·D·F) + head (0 if tied)"),
@@ -558,11 +630,15 @@ static const lm_card cards[] = {
                       { N_("grouped:  attention D²·(2 + 2 / group) in place of 4·D²"),
                         "N_{attn} = D^2 \\left(2 + \\frac{2}{\\mathrm{group}}\\right)" } },
         .derive = lm_derive_estimate,
-        .table = { { N_("quick"), "quick", "quick_off" }, { N_("standard"), "standard", "standard_off" },
-                   { N_("grouped"), "group_aware", "group_aware_off" }, { N_("exact"), "exact", NULL } },
-        .why = { N_("A formula simple enough for mental arithmetic shows at once whether a figure is plausible.") },
-        .costs = { N_("The estimates assume heads · head_dim = D, no biases, no norms and no table of positions, and quick a gated MLP "
-                      "and a head of its own; the gap shows the error where this does not hold."),
+        .table = { { N_("quick"), "quick", "quick_off" },
+                   { N_("standard"), "standard", "standard_off" },
+                   { N_("grouped"), "group_aware", "group_aware_off" },
+                   { N_("exact"), "exact", NULL } },
+        .why = { N_(
+            "A formula simple enough for mental arithmetic shows at once whether a figure is plausible.") },
+        .costs = { N_("The estimates assume heads · head_dim = D, no biases, no norms and no table of "
+                      "positions, and quick a gated MLP and a head of its own; the gap shows the error where "
+                      "this does not hold."),
                    N_("Counts are decimal: 1 B is 10⁹ parameters. Powers of two (2³⁰) are for bytes only.") },
         .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361",
                      "Ainslie et al., GQA, arXiv 2305.13245" },
@@ -572,15 +648,18 @@ static const lm_card cards[] = {
         .topic = "sampling",
         .title = N_("Choosing the next token"),
         .summary = N_("from logits to a token"),
-        .what = N_("The head gives one logit per token of the vocabulary. Divided by the temperature and passed through "
-                   "a softmax, the logits become probabilities. Greedy decoding takes the most probable token; sampling "
-                   "draws one, usually from a truncated set (top-k, top-p, min-p)."),
-        .formulas = { { "pᵢ = exp(zᵢ / τ) / Σⱼ exp(zⱼ / τ)", "p_i = \\frac{e^{z_i / \\tau}}{\\sum_j e^{z_j / \\tau}}" },
+        .what = N_("The head gives one logit per token of the vocabulary. Divided by the temperature and "
+                   "passed through a softmax, the logits become probabilities. Greedy decoding takes the "
+                   "most probable token; sampling draws one, usually from a truncated set (top-k, top-p, "
+                   "min-p)."),
+        .formulas = { { "pᵢ = exp(zᵢ / τ) / Σⱼ exp(zⱼ / τ)",
+                        "p_i = \\frac{e^{z_i / \\tau}}{\\sum_j e^{z_j / \\tau}}" },
                       { N_("greedy: argmaxᵢ zᵢ"), "t = \\arg\\max_i z_i" } },
         .derive = lm_derive_sampling,
         .diagram = "end-to-end",
-        .why = { N_("The most probable token at each step does not give the most probable text, and often gives a "
-                    "repetitive one.") },
+        .why = { N_(
+            "The most probable token at each step does not give the most probable text, and often gives a "
+            "repetitive one.") },
         .costs = { N_("High temperatures also raise improbable tokens; truncation excludes them.") },
         .sources = { "Holtzman et al., The Curious Case of Neural Text Degeneration, arXiv 1904.09751",
                      "Fan et al., Hierarchical Neural Story Generation, arXiv 1805.04833" },
@@ -590,11 +669,13 @@ static const lm_card cards[] = {
         .topic = "kv-cache",
         .title = N_("Generating with a cache"),
         .summary = N_("decoding with a key/value cache"),
-        .what = N_("The prompt is processed in one pass that fills the cache. Each new token is then one row: its key "
-                   "and value are appended, and its query attends to the whole cache."),
+        .what = N_("The prompt is processed in one pass that fills the cache. Each new token is then one "
+                   "row: its key and value are appended, and its query attends to the whole cache."),
         .formulas = { { N_("step i: append kᵢ, vᵢ;  oᵢ = softmax(qᵢ · K₁…ᵢᵀ / √d_k) · V₁…ᵢ"),
-                        "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; v_i],\\quad o_i = "
-                        "\\text{softmax}\\left(\\frac{q_i \\mathbf{K}^{\\top}}{\\sqrt{d_k}}\\right) \\mathbf{V}" } },
+                        "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow "
+                        "[\\mathbf{V}; v_i],\\quad o_i = "
+                        "\\text{softmax}\\left(\\frac{q_i \\mathbf{K}^{\\top}}{\\sqrt{d_k}}\\right) "
+                        "\\mathbf{V}" } },
         .read_off = read_appended,
         .derive = lm_derive_kv_cache,
         .diagram = "cache",

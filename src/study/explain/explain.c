@@ -54,7 +54,8 @@ static lm_status find_formulas(lm_explanation *x, lm_error *e)
         return LM_OK;
     x->card->read_off(x->f->ledger, &text, &latex);
     if (text.size && latex.size)
-        x->formulas[0] = (lm_card_formula){ lm_arena_strdup(&x->f->arena, text.data), lm_arena_strdup(&x->f->arena, latex.data) };
+        x->formulas[0] = (lm_card_formula){ lm_arena_strdup(&x->f->arena, text.data),
+                                            lm_arena_strdup(&x->f->arena, latex.data) };
     bool failed = text.failed || latex.failed || !x->formulas[0].unicode || !x->formulas[0].latex;
     lm_text_free(&text);
     lm_text_free(&latex);
@@ -84,7 +85,8 @@ static lm_status gather(lm_explanation *x, lm_error *e)
     return lm_find_users(&x->card, 1, &x->users, e);
 }
 
-static lm_status explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
+static lm_status explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out,
+                         lm_error *e)
 {
     static const lm_explain_options defaults;
     lm_explanation                  x      = { .f = f, .o = o ? o : &defaults };

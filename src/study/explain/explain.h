@@ -10,14 +10,16 @@ typedef struct lm_explanation {
     const lm_explain_options *o;
     lm_traits                 traits;
     bool                      used;      /* the model has the component */
-    lm_card_formula           formulas[LM_CARD_LINES];   /* those of the card, or what the program computes; in the facts' arena */
+    lm_card_formula           formulas[LM_CARD_LINES];   /* those of the card, or what the program computes;
+                                                            in the facts' arena */
     lm_sheet                  sheet;     /* without rows: none */
     lm_derivation            *d;         /* NULL: no arithmetic, or not used */
     lm_users                  users;
     lm_text                   diagram, mermaid;      /* empty: none */
 } lm_explanation;
 
-/* Find out whether the model has the component, and its formulas, table and arithmetic. Card, facts, traits and options must be set. */
+/* Find out whether the model has the component, and its formulas, table and arithmetic. Card, facts, traits
+ * and options must be set. */
 lm_status lm_explanation_begin(lm_explanation *x, lm_error *e);
 
 void      lm_explain_text(const lm_explanation *x, lm_text *out);

@@ -10,7 +10,8 @@
 #include "base/jsontext.h"
 #include "base/number.h"
 
-/* Append what the model does instead: "attention GQA, positions RoPE+llama3, MLP SwiGLU, norms RMSNorm (Pre)". */
+/* Append what the model does instead: "attention GQA, positions RoPE+llama3, MLP SwiGLU, norms RMSNorm
+ * (Pre)". */
 static void put_instead(const lm_explanation *x, lm_text *out)
 {
     char attention[64], mlp[64];
@@ -60,7 +61,8 @@ static void users(const lm_explanation *x, lm_text *out)
         lm_text_printf(out, _("all %u presets\n"), x->users.of);
         return;
     }
-    lm_text_printf(out, x->users.n ? _("%u of %u presets:\n") : _("%u of %u presets\n"), x->users.n, x->users.of);
+    lm_text_printf(out, x->users.n ? _("%u of %u presets:\n") : _("%u of %u presets\n"), x->users.n,
+                   x->users.of);
     if (x->users.n) {
         lm_text_add_str(out, "    ");
         lm_put_prose(out, x->users.names.data, 4, 4, columns_of(x));
@@ -136,7 +138,8 @@ static void not_used(const lm_explanation *x, lm_text *out)
     lm_text instead = { 0 }, sentence = { 0 };
 
     put_instead(x, &instead);
-    lm_text_printf(&sentence, _("%s has no such component: %s."), x->f->s.name, instead.data ? instead.data : "");
+    lm_text_printf(&sentence, _("%s has no such component: %s."), x->f->s.name,
+                   instead.data ? instead.data : "");
     lm_text_add_str(out, "\n  ");
     if (!sentence.failed)
         lm_put_prose(out, sentence.data, 2, 2, columns_of(x));
@@ -213,12 +216,14 @@ void lm_explain_markdown(const lm_explanation *x, lm_text *out)
     letters_markdown(x, out);
     if (!x->used) {
         put_instead(x, &instead);
-        lm_text_printf(out, _("\n**%s has no such component**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");
+        lm_text_printf(out, _("\n**%s has no such component**: %s.\n"), x->f->s.name,
+                       instead.data ? instead.data : "");
         lm_text_free(&instead);
     }
     lm_sheet_put_markdown(&x->sheet, out);
     if (x->d) {
-        lm_text_printf(out, "\n## %s\n\n", x->o->example ? _("With numbers") : _("With this model's numbers"));
+        lm_text_printf(out, "\n## %s\n\n",
+                       x->o->example ? _("With numbers") : _("With this model's numbers"));
         lm_glossary_markdown(x->d, out);
         for (size_t i = 0; i < x->d->n_steps; i++)
             lm_formula_latex(x->d, &x->d->steps[i], out);
@@ -293,19 +298,21 @@ static json_t *sheet_json(const lm_sheet *s)
             json_array_append_new(row, json_string(s->rows[i].cells[k] ? s->rows[i].cells[k] : ""));
         json_array_append_new(rows, row);
     }
-    return json_pack("{s:s, s:s?, s:o, s:o}", "title", s->title, "note", s->note, "columns", columns, "rows", rows);
+    return json_pack("{s:s, s:s?, s:o, s:o}", "title", s->title, "note", s->note, "columns", columns, "rows",
+                     rows);
 }
 
 static json_t *step_json(const lm_formula *s)
 {
     if (s->heading)
         return json_pack("{s:s}", "heading", s->title);
-    json_t *j = json_pack("{s:s, s:s?, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:o, s:s}", "name", s->symbol->name, "title",
-                          s->title, "symbols", "unicode", expression(s->x, LM_UNICODE, false), "latex",
-                          expression(s->x, LM_LATEX, false), "ascii", expression(s->x, LM_ASCII, false), "numbers", "unicode",
-                          expression(s->x, LM_UNICODE, true), "latex", expression(s->x, LM_LATEX, true), "ascii",
-                          expression(s->x, LM_ASCII, true), "value", quantity(lm_expr_value(s->x)), "unit",
-                          lm_unit_name(s->unit));
+    json_t *j = json_pack("{s:s, s:s?, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:o, s:s}", "name",
+                          s->symbol->name, "title", s->title, "symbols", "unicode",
+                          expression(s->x, LM_UNICODE, false), "latex", expression(s->x, LM_LATEX, false),
+                          "ascii", expression(s->x, LM_ASCII, false), "numbers", "unicode",
+                          expression(s->x, LM_UNICODE, true), "latex", expression(s->x, LM_LATEX, true),
+                          "ascii", expression(s->x, LM_ASCII, true), "value", quantity(lm_expr_value(s->x)),
+                          "unit", lm_unit_name(s->unit));
     if (s->fact) {
         json_object_set_new(j, "fact", json_string(s->path));
         json_object_set_new(j, "agrees", json_boolean(s->agrees));
@@ -320,9 +327,9 @@ static json_t *derivation_json(const lm_derivation *d)
     for (size_t i = 0; i < d->n_symbols; i++) {
         const lm_symbol *s = &d->symbols[i];
         if (s->used && s->meaning)
-            json_array_append_new(symbols, json_pack("{s:s, s:s?, s:s, s:o}", "name", s->name, "latex", s->latex, "meaning",
-                                                     s->meaning,
-                                                     "value", quantity(s->value)));
+            json_array_append_new(symbols,
+                                  json_pack("{s:s, s:s?, s:s, s:o}", "name", s->name, "latex", s->latex,
+                                            "meaning", s->meaning, "value", quantity(s->value)));
     }
     for (size_t i = 0; i < d->n_steps; i++)
         json_array_append_new(steps, step_json(&d->steps[i]));
@@ -337,15 +344,17 @@ lm_status lm_explain_json(const lm_explanation *x, lm_text *out, lm_error *e)
     for (int i = 0; i < LM_CARD_LINES && x->formulas[i].unicode; i++)
         json_array_append_new(formulas, json_pack("{s:s, s:s}", "unicode", x->formulas[i].unicode, "latex",
                                                   x->formulas[i].latex));
-    j = json_pack("{s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:{s:b, s:o, s:o, s:o}, s:{s:i, s:i, s:s}, s:o}", "topic",
-                  c->topic, "title",
-                  c->title, "model", x->f->s.name, "example", x->o->example != NULL, "used", x->used, "what", c->what, "formulas", formulas,
-                  "derivation", x->d ? derivation_json(x->d) : json_null(), "diagram",
-                  x->mermaid.data ? json_pack("{s:o, s:o}", "mermaid", lm_json_text(x->mermaid.data, x->mermaid.size),
-                                              "text", lm_json_text(x->diagram.data, x->diagram.size)) : json_null(), "judgement",
-                  "qualitative", 1, "why", strings(c->why), "gains", strings(c->gains), "costs", strings(c->costs), "users", "presets",
-                  (int)x->users.of, "using", (int)x->users.n, "names", x->users.names.data ? x->users.names.data : "", "sources",
-                  strings(c->sources));
+    j = json_pack(
+        "{s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:{s:b, s:o, s:o, s:o}, s:{s:i, s:i, s:s}, s:o}",
+        "topic", c->topic, "title", c->title, "model", x->f->s.name, "example", x->o->example != NULL, "used",
+        x->used, "what", c->what, "formulas", formulas, "derivation",
+        x->d ? derivation_json(x->d) : json_null(), "diagram",
+        x->mermaid.data ? json_pack("{s:o, s:o}", "mermaid", lm_json_text(x->mermaid.data, x->mermaid.size),
+                                    "text", lm_json_text(x->diagram.data, x->diagram.size))
+                        : json_null(),
+        "judgement", "qualitative", 1, "why", strings(c->why), "gains", strings(c->gains), "costs",
+        strings(c->costs), "users", "presets", (int)x->users.of, "using", (int)x->users.n, "names",
+        x->users.names.data ? x->users.names.data : "", "sources", strings(c->sources));
     if (j && x->sheet.n_rows)
         json_object_set_new(j, "table", sheet_json(&x->sheet));
     char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;

@@ -122,8 +122,8 @@ static size_t group_at(const char *at)
     return end ? (size_t)(end - at) + 1 : *at != '\0';
 }
 
-/* Return the length of the letter at the start: a Latin one, \theta or \mathrm{pos}; 0: there is none, and `skip` is the length of what
- * there is instead. */
+/* Return the length of the letter at the start: a Latin one, \theta or \mathrm{pos}; 0: there is none, and
+ * `skip` is the length of what there is instead. */
 static size_t letter_at(const char *at, size_t *skip)
 {
     size_t n = letters_at(at + 1);
@@ -141,8 +141,8 @@ static size_t letter_at(const char *at, size_t *skip)
     return listed(at, n + 1) < N_LETTERS ? n + 1 : 0;
 }
 
-/* Find the letter with its index, or the letter alone. Sets the length of what was read; an index that is not part of the letter is read
- * next. */
+/* Find the letter with its index, or the letter alone. Sets the length of what was read; an index that is not
+ * part of the letter is read next. */
 static size_t with_index(const char *at, size_t n, size_t *length)
 {
     char   any[] = "x_{\\ldots}";
@@ -163,7 +163,8 @@ static size_t with_index(const char *at, size_t n, size_t *length)
     return listed(at, n);
 }
 
-/* Return whether the table of a derivation has a letter; a quantity without a letter of its own is \mathrm{name} there. */
+/* Return whether the table of a derivation has a letter; a quantity without a letter of its own is
+ * \mathrm{name} there. */
 static bool in_table(const lm_derivation *d, const char *latex)
 {
     const char *name = strncmp(latex, "\\mathrm{", 8) == 0 ? latex + 8 : "";
@@ -173,13 +174,15 @@ static bool in_table(const lm_derivation *d, const char *latex)
         if (!s->used || !s->meaning)
             continue;
         size_t n = s->name && !s->latex ? strlen(s->name) : 0;
-        if (s->latex ? strcmp(s->latex, latex) == 0 : n && strncmp(name, s->name, n) == 0 && strcmp(name + n, "}") == 0)
+        if (s->latex ? strcmp(s->latex, latex) == 0
+                     : n && strncmp(name, s->name, n) == 0 && strcmp(name + n, "}") == 0)
             return true;
     }
     return false;
 }
 
-size_t lm_find_letters(const lm_card_formula formulas[LM_CARD_LINES], const lm_derivation *d, const lm_letter *out[LM_MAX_LETTERS])
+size_t lm_find_letters(const lm_card_formula formulas[LM_CARD_LINES], const lm_derivation *d,
+                       const lm_letter *out[LM_MAX_LETTERS])
 {
     bool   seen[N_LETTERS + 1] = { false };
     size_t n = 0, skip;

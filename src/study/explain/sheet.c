@@ -47,7 +47,8 @@ static const char *cell(const lm_sheet_row *r, size_t k)
 
 /* ---- terminal: a last column of text may be wrapped ---- */
 
-/* Write a table that is too wide for the terminal: the first cell of each row on a separate line, the rest below it. */
+/* Write a table that is too wide for the terminal: the first cell of each row on a separate line, the rest
+ * below it. */
 static void put_stacked(const lm_sheet *s, unsigned indent, unsigned columns, lm_text *out)
 {
     size_t n = strlen(s->align);
@@ -67,7 +68,8 @@ static void put_stacked(const lm_sheet *s, unsigned indent, unsigned columns, lm
     }
 }
 
-static void put_aligned(const lm_sheet *s, const unsigned *widths, unsigned indent, unsigned columns, lm_text *out)
+static void put_aligned(const lm_sheet *s, const unsigned *widths, unsigned indent, unsigned columns,
+                        lm_text *out)
 {
     size_t n = strlen(s->align);
 
@@ -102,8 +104,11 @@ void lm_sheet_put_text(const lm_sheet *s, unsigned indent, unsigned columns, lm_
     for (size_t k = 0; k < n; k++) {
         widths[k] = lm_text_columns(s->columns[k]);
         for (size_t i = 0; i < s->n_rows; i++)
-            widths[k] = lm_text_columns(cell(&s->rows[i], k)) > widths[k] ? lm_text_columns(cell(&s->rows[i], k)) : widths[k];
-        whole += k + 1 < n || s->align[k] == 'r' ? widths[k] + 2 : 24;       /* text in the last column may be wrapped */
+            widths[k] = lm_text_columns(cell(&s->rows[i], k)) > widths[k]
+                            ? lm_text_columns(cell(&s->rows[i], k))
+                            : widths[k];
+        /* text in the last column may be wrapped */
+        whole += k + 1 < n || s->align[k] == 'r' ? widths[k] + 2 : 24;
     }
     lm_text_printf(out, "\n%*s%s\n", (int)indent, "", s->title);
     if (whole > columns + 2)

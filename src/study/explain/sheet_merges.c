@@ -44,9 +44,10 @@ static const char *summary_of(const merging *m, const char *text, const lm_token
         lm_text_printf(&list, "%s%s (%d)", i ? ", " : "", spelled(m, ids->ids[i]), ids->ids[i]);
     if (ids->n > MAX_MERGES)
         lm_text_add_str(&list, ", …");
-    const char *note = lm_sheet_text(m->f, P_(ids->n, "%zu bytes became %zu token: %s.", "%zu bytes became %zu tokens: %s."),
-                                     strlen(text), ids->n,
-                                     list.data ? list.data : "");
+    const char *note = lm_sheet_text(m->f,
+                                     P_(ids->n, "%zu bytes became %zu token: %s.",
+                                        "%zu bytes became %zu tokens: %s."),
+                                     strlen(text), ids->n, list.data ? list.data : "");
     if (m->n > MAX_MERGES)
         note = lm_sheet_text(m->f, _("%s The first %d of %zu merges are shown."), note, MAX_MERGES, m->n);
     m->f->failed |= list.failed;
@@ -62,8 +63,10 @@ lm_status lm_sheet_merges(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
 
     if (!m.t)
         return LM_OK;
-    *out             = (lm_sheet){ .title = lm_sheet_text(f, _("“%s”, merge by merge"), lm_keep_text(f, text, strlen(text))),
-                                   .columns = { _("step"), _("pair"), _("becomes"), _("rank") }, .align = "rllr" };
+    *out = (lm_sheet){ .title = lm_sheet_text(f, _("“%s”, merge by merge"),
+                                              lm_keep_text(f, text, strlen(text))),
+                       .columns = { _("step"), _("pair"), _("becomes"), _("rank") },
+                       .align = "rllr" };
     lm_status status = lm_tokenize_watched(m.t, (lm_view){ text, strlen(text) }, merged, &m, &ids, e);
     if (status == LM_OK) {
         out->note = summary_of(&m, text, &ids);

@@ -15,7 +15,9 @@ static void row(lm_sheet *s, lm_facts *f, const char *what, const char *symbols,
 
 static void begin(lm_sheet *s, const char *title)
 {
-    *s = (lm_sheet){ .title = title, .columns = { _("what"), _("shape"), _("in this model") }, .align = "lll" };
+    *s = (lm_sheet){ .title = title,
+                     .columns = { _("what"), _("shape"), _("in this model") },
+                     .align = "lll" };
 }
 
 /* Fill a table of shapes for T tokens, head by head, of the first layer with attention. */
@@ -25,33 +27,42 @@ lm_status lm_sheet_heads(lm_facts *f, const lm_explain_options *o, lm_sheet *out
     (void)e;
     if (!lm_facts_has(f, "attention.heads") || lm_facts_has(f, "attention.latent"))
         return LM_OK;
-    uint64_t    hidden = lm_facts_count(f, "architecture.hidden"), heads = lm_facts_count(f, "attention.heads");
+    uint64_t hidden = lm_facts_count(f, "architecture.hidden"), heads = lm_facts_count(f, "attention.heads");
     uint64_t    groups = lm_facts_count(f, "attention.kv_heads"), k = lm_facts_count(f, "attention.head_dim");
     uint64_t    v = lm_facts_count(f, "attention.value_dim"), per = groups ? heads / groups : 0;
     const char *D = lm_grouped(f, hidden);
     begin(out, _("Head by head, T tokens in one layer"));
     row(out, f, "X", "[T, D]", lm_sheet_text(f, "[T, %s]", D));
-    row(out, f, lm_sheet_text(f, "W_q,i   i = 1 … %" PRIu64, heads), "[D, K]", lm_sheet_text(f, "[%s, %" PRIu64 "]", D, k));
+    row(out, f, lm_sheet_text(f, "W_q,i   i = 1 … %" PRIu64, heads), "[D, K]",
+        lm_sheet_text(f, "[%s, %" PRIu64 "]", D, k));
     row(out, f, "Q_i = X · W_q,i", "[T, K]", lm_sheet_text(f, "[T, %" PRIu64 "]", k));
     row(out, f, lm_sheet_text(f, "W_k,g, W_v,g   g = 1 … %" PRIu64, groups), "[D, K]",
         v == k ? lm_sheet_text(f, "[%s, %" PRIu64 "]", D, k)
                : lm_sheet_text(f, "[%s, %" PRIu64 "], [%s, %" PRIu64 "]", D, k, D, v));
     row(out, f, "K_g = X · W_k,g,   V_g = X · W_v,g", "[T, K]",
-        v == k ? lm_sheet_text(f, "[T, %" PRIu64 "]", k) : lm_sheet_text(f, "[T, %" PRIu64 "], [T, %" PRIu64 "]", k, v));
+        v == k ? lm_sheet_text(f, "[T, %" PRIu64 "]", k)
+               : lm_sheet_text(f, "[T, %" PRIu64 "], [T, %" PRIu64 "]", k, v));
     if (per > 1)
-        row(out, f, _("repeat K and V for each query head of a group"), "[G, T, K] → [G, H/G, T, K] → [H, T, K]",
-            lm_sheet_text(f, "[%" PRIu64 ", T, %" PRIu64 "] → [%" PRIu64 ", %" PRIu64 ", T, %" PRIu64 "] → [%" PRIu64 ", T, %" PRIu64 "]",
+        row(out, f, _("repeat K and V for each query head of a group"),
+            "[G, T, K] → [G, H/G, T, K] → [H, T, K]",
+            lm_sheet_text(f,
+                          "[%" PRIu64 ", T, %" PRIu64 "] → [%" PRIu64 ", %" PRIu64 ", T, %" PRIu64
+                          "] → [%" PRIu64 ", T, %" PRIu64 "]",
                           groups, k, groups, per, k, heads, k));
-    row(out, f, per > 1 ? lm_sheet_text(f, "S_i = Q_i · K_gᵀ · scale,   g = ⌊(i − 1) / %" PRIu64 "⌋ + 1", per) : "S_i = Q_i · K_iᵀ · scale",
+    row(out, f,
+        per > 1 ? lm_sheet_text(f, "S_i = Q_i · K_gᵀ · scale,   g = ⌊(i − 1) / %" PRIu64 "⌋ + 1", per)
+                : "S_i = Q_i · K_iᵀ · scale",
         "[T, T]", "[T, T]");
-    row(out, f, per > 1 ? "head_i = softmax(S_i + mask) · V_g" : "head_i = softmax(S_i + mask) · V_i", "[T, K]",
-        lm_sheet_text(f, "[T, %" PRIu64 "]", v));
+    row(out, f, per > 1 ? "head_i = softmax(S_i + mask) · V_g" : "head_i = softmax(S_i + mask) · V_i",
+        "[T, K]", lm_sheet_text(f, "[T, %" PRIu64 "]", v));
     row(out, f, lm_sheet_text(f, "concat(head_1 … head_%" PRIu64 ")", heads), "[T, H · K]",
         lm_sheet_text(f, "[T, %s]", lm_grouped(f, heads * v)));
     row(out, f, "concat(…) · W_O", "[T, D]",
-        lm_sheet_text(f, "[T, %s] · [%s, %s] = [T, %s]", lm_grouped(f, heads * v), lm_grouped(f, heads * v), D, D));
+        lm_sheet_text(f, "[T, %s] · [%s, %s] = [T, %s]", lm_grouped(f, heads * v), lm_grouped(f, heads * v),
+                      D, D));
     if (per > 1)
-        out->note = _("Repeating copies nothing in lamina: each query head reads the keys and values of its group where they are.");
+        out->note = _("Repeating copies nothing in lamina: each query head reads the keys and values of its "
+                      "group where they are.");
     return LM_OK;
 }
 
@@ -61,7 +72,8 @@ typedef struct latent { uint64_t hidden, heads, rank, q_rank, nope, rope, v; } l
 
 static void matrix(lm_sheet *s, lm_facts *f, const char *what, const char *symbols, uint64_t in, uint64_t out)
 {
-    row(s, f, what, symbols, lm_sheet_text(f, "[%s, %s] = %s", lm_grouped(f, in), lm_grouped(f, out), lm_grouped(f, in * out)));
+    row(s, f, what, symbols,
+        lm_sheet_text(f, "[%s, %s] = %s", lm_grouped(f, in), lm_grouped(f, out), lm_grouped(f, in * out)));
 }
 
 static void matrices(lm_sheet *s, lm_facts *f, const latent *x)
@@ -71,7 +83,8 @@ static void matrices(lm_sheet *s, lm_facts *f, const latent *x)
         matrix(s, f, "W_UQ:   q_N = W_UQ · c_Q", "[R_Q, H · K_N]", x->q_rank, x->heads * x->nope);
         matrix(s, f, "W_QR:   q_R = RoPE(W_QR · c_Q)", "[R_Q, H · K_R]", x->q_rank, x->heads * x->rope);
     } else {
-        matrix(s, f, "W_Q:   [q_N ; q_R],  q_R ← RoPE(q_R)", "[D, H · (K_N + K_R)]", x->hidden, x->heads * (x->nope + x->rope));
+        matrix(s, f, "W_Q:   [q_N ; q_R],  q_R ← RoPE(q_R)", "[D, H · (K_N + K_R)]", x->hidden,
+               x->heads * (x->nope + x->rope));
     }
     matrix(s, f, "W_DKV:   c = Norm(W_DKV · h)", "[D, R]", x->hidden, x->rank);
     matrix(s, f, "W_KR:   k_R = RoPE(W_KR · h)", "[D, K_R]", x->hidden, x->rope);
@@ -86,18 +99,25 @@ lm_status lm_sheet_latent(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
     (void)e;
     if (!lm_facts_has(f, "attention.latent"))
         return LM_OK;
-    latent x = { .hidden = lm_facts_count(f, "architecture.hidden"), .heads = lm_facts_count(f, "attention.latent.heads"),
-                 .rank = lm_facts_count(f, "attention.latent.kv_rank"), .q_rank = lm_facts_count(f, "attention.latent.q_rank"),
-                 .nope = lm_facts_count(f, "attention.latent.nope_dim"), .rope = lm_facts_count(f, "attention.latent.rope_dim"),
+    latent x = { .hidden = lm_facts_count(f, "architecture.hidden"),
+                 .heads = lm_facts_count(f, "attention.latent.heads"),
+                 .rank = lm_facts_count(f, "attention.latent.kv_rank"),
+                 .q_rank = lm_facts_count(f, "attention.latent.q_rank"),
+                 .nope = lm_facts_count(f, "attention.latent.nope_dim"),
+                 .rope = lm_facts_count(f, "attention.latent.rope_dim"),
                  .v = lm_facts_count(f, "attention.latent.v_dim") };
     begin(out, _("Every matrix, and both forms of the scores"));
     matrices(out, f, &x);
-    row(out, f, _("naive: keys and values of every head are made"), "s_i = (q_N,i · W_UK,i c + q_R,i · k_R) · scale",
+    row(out, f, _("naive: keys and values of every head are made"),
+        "s_i = (q_N,i · W_UK,i c + q_R,i · k_R) · scale",
         lm_sheet_text(f, "%" PRIu64 " + %" PRIu64, x.nope, x.rope));
     row(out, f, _("naive: values"), "o_i = Σ p · W_UV,i c", lm_sheet_text(f, "%" PRIu64, x.v));
-    row(out, f, _("absorbed: the query goes to the latent"), "q′_i = W_UK,iᵀ · q_N,i,   s_i = (q′_i · c + q_R,i · k_R) · scale",
+    row(out, f, _("absorbed: the query goes to the latent"),
+        "q′_i = W_UK,iᵀ · q_N,i,   s_i = (q′_i · c + q_R,i · k_R) · scale",
         lm_sheet_text(f, "%" PRIu64 " + %" PRIu64, x.rank, x.rope));
-    row(out, f, _("absorbed: the latent comes back"), "o_i = W_UV,i · Σ p · c", lm_sheet_text(f, "%" PRIu64, x.rank));
-    out->note = _("Both give the same sums: q · (W c) = (Wᵀ q) · c. The last rows say how many products each key costs in one head.");
+    row(out, f, _("absorbed: the latent comes back"), "o_i = W_UV,i · Σ p · c",
+        lm_sheet_text(f, "%" PRIu64, x.rank));
+    out->note = _("Both give the same sums: q · (W c) = (Wᵀ q) · c. The last rows say how many products each "
+                  "key costs in one head.");
     return LM_OK;
 }

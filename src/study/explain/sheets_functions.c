@@ -41,7 +41,9 @@ lm_status lm_sheet_activations(lm_facts *f, const lm_explain_options *o, lm_shee
     lm_find_traits(f->ledger, &t);
     *out = (lm_sheet){ .title = _("Values of the usual functions"), .columns = { "x" }, .align = "rrrrr" };
     for (size_t k = 0; k < 4; k++)
-        out->columns[k + 1] = t.act == shown[k] ? lm_sheet_text(f, _("%s (this model)"), lm_act_word(shown[k])) : lm_act_word(shown[k]);
+        out->columns[k + 1] = t.act == shown[k]
+                                  ? lm_sheet_text(f, _("%s (this model)"), lm_act_word(shown[k]))
+                                  : lm_act_word(shown[k]);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         lm_sheet_row *r = lm_sheet_next(out, f);
         r->cells[0]     = number(f, at[i]);
@@ -70,18 +72,24 @@ lm_status lm_sheet_norms(lm_facts *f, const lm_explain_options *o, lm_sheet *out
     (void)o;
     (void)e;
     lm_find_traits(f->ledger, &t);
-    *out = (lm_sheet){ .title = _("RMSNorm beside LayerNorm"), .columns = { "", "RMSNorm", "LayerNorm" }, .align = "lrr" };
+    *out = (lm_sheet){ .title = _("RMSNorm beside LayerNorm"),
+                       .columns = { "", "RMSNorm", "LayerNorm" },
+                       .align = "lrr" };
     for (int i = 0; i < 2; i++)
         if (t.norm_kind == (i ? LM_NORM_LAYER : LM_NORM_RMS))
             out->columns[i + 1] = lm_sheet_text(f, _("%s (this model)"), out->columns[i + 1]);
     norm_row(out, f, _("weights of one norm"), lm_sheet_text(f, "D = %s", lm_grouped(f, d)),
              lm_sheet_text(f, "2 · D = %s", lm_grouped(f, 2 * d)));
-    norm_row(out, f, _("operations for one token"), lm_sheet_text(f, "4 · D + 2 = %s", lm_grouped(f, 4 * d + 2)),
+    norm_row(out, f, _("operations for one token"),
+             lm_sheet_text(f, "4 · D + 2 = %s", lm_grouped(f, 4 * d + 2)),
              lm_sheet_text(f, "7 · D + 3 = %s", lm_grouped(f, 7 * d + 3)));
-    norm_row(out, f, _("sums over the row"), _("1: the squares"), _("2: the mean, then the squares around it"));
+    norm_row(out, f, _("sums over the row"), _("1: the squares"),
+             _("2: the mean, then the squares around it"));
     norm_row(out, f, _("of the row 1, 2, 3, 4"), "√7.5 = 2.7386", "μ = 2.5, σ² = 1.25");
-    norm_row(out, f, _("the row after it, before the weights"), "0.3651, 0.7303, 1.0954, 1.4606", "−1.3416, −0.4472, 0.4472, 1.3416");
-    out->note = _("A LayerNorm without biases has D weights. RMSNorm only scales the row; LayerNorm also moves its mean to zero.");
+    norm_row(out, f, _("the row after it, before the weights"), "0.3651, 0.7303, 1.0954, 1.4606",
+             "−1.3416, −0.4472, 0.4472, 1.3416");
+    out->note = _("A LayerNorm without biases has D weights. RMSNorm only scales the row; LayerNorm also "
+                  "moves its mean to zero.");
     return LM_OK;
 }
 
@@ -98,26 +106,32 @@ static void scaling_row(lm_sheet *s, lm_facts *f, const char *rule, const char *
 
 lm_status lm_sheet_scalings(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e)
 {
-    const lm_rope_spec *s = f->s.program->n_ropes ? &f->s.program->ropes[lm_main_rope(f->s.program)].spec : NULL;
+    const lm_rope_spec *s = f->s.program->n_ropes ? &f->s.program->ropes[lm_main_rope(f->s.program)].spec
+                                                  : NULL;
 
     (void)o;
     (void)e;
     if (!s)
         return LM_OK;
-    *out = (lm_sheet){ .title = _("Rules for contexts longer than the trained one"), .columns = { _("rule"), _("angle θ′ in place of θ") },
+    *out = (lm_sheet){ .title = _("Rules for contexts longer than the trained one"),
+                       .columns = { _("rule"), _("angle θ′ in place of θ") },
                        .align = "ll" };
     bool plain = s->type == LM_ROPE_DEFAULT;
     scaling_row(out, f, _("none"), "θ′ = θ", plain && !s->stored_divisors);
     scaling_row(out, f, _("linear"), "θ′ = θ / s", s->type == LM_ROPE_LINEAR);
     scaling_row(out, f, _("NTK-aware"), "b′ = b · s^(d / (d − 2)),   θ′ᵢ = b′^(−2i/d)", false);
-    scaling_row(out, f, _("dynamic NTK"), "b′ = b · (s · n/N − (s − 1))^(d / (d − 2)),   n > N", s->type == LM_ROPE_DYNAMIC);
-    scaling_row(out, f, "YaRN", "θ′ = r · θ/s + (1 − r) · θ,   r = min(max((i − low) / (high − low), 0), 1)", s->type == LM_ROPE_YARN);
-    scaling_row(out, f, "llama3", "λ < N/h: θ′ = θ;   λ > N/l: θ′ = θ/s;   m = (N/λ − l) / (h − l): θ′ = (1 − m) · θ/s + m · θ",
+    scaling_row(out, f, _("dynamic NTK"), "b′ = b · (s · n/N − (s − 1))^(d / (d − 2)),   n > N",
+                s->type == LM_ROPE_DYNAMIC);
+    scaling_row(out, f, "YaRN", "θ′ = r · θ/s + (1 − r) · θ,   r = min(max((i − low) / (high − low), 0), 1)",
+                s->type == LM_ROPE_YARN);
+    scaling_row(out, f, "llama3",
+                "λ < N/h: θ′ = θ;   λ > N/l: θ′ = θ/s;   m = (N/λ − l) / (h − l): θ′ = (1 − m) · θ/s + m · θ",
                 s->type == LM_ROPE_LLAMA3 || (plain && s->stored_divisors));
     scaling_row(out, f, "LongRoPE", "θ′ᵢ = θᵢ / fᵢ", s->type == LM_ROPE_LONGROPE);
-    out->note = _("b: base of the frequencies; d: rotated dimensions of a head; s: how many times longer; N: positions trained; "
-                  "n: positions now; λ = 2π/θ: positions for a turn; h, l: high_freq_factor and low_freq_factor; low, high: the pairs "
-                  "that make beta_fast and beta_slow turns in N positions; f: a list of the configuration.");
+    out->note = _("b: base of the frequencies; d: rotated dimensions of a head; s: how many times longer; N: "
+                  "positions trained; n: positions now; λ = 2π/θ: positions for a turn; h, l: "
+                  "high_freq_factor and low_freq_factor; low, high: the pairs that make beta_fast and "
+                  "beta_slow turns in N positions; f: a list of the configuration.");
     return LM_OK;
 }
 
@@ -131,9 +145,11 @@ lm_status lm_sheet_router(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
     (void)e;
     if (!lm_facts_has(f, "mlp.experts"))
         return LM_OK;
-    double n = (double)lm_facts_count(f, "mlp.experts"), k = (double)lm_facts_count(f, "mlp.experts_per_token");
+    double n = (double)lm_facts_count(f, "mlp.experts"),
+           k = (double)lm_facts_count(f, "mlp.experts_per_token");
     *out = (lm_sheet){ .title = _("What a batch reads of a layer's experts"),
-                       .columns = { _("tokens"), _("tokens for each expert"), _("experts visited"), _("share read") },
+                       .columns = { _("tokens"), _("tokens for each expert"), _("experts visited"),
+                                    _("share read") },
                        .align = "rrrr" };
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         double t = (double)batches[i], visited = n * (1 - pow(1 - k / n, t));
@@ -147,7 +163,7 @@ lm_status lm_sheet_router(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
         lm_print(text, sizeof text, "%.1f %%", 100 * visited / n);
         r->cells[3] = lm_sheet_text(f, "%s", text);
     }
-    out->note = _(
-        "Expected values if every token chose its experts independently and all equally often; a trained router is less even.");
+    out->note = _("Expected values if every token chose its experts independently and all equally often; a "
+                  "trained router is less even.");
     return LM_OK;
 }

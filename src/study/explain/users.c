@@ -8,7 +8,8 @@
 #include "base/language.h"
 
 /* Add one preset to the users of all cards. */
-static lm_status ask_all(const lm_program *p, const char *title, const lm_card *const *cards, size_t n, lm_users *out, lm_error *e)
+static lm_status ask_all(const lm_program *p, const char *title, const lm_card *const *cards, size_t n,
+                         lm_users *out, lm_error *e)
 {
     lm_ledger *l;
     lm_traits  t;

@@ -1,6 +1,8 @@
-/* catalogue.c - statements that cannot be derived from a program: definitions, history, claims, each with its source (catalogue.tsv).
+/* catalogue.c - statements that cannot be derived from a program: definitions, history, claims, each with its
+ * source (catalogue.tsv).
  *
- * Statements without a verifiable published source are in the group "unsupported", so that reports flag them instead of repeating them. */
+ * Statements without a verifiable published source are in the group "unsupported", so that reports flag them
+ * instead of repeating them. */
 #include "study/facts/catalogue.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* catalogue.h - statements that cannot be derived from a program: catalogue.tsv, converted to a table by scripts/catalogue. */
+/* catalogue.h - statements that cannot be derived from a program: catalogue.tsv, converted to a table by
+ * scripts/catalogue. */
 #ifndef LM_ANALYSIS_CATALOGUE_H
 #define LM_ANALYSIS_CATALOGUE_H
 

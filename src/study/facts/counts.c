@@ -81,7 +81,8 @@ lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
     return sum;
 }
 
-void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, uint64_t batch, lm_kv_counts *out)
+void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, uint64_t batch,
+                 lm_kv_counts *out)
 {
     *out = (lm_kv_counts){ 0 };
     for (uint32_t i = 0; i < p->n_caches; i++) {

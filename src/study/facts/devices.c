@@ -28,15 +28,19 @@ typedef struct reserve {
 
 static const reserve reserves[] = {
     { "gpu", 512ull << 20, 0,
-      N_("driver and runtime: CUDA contexts of 256 to 330 MiB are published (github.com/invoke-ai/InvokeAI/issues/9413, "
-         "github.com/unslothai/unsloth/pull/6718); 512 MiB is an assumption") },
-    { "accelerator", 512ull << 20, 0, N_("driver and runtime: 512 MiB is an assumption, as for graphics processors") },
+      N_("driver and runtime: CUDA contexts of 256 to 330 MiB are published "
+         "(github.com/invoke-ai/InvokeAI/issues/9413, github.com/unslothai/unsloth/pull/6718); 512 MiB is an "
+         "assumption") },
+    { "accelerator", 512ull << 20, 0,
+      N_("driver and runtime: 512 MiB is an assumption, as for graphics processors") },
     { "apple", 0, 4,
-      N_("Metal recommends to use between 0.67 (M1 Max, 32 GiB: github.com/ggml-org/llama.cpp/pull/2011) and 0.84 of the memory "
-         "(128 GiB: github.com/antirez/ds4/pull/909); keeping a quarter is an assumption between them") },
+      N_("Metal recommends to use between 0.67 (M1 Max, 32 GiB: github.com/ggml-org/llama.cpp/pull/2011) and "
+         "0.84 of the memory (128 GiB: github.com/antirez/ds4/pull/909); keeping a quarter is an assumption "
+         "between them") },
     { "phone", 0, 2,
       N_("an app gets about half of the memory: 3 of 6 GB on an iPhone 14 "
-         "(antigravitylab.net: memory budget design for mobile apps, 2026); an assumption for other phones") },
+         "(antigravitylab.net: memory budget design for mobile apps, 2026); an assumption for other "
+         "phones") },
     { "board", 1ull << 30, 0, N_("operating system without a desktop: 1 GiB is an assumption") },
     { "cpu", 1ull << 30, 0, N_("operating system without a desktop: 1 GiB is an assumption") },
 };
@@ -66,7 +70,8 @@ bool lm_is_tight(uint64_t memory, uint64_t total)
 
 /* ---- names ---- */
 
-/* Copy letters and digits in lower case: "RTX 4090" and "rtx-4090" become equal; "+" distinguishes processors. */
+/* Copy letters and digits in lower case: "RTX 4090" and "rtx-4090" become equal; "+" distinguishes
+ * processors. */
 static const char *plain(char out[NAME], const char *text, size_t n)
 {
     size_t at = 0;
@@ -108,7 +113,8 @@ static lm_status several(const char *name, const char *wanted, size_t n, lm_erro
 
     for (size_t i = 0; i < lm_n_devices && shown < SHOWN; i++)
         if (answers(&lm_device_table[i], wanted) == 1 && at < sizeof list) {
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", shown ? ", " : "", lm_device_table[i].name);
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", shown ? ", " : "",
+                                   lm_device_table[i].name);
             shown++;
         }
     if (n > shown && at < sizeof list)

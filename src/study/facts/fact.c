@@ -41,7 +41,8 @@ static bool is_list(const lm_fact *x)
     return x->kind == LM_FACT_LIST || x->kind == LM_FACT_TABLE;
 }
 
-static lm_fact *add(lm_fact *group, const char *name, lm_fact_kind kind, lm_unit u, lm_origin o, const char *how)
+static lm_fact *add(lm_fact *group, const char *name, lm_fact_kind kind, lm_unit u, lm_origin o,
+                    const char *how)
 {
     lm_facts *f = group->impl.owner;
     lm_fact  *x = lm_arena_new(&f->arena, 1, lm_fact);
@@ -77,7 +78,8 @@ lm_fact *lm_add_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, l
     return x;
 }
 
-lm_fact *lm_add_number(lm_fact *group, const char *name, double number, lm_unit u, lm_origin o, const char *how)
+lm_fact *lm_add_number(lm_fact *group, const char *name, double number, lm_unit u, lm_origin o,
+                       const char *how)
 {
     lm_fact *x = add(group, name, LM_FACT_NUMBER, u, o, how);
 
@@ -87,7 +89,8 @@ lm_fact *lm_add_number(lm_fact *group, const char *name, double number, lm_unit 
 
 lm_fact *lm_add_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how)
 {
-    return n <= INT64_MAX ? lm_add_count(group, name, (uint64_t)n, u, o, how) : lm_add_number(group, name, (double)n, u, o, how);
+    return n <= INT64_MAX ? lm_add_count(group, name, (uint64_t)n, u, o, how)
+                          : lm_add_number(group, name, (double)n, u, o, how);
 }
 
 /* Files may contain any bytes; facts are UTF-8. */
@@ -151,7 +154,8 @@ lm_fact *lm_add_none(lm_fact *group, const char *name, const char *how)
     return add(group, name, LM_FACT_NONE, LM_UNIT_NONE, LM_FROM_PROGRAM, how);
 }
 
-static lm_fact *add_holder(lm_fact *group, const char *name, lm_fact_kind kind, lm_fill *fill, uint64_t argument)
+static lm_fact *add_holder(lm_fact *group, const char *name, lm_fact_kind kind, lm_fill *fill,
+                           uint64_t argument)
 {
     lm_fact *x = add(group, name, kind, LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
 
@@ -183,7 +187,8 @@ lm_fact *lm_hide_fact(lm_fact *x)
 
 /* ---- traversal ---- */
 
-/* Facts are filled on first access although the reader holds a const pointer: to the reader, the tree was always complete. */
+/* Facts are filled on first access although the reader holds a const pointer: to the reader, the tree was
+ * always complete. */
 static lm_fact *writable(const lm_fact *x)
 {
     return (lm_fact *)(uintptr_t)x;
@@ -197,7 +202,8 @@ static void look_into(const lm_fact *group)
     if (!fill)
         return;
     x->impl.fill = NULL;         /* cleared first: filling may look up the group's own path */
-    lm_language before = lm_language_set(LM_ENGLISH);    /* facts are data, independent of the reader's language */
+    lm_language before = lm_language_set(LM_ENGLISH);    /* facts are data, independent of the reader's
+                                                            language */
     fill(x->impl.owner, x);
     lm_language_set(before);
 }

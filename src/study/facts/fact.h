@@ -1,7 +1,8 @@
 /* fact.h - how facts are defined. lamina/study/facts.h is the public view of the tree.
  *
- * A fill function adds the facts of its group in reading order. Names and `how` must live as long as the tree (literals, or strings of
- * the subject); texts are copied. After a failed allocation further facts are discarded, and lm_facts_check reports the error. */
+ * A fill function adds the facts of its group in reading order. Names and `how` must live as long as the tree
+ * (literals, or strings of the subject); texts are copied. After a failed allocation further facts are
+ * discarded, and lm_facts_check reports the error. */
 #ifndef LM_ANALYSIS_FACT_H
 #define LM_ANALYSIS_FACT_H
 
@@ -15,7 +16,8 @@
 
 enum { LM_MAX_PRECISIONS = 48 };
 
-#define LM_MAX_POSITIONS UINT32_MAX      /* largest index of a table: the engine supports no longer contexts */
+#define LM_MAX_POSITIONS UINT32_MAX      /* largest index of a table: the engine supports no longer
+                                            contexts */
 
 struct lm_fact {
     const char  *name;               /* these as in lm_fact_info */
@@ -38,7 +40,8 @@ struct lm_fact {
         void          (*fill)(lm_facts *f, struct lm_fact *group);
         uint64_t        argument;
         const char     *key;         /* name in JSON, if different */
-        bool            decimal;     /* a number that its source writes with a decimal point, even if it is whole */
+        bool            decimal;     /* a number that its source writes with a decimal point, even if it is
+                                        whole */
         bool            silent;      /* accessible by path only: the same facts are printed elsewhere */
     } impl;
 };
@@ -65,11 +68,13 @@ lm_fact *lm_add_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, l
 lm_fact *lm_add_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how);
 lm_fact *lm_add_number(lm_fact *group, const char *name, double x, lm_unit u, lm_origin o, const char *how);
 lm_fact *lm_add_text(lm_fact *group, const char *name, const char *text, lm_origin o, const char *how);
-/* A value from a fixed list: `id`, which lives as long as the tree, does not change when the displayed words change. */
+/* A value from a fixed list: `id`, which lives as long as the tree, does not change when the displayed words
+ * change. */
 lm_fact *lm_add_word(lm_fact *group, const char *name, lm_word w, lm_origin o, const char *how);
 lm_fact *lm_add_bool(lm_fact *group, const char *name, bool truth, lm_origin o, const char *how);
 lm_fact *lm_add_none(lm_fact *group, const char *name, const char *how);
-lm_fact *lm_add_textf(lm_fact *group, const char *name, lm_origin o, const char *format, ...) __attribute__((format(printf, 4, 5)));
+lm_fact *lm_add_textf(lm_fact *group, const char *name, lm_origin o, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Return a copy that lives as long as the facts; invalid UTF-8 is repaired. */
 const char *lm_keep_text(lm_facts *f, const char *text, size_t n);
@@ -98,9 +103,10 @@ void lm_fact_json(const lm_fact *x, unsigned indent, lm_text *out);
 void lm_fact_json_text(const char *text, lm_text *out);
 
 /* ---- fill functions (facts_*.c) ---- */
-lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters, lm_fill_weights, lm_fill_kv, lm_fill_flops,
-    lm_fill_memory, lm_fill_modules, lm_fill_layers, lm_fill_rope, lm_fill_attention, lm_fill_precision, lm_fill_warnings, lm_fill_mlp,
-    lm_fill_pass, lm_fill_tuning, lm_fill_speed, lm_fill_formulas, lm_fill_flow, lm_fill_what_if, lm_fill_estimate, lm_fill_catalogue;
+lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters, lm_fill_weights, lm_fill_kv,
+    lm_fill_flops, lm_fill_memory, lm_fill_modules, lm_fill_layers, lm_fill_rope, lm_fill_attention,
+    lm_fill_precision, lm_fill_warnings, lm_fill_mlp, lm_fill_pass, lm_fill_tuning, lm_fill_speed,
+    lm_fill_formulas, lm_fill_flow, lm_fill_what_if, lm_fill_estimate, lm_fill_catalogue;
 
 /* The facts of one module, for paths that begin with the module's own path. */
 lm_fill lm_fill_module;
@@ -108,12 +114,13 @@ lm_fill lm_fill_module;
 /* Return the type of every weight in the precision with this index (lm_precision_at); NULL: out of memory. */
 const lm_dtype *lm_types_as(lm_facts *f, uint64_t precision);
 
-/* Latent attention takes other multiply-adds for each key in its two forms, and as many in projections. Engines generate in the absorbed
- * form and often process prompts in the naive one. Return the FLOPs per key of the naive form, over all layers; false, unless the program
- * is in the absorbed form. */
+/* Latent attention takes other multiply-adds for each key in its two forms, and as many in projections.
+ * Engines generate in the absorbed form and often process prompts in the naive one. Return the FLOPs per key
+ * of the naive form, over all layers; false, unless the program is in the absorbed form. */
 bool lm_naive_per_key(const lm_facts *f, uint64_t *flops);
 
-/* Return what torchinfo 1.8.0 reports for a module: parameters counted once per reader, multiply-adds without the sequence length. */
+/* Return what torchinfo 1.8.0 reports for a module: parameters counted once per reader, multiply-adds without
+ * the sequence length. */
 uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module);
 uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module);
 

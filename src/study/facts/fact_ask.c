@@ -104,7 +104,12 @@ void lm_fact_describe(const lm_fact *x, lm_fact_info *out)
     if (!x)
         return;
     lm_fact_first(x);
-    *out = (lm_fact_info){ .name = x->name, .index = x->index, .kind = x->kind, .unit = x->unit, .origin = x->origin, .how = x->how };
+    *out = (lm_fact_info){ .name = x->name,
+                           .index = x->index,
+                           .kind = x->kind,
+                           .unit = x->unit,
+                           .origin = x->origin,
+                           .how = x->how };
     switch (x->kind) {
     case LM_FACT_NONE:
         break;

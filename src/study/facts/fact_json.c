@@ -71,7 +71,8 @@ void lm_fact_json(const lm_fact *x, unsigned indent, lm_text *out)
         lm_text_add_str(out, x->truth ? "true" : "false");
         break;
     case LM_FACT_COUNT:
-        lm_text_printf(out, x->count <= INT64_MAX ? "%" PRIu64 : "\"%" PRIu64 "\"", x->count);      /* a string remains exact */
+        /* a string remains exact */
+        lm_text_printf(out, x->count <= INT64_MAX ? "%" PRIu64 : "\"%" PRIu64 "\"", x->count);
         break;
     case LM_FACT_NUMBER:
         lm_text_add_str(out, isfinite(x->number) ? lm_number_text(text, x->number) : "null");

@@ -16,23 +16,28 @@ static void add_heads(lm_fact *g, const lm_attention_spec *s)
     lm_add_count(g, "kv_heads", s->n_kv_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM, "heads of keys and values");
     lm_add_count(g, "group", s->n_heads / s->n_kv_heads, LM_UNIT_NONE, LM_FROM_PROGRAM,
                  "query heads that share a key/value head");
-    lm_add_count(g, "head_dim", s->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "dimensions of a query or key head");
+    lm_add_count(g, "head_dim", s->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "dimensions of a query or key head");
     lm_add_count(g, "value_dim", s->v_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "dimensions of a value head");
-    lm_add_count(g, "kv_dim", (uint64_t)s->n_kv_heads * s->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "kv_heads × head_dim");
+    lm_add_count(g, "kv_dim", (uint64_t)s->n_kv_heads * s->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "kv_heads × head_dim");
     lm_add_number(g, "scale", lm_decimal(s->scale), LM_UNIT_NONE, LM_FROM_PROGRAM, "factor of q·k");
     double square = 1 / ((double)s->scale * (double)s->scale), whole = nearbyint(square);
     if (fabs(square - whole) < 1e-4 * whole)
-        lm_add_count(g, "scale_sqrt_of", (uint64_t)whole, LM_UNIT_LANES, LM_FROM_PROGRAM, "scale = 1/√ of this");
+        lm_add_count(g, "scale_sqrt_of", (uint64_t)whole, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                     "scale = 1/√ of this");
     if (s->softcap > 0)
         lm_add_number(g, "softcap", lm_decimal(s->softcap), LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
-    lm_add_bool(g, "sinks", s->sinks, LM_FROM_PROGRAM, "a learned score for each head takes part in the softmax");
+    lm_add_bool(g, "sinks", s->sinks, LM_FROM_PROGRAM,
+                "a learned score for each head takes part in the softmax");
 }
 
 static void add_window(lm_fact *g, uint32_t window, bool everywhere)
 {
     if (window)
         lm_add_count(g, "window", window, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
-                     everywhere ? "keys visible, the query's own included" : "keys visible in windowed_layers; in full_layers all are");
+                     everywhere ? "keys visible, the query's own included"
+                                : "keys visible in windowed_layers; in full_layers all are");
     else
         lm_add_none(g, "window", "every earlier position is visible");
 }
@@ -69,7 +74,8 @@ static void fill_slopes(lm_facts *f, lm_fact *list)
                       "score lost for each token of distance");
 }
 
-/* Return the rank of the query compression: the width of the norm between its two products; 0: there is only one product. */
+/* Return the rank of the query compression: the width of the norm between its two products; 0: there is only
+ * one product. */
 static uint32_t query_rank(lm_facts *f)
 {
     const lm_program *p = f->s.program;
@@ -77,7 +83,8 @@ static uint32_t query_rank(lm_facts *f)
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_LINEAR && (f->ledger->roles[i] & LM_PRODUCT_QUERY)) {
             const lm_node *m = &p->nodes[p->values[p->nodes[i].in[0]].producer];
-            if (m->code == LM_OP_RMS_NORM && f->ledger->block[p->values[m->out].producer] == f->ledger->block[i])
+            if (m->code == LM_OP_RMS_NORM &&
+                f->ledger->block[p->values[m->out].producer] == f->ledger->block[i])
                 return p->values[m->out].width;
         }
     return 0;
@@ -89,16 +96,21 @@ static void add_latent(lm_facts *f, lm_fact *outer, const lm_traits *t)
 
     lm_add_count(g, "kv_rank", t->kv_rank, LM_UNIT_LANES, LM_FROM_PROGRAM,
                  "dimensions of the latent that keys and values are made of");
-    lm_add_count(g, "q_rank", query_rank(f), LM_UNIT_LANES, LM_FROM_PROGRAM, "of the queries' latent; 0: they have none");
+    lm_add_count(g, "q_rank", query_rank(f), LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "of the queries' latent; 0: they have none");
     lm_add_count(g, "heads", t->attention->attention.spec.n_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM,
                  "of queries, and of keys and values made of the latent");
-    lm_add_count(g, "nope_dim", t->nope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "dimensions of a head that are not rotated");
-    lm_add_count(g, "rope_dim", t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "rotated dimensions, whose key all heads share");
-    lm_add_count(g, "qk_dim", t->nope_dim + t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "of a query or key head");
+    lm_add_count(g, "nope_dim", t->nope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "dimensions of a head that are not rotated");
+    lm_add_count(g, "rope_dim", t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "rotated dimensions, whose key all heads share");
+    lm_add_count(g, "qk_dim", t->nope_dim + t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "of a query or key head");
     lm_add_count(g, "v_dim", t->v_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "of a value head");
     lm_add_count(g, "cached", t->kv_rank + t->rope_dim, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                  "of a token in a layer: latent and rotated key");
-    lm_add_bool(g, "absorbed", t->absorbed, LM_FROM_PROGRAM, "the cache holds latents; else keys and values of every head");
+    lm_add_bool(g, "absorbed", t->absorbed, LM_FROM_PROGRAM,
+                "the cache holds latents; else keys and values of every head");
 }
 
 void lm_fill_attention(lm_facts *f, lm_fact *g)
@@ -111,7 +123,8 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
     lm_find_traits(f->ledger, &t);
     lm_add_text(g, "type", lm_attention_name(&t, word, sizeof word), LM_FROM_PROGRAM,
                 "heads of queries, heads of the cache, windows");
-    lm_add_word(g, "sharing", lm_sharing_word(t.sharing), LM_FROM_PROGRAM, "how query heads share keys and values");
+    lm_add_word(g, "sharing", lm_sharing_word(t.sharing), LM_FROM_PROGRAM,
+                "how query heads share keys and values");
     if (!t.attention)
         return;
     const lm_attention_spec *s = &t.attention->attention.spec;
@@ -120,12 +133,15 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
     lm_add_count(g, "windowed_layers", t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     lm_add_count(g, "full_layers", t.n_attentions - t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        uint32_t window = p->nodes[i].code == LM_OP_ATTENTION ? lm_acting_window(p, p->nodes[i].attention.spec.window) : 0;
+        uint32_t window = p->nodes[i].code == LM_OP_ATTENTION
+                              ? lm_acting_window(p, p->nodes[i].attention.spec.window)
+                              : 0;
         together += window;
         reach += window ? window - 1 : 0;
     }
     if (t.n_windows)
-        lm_add_count(g, "windows_together", together, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "W x L, as papers give the reach");
+        lm_add_count(g, "windows_together", together, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
+                     "W x L, as papers give the reach");
     if (t.n_windows && t.n_windows == t.n_attentions)
         lm_add_count(g, "reach", reach + 1, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
                      "tokens that can have an effect, its own included: each layer adds its window less one");
@@ -165,7 +181,7 @@ static const float *stored_floats(lm_facts *f, uint32_t weight)
     if (!w || !f->s.tensors || !w->gguf)
         return NULL;
     const lm_tensor_info *t = lm_container_find(f->s.tensors, w->gguf);
-    float                *x = t && t->elements == w->elements ? lm_arena_new(&f->arena, w->elements, float) : NULL;
+    float *x = t && t->elements == w->elements ? lm_arena_new(&f->arena, w->elements, float) : NULL;
     return x && lm_filemap_guard(unpack, &(unpack_job){ f->s.tensors, t, x }, NULL, NULL) == LM_OK ? x : NULL;
 }
 
@@ -183,13 +199,15 @@ static void fill_theta(lm_facts *f, lm_fact *list)
         spec.type = LM_ROPE_DEFAULT;
     } else {
         divisors = stored_floats(f, t->divisors);
-        factors  = stored_floats(f, lm_rope_is_long(&spec, (uint32_t)f->s.context) ? t->long_factors : t->short_factors);
+        factors = stored_floats(f, lm_rope_is_long(&spec, (uint32_t)f->s.context) ? t->long_factors
+                                                                                  : t->short_factors);
         if ((t->divisors != LM_NONE && !divisors) || (spec.stored_factors && !factors))
             return;                  /* the factors are in a file that is not here */
     }
     lm_rope_frequencies(&spec, (uint32_t)f->s.context, divisors, factors, inv);
     for (uint32_t i = 0; i < spec.dim / 2; i++)
-        lm_add_number(list, NULL, lm_decimal(inv[i]), LM_UNIT_RADIANS, LM_FROM_PROGRAM, "angle of dimension pair i at position 1");
+        lm_add_number(list, NULL, lm_decimal(inv[i]), LM_UNIT_RADIANS, LM_FROM_PROGRAM,
+                      "angle of dimension pair i at position 1");
 }
 
 /* Return whether `v`, an input of attention, is rotated: search back to the product that makes it. */
@@ -220,7 +238,8 @@ static void add_applied(lm_facts *f, lm_fact *g, uint32_t table)
             rotated[k] |= is_rotated(p, p->nodes[i].in[k], table);
     for (uint32_t k = 0; k < 3; k++)
         if (rotated[k])
-            lm_add_text(list, NULL, words[k], LM_FROM_PROGRAM, "inputs of the scores that a rotation precedes");
+            lm_add_text(list, NULL, words[k], LM_FROM_PROGRAM,
+                        "inputs of the scores that a rotation precedes");
 }
 
 static const lm_node *rotation(const lm_program *p, uint64_t table)
@@ -256,8 +275,8 @@ static void fill_table(lm_facts *f, lm_fact *g)
     lm_add_count(g, "dim", s->dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "dimensions rotated of each head");
     lm_add_count(g, "head_dim", n ? n->rope.head_dim : s->dim, LM_UNIT_LANES, LM_FROM_PROGRAM, NULL);
     lm_add_count(g, "pairs", s->dim / 2, LM_UNIT_NONE, LM_FROM_PROGRAM, "two dimensions turn together");
-    lm_add_text(g, "pairing", s->pairing == LM_ROPE_PAIR ? N_("2i with 2i + 1") : N_("i with i + dim/2"), LM_FROM_PROGRAM,
-                NULL);
+    lm_add_text(g, "pairing", s->pairing == LM_ROPE_PAIR ? N_("2i with 2i + 1") : N_("i with i + dim/2"),
+                LM_FROM_PROGRAM, NULL);
     lm_add_word(g, "scaling", lm_scaling_word(s), LM_FROM_CONFIG, "rope_scaling");
     if (s->type != LM_ROPE_DEFAULT || s->factor > 1)
         lm_add_number(g, "factor", s->factor, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");
@@ -266,7 +285,8 @@ static void fill_table(lm_facts *f, lm_fact *g)
                      "positions trained before scaling");
     if (s->type == LM_ROPE_LLAMA3) {
         lm_add_number(g, "low_freq_factor", s->low_freq_factor, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");
-        lm_add_number(g, "high_freq_factor", s->high_freq_factor, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");
+        lm_add_number(g, "high_freq_factor", s->high_freq_factor, LM_UNIT_NONE, LM_FROM_CONFIG,
+                      "rope_scaling");
     }
     if (s->type == LM_ROPE_YARN) {
         lm_add_number(g, "beta_fast", s->beta_fast, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");
@@ -274,8 +294,10 @@ static void fill_table(lm_facts *f, lm_fact *g)
     }
     add_applied(f, g, (uint32_t)t);
     if (n && f->s.program->values[n->in[0]].producer < (uint32_t)(n - f->s.program->nodes))
-        lm_add_text(g, "placement", placement(f->s.program, n), LM_FROM_PROGRAM, "operations before and after the rotation");
-    lm_add_count(g, "parameters", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "a rotation reads no trained weight");
+        lm_add_text(g, "placement", placement(f->s.program, n), LM_FROM_PROGRAM,
+                    "operations before and after the rotation");
+    lm_add_count(g, "parameters", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "a rotation reads no trained weight");
     lm_add_list(g, "theta", fill_theta, 2 * t + AS_DEFINED);
     lm_add_list(g, "theta_scaled", fill_theta, 2 * t + AS_RUN);
 }
@@ -286,10 +308,12 @@ static void fill_tables(lm_facts *f, lm_fact *list)
         lm_add_group(list, NULL, fill_table, i);
 }
 
-/* Add the table of the layers without a window, which descriptions call rope_theta; if there are several tables, list them all. */
+/* Add the table of the layers without a window, which descriptions call rope_theta; if there are several
+ * tables, list them all. */
 void lm_fill_rope(lm_facts *f, lm_fact *g)
 {
-    lm_add_count(g, "n_tables", f->s.program->n_ropes, LM_UNIT_NONE, LM_FROM_PROGRAM, "different rotary tables");
+    lm_add_count(g, "n_tables", f->s.program->n_ropes, LM_UNIT_NONE, LM_FROM_PROGRAM,
+                 "different rotary tables");
     if (!f->s.program->n_ropes)
         return;
     g->impl.argument = lm_main_rope(f->s.program);
@@ -304,15 +328,19 @@ static void add_experts(lm_fact *g, const lm_traits *t)
 {
     const lm_route_spec *r = t->route ? &t->route->route.spec : NULL;
 
-    lm_add_count(g, "experts", t->experts->experts.n_experts, LM_UNIT_EXPERTS, LM_FROM_PROGRAM, "routed, in a layer");
-    lm_add_count(g, "experts_per_token", t->experts->experts.top_k, LM_UNIT_EXPERTS, LM_FROM_PROGRAM, "visited by each token");
+    lm_add_count(g, "experts", t->experts->experts.n_experts, LM_UNIT_EXPERTS, LM_FROM_PROGRAM,
+                 "routed, in a layer");
+    lm_add_count(g, "experts_per_token", t->experts->experts.top_k, LM_UNIT_EXPERTS, LM_FROM_PROGRAM,
+                 "visited by each token");
     lm_add_count(g, "expert_width", t->experts->experts.width, LM_UNIT_LANES, LM_FROM_PROGRAM, NULL);
     if (t->shared_width)
-        lm_add_count(g, "shared_width", t->shared_width, LM_UNIT_LANES, LM_FROM_PROGRAM, "what every token visits beside the experts");
+        lm_add_count(g, "shared_width", t->shared_width, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                     "what every token visits beside the experts");
     if (!r)
         return;
     lm_add_text(g, "router", r->sigmoid ? "sigmoid" : "softmax", LM_FROM_PROGRAM, NULL);
-    lm_add_bool(g, "router_renormalises", r->renormalise, LM_FROM_PROGRAM, "the chosen weights are divided by their sum");
+    lm_add_bool(g, "router_renormalises", r->renormalise, LM_FROM_PROGRAM,
+                "the chosen weights are divided by their sum");
     lm_add_number(g, "router_scale", lm_decimal(r->scale), LM_UNIT_NONE, LM_FROM_PROGRAM, "of the weights");
     if (r->n_groups > 1) {
         lm_add_count(g, "router_groups", r->n_groups, LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
@@ -329,9 +357,14 @@ void lm_fill_mlp(lm_facts *f, lm_fact *g)
     lm_add_text(g, "type", lm_mlp_name(&t, word, sizeof word), LM_FROM_PROGRAM, NULL);
     lm_add_word(g, "activation", lm_activation_word(&t), LM_FROM_PROGRAM, NULL);
     lm_add_bool(g, "gated", t.glu != NULL, LM_FROM_PROGRAM, "two products are multiplied");
-    lm_add_count(g, "matrices", t.glu ? 3 : t.has_act ? 2 : 0, LM_UNIT_NONE, LM_FROM_PROGRAM, "of one MLP or expert");
+    lm_add_count(g, "matrices",
+                 t.glu       ? 3
+                 : t.has_act ? 2
+                             : 0,
+                 LM_UNIT_NONE, LM_FROM_PROGRAM, "of one MLP or expert");
     if (t.intermediate) {
-        lm_add_count(g, "intermediate", t.intermediate, LM_UNIT_LANES, LM_FROM_PROGRAM, "width of the first dense MLP");
+        lm_add_count(g, "intermediate", t.intermediate, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                     "width of the first dense MLP");
         lm_add_number(g, "expansion", (double)t.intermediate / t.hidden, LM_UNIT_RATIO, LM_FROM_PROGRAM,
                       "intermediate / hidden");
     }

@@ -15,7 +15,8 @@ static void fill_flops_at(lm_facts *f, lm_fact *g)
     lm_count_flops(f->s.program, &c);
     lm_add_wide(g, "total", total, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                 "matrix products and scores of one token that sees this many keys");
-    lm_add_wide(g, "scores", total - c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which q·k and p·v");
+    lm_add_wide(g, "scores", total - c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                "of which q·k and p·v");
 }
 
 bool lm_naive_per_key(const lm_facts *f, uint64_t *flops)
@@ -25,7 +26,8 @@ bool lm_naive_per_key(const lm_facts *f, uint64_t *flops)
     lm_find_traits(f->ledger, &t);
     if (!t.absorbed)
         return false;
-    *flops = 2ull * t.n_attentions * t.attention->attention.spec.n_heads * (t.nope_dim + t.rope_dim + t.v_dim);
+    *flops = 2ull * t.n_attentions * t.attention->attention.spec.n_heads *
+             (t.nope_dim + t.rope_dim + t.v_dim);
     return true;
 }
 
@@ -36,8 +38,11 @@ static void add_naive_prefill(lm_facts *f, lm_fact *g, const char *name, uint64_
 
     lm_count_flops(f->s.program, &c);
     if (lm_naive_per_key(f, &naive))
-        lm_add_wide(g, name, lm_flops_prefill(f->s.program, tokens) - (lm_wide)(c.per_context_token - naive) * lm_keys_seen(tokens, 0),
-                    LM_UNIT_FLOPS, LM_FROM_WHAT_IF, "the same with keys and values of every head (naive form of latent attention)");
+        lm_add_wide(g, name,
+                    lm_flops_prefill(f->s.program, tokens) -
+                        (lm_wide)(c.per_context_token - naive) * lm_keys_seen(tokens, 0),
+                    LM_UNIT_FLOPS, LM_FROM_WHAT_IF,
+                    "the same with keys and values of every head (naive form of latent attention)");
 }
 
 static void fill_prefill_of(lm_facts *f, lm_fact *g)
@@ -59,7 +64,8 @@ static void fill_flop_parts(lm_facts *f, lm_fact *g)
     }
     for (int k = 0; k < LM_PARTS; k++)
         if (sums[k])
-            lm_add_count(g, lm_part_name((lm_part)k), sums[k], LM_UNIT_FLOPS, LM_FROM_PROGRAM, "matrix products of one token");
+            lm_add_count(g, lm_part_name((lm_part)k), sums[k], LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                         "matrix products of one token");
 }
 
 static void fill_layer_flops(lm_facts *f, lm_fact *g)
@@ -76,10 +82,12 @@ static void fill_layer_flops(lm_facts *f, lm_fact *g)
         keys += 2 * c.key_mult_adds;
     }
     lm_add_count(g, "matmul", total, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "matrix products of one token");
-    lm_add_count(g, "attention", sums[LM_PART_ATTENTION], LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which projections");
+    lm_add_count(g, "attention", sums[LM_PART_ATTENTION], LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "of which projections");
     lm_add_count(g, "mlp", sums[LM_PART_MLP], LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which MLP or experts");
     lm_add_count(g, "per_key", keys, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "for each key that the token sees");
-    lm_add_count(g, "other", other, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "norms, rotations, activations, residuals");
+    lm_add_count(g, "other", other, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "norms, rotations, activations, residuals");
 }
 
 static void fill_layers_flops(lm_facts *f, lm_fact *list)
@@ -131,11 +139,15 @@ static lm_cache mha_of(const lm_facts *f, uint32_t cache)
     lm_traits         t;
 
     lm_find_traits(f->ledger, &t);
-    if (t.latent)                /* heads as they are made from the latent, each with the rotated dimensions that all share */
-        return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads, .k_dim = t.nope_dim + t.rope_dim, .v_dim = t.v_dim };
+    if (t.latent)                /* heads as they are made from the latent, each with the rotated dimensions
+                                    that all share */
+        return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads,
+                           .k_dim = t.nope_dim + t.rope_dim,
+                           .v_dim = t.v_dim };
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
-            return (lm_cache){ .n_kv_heads = p->nodes[i].attention.spec.n_heads, .k_dim = p->nodes[i].attention.spec.k_dim,
+            return (lm_cache){ .n_kv_heads = p->nodes[i].attention.spec.n_heads,
+                               .k_dim = p->nodes[i].attention.spec.k_dim,
                                .v_dim = p->nodes[i].attention.spec.v_dim };
     return (lm_cache){ 0 };
 }
@@ -165,17 +177,21 @@ static void fill_mha(lm_facts *f, lm_fact *g)
     lm_kv_counts c;
 
     lm_count_kv(f->s.program, f->s.cache, 1, 1, &c);
-    lm_add_count(g, "elements_per_token_per_layer", mha.first_elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
+    lm_add_count(g, "elements_per_token_per_layer", mha.first_elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
+                 how);
     lm_traits t;
     lm_find_traits(f->ledger, &t);
-    uint64_t plain = t.latent ? (uint64_t)t.attention->attention.spec.n_heads * (t.nope_dim + t.v_dim) : mha.first_elements;
+    uint64_t plain = t.latent ? (uint64_t)t.attention->attention.spec.n_heads * (t.nope_dim + t.v_dim)
+                              : mha.first_elements;
     lm_hide_fact(lm_add_count(g, "elements_unrotated_per_layer", plain, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
                               "as papers on latent attention count: without the rotated key that all heads share"));
     lm_add_count(g, "elements_per_token", mha.elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_add_count(g, "bytes_per_token", mha.bytes, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
-    lm_add_wide(g, "bytes_at_context", (lm_wide)mha.bytes * f->s.context * f->s.batch, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
+    lm_add_wide(g, "bytes_at_context", (lm_wide)mha.bytes * f->s.context * f->s.batch, LM_UNIT_BYTES,
+                LM_FROM_WHAT_IF, how);
     if (mha.elements)
-        lm_add_number(g, "saved", 100.0 * (1 - (double)c.elements_per_token / (double)mha.elements), LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
+        lm_add_number(g, "saved", 100.0 * (1 - (double)c.elements_per_token / (double)mha.elements),
+                      LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
                       "of the elements of a token, by what this model does instead");
 }
 
@@ -190,11 +206,14 @@ static void fill_methods(lm_facts *f, lm_fact *g)
     const lm_attention_spec *s   = &t.attention->attention.spec;
     uint64_t                 one = t.latent ? t.nope_dim + t.rope_dim + t.v_dim : s->k_dim + s->v_dim;
     const lm_cache           own = mha_of(f, 0);
-    lm_add_count(g, "mha", lm_cache_elements(&own), LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
+    lm_add_count(g, "mha", lm_cache_elements(&own), LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
+                 "every query head with keys and values of its own");
     if (!t.latent && s->n_kv_heads != s->n_heads && s->n_kv_heads != 1)
-        lm_add_count(g, "gqa", s->n_kv_heads * one, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM, "groups of query heads share keys and values");
+        lm_add_count(g, "gqa", s->n_kv_heads * one, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
+                     "groups of query heads share keys and values");
     if (t.latent || s->n_heads != 1)
-        lm_add_count(g, "mqa", one, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, "all query heads share keys and values");
+        lm_add_count(g, "mqa", one, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
+                     "all query heads share keys and values");
     if (t.latent)
         lm_add_count(g, "mla", lm_cache_elements(&f->s.program->caches[0]), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                      "the latent that keys and values are made of");
@@ -209,11 +228,14 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
     lm_count_kv(f->s.program, f->s.cache, g->index, f->s.batch, &c);
     lm_add_wide(g, "bytes", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
                 "this many positions of each sequence; windows keep what they see");
-    lm_add_wide(g, "bytes_without_window", c.bytes_without_window, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "if every position were kept");
-    lm_add_wide(g, "bytes_first_layer", c.first_layer, LM_UNIT_BYTES, LM_FROM_PROGRAM, "of bytes, the first layer's");
+    lm_add_wide(g, "bytes_without_window", c.bytes_without_window, LM_UNIT_BYTES, LM_FROM_WHAT_IF,
+                "if every position were kept");
+    lm_add_wide(g, "bytes_first_layer", c.first_layer, LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                "of bytes, the first layer's");
     lm_add_wide(g, "first_layer", c.first_layer_without_window, LM_UNIT_BYTES, LM_FROM_PROGRAM,
                 "of the first layer, every position kept");
-    lm_add_wide(g, "mha", mha.bytes * positions, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
+    lm_add_wide(g, "mha", mha.bytes * positions, LM_UNIT_BYTES, LM_FROM_WHAT_IF,
+                "every query head with keys and values of its own");
     if (f->s.program->n_caches)
         lm_add_wide(g, "mha_first_layer", mha.first_bytes * positions, LM_UNIT_BYTES, LM_FROM_WHAT_IF, NULL);
 }
@@ -221,8 +243,8 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
 static void fill_kv_layers(lm_facts *f, lm_fact *list)
 {
     for (uint32_t i = 0; i < f->s.program->n_caches; i++)
-        lm_add_count(list, NULL, lm_cache_elements(&f->s.program->caches[i]), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
-                     "kept of every position");
+        lm_add_count(list, NULL, lm_cache_elements(&f->s.program->caches[i]), LM_UNIT_ELEMENTS,
+                     LM_FROM_PROGRAM, "kept of every position");
 }
 
 void lm_fill_kv(lm_facts *f, lm_fact *g)
@@ -241,8 +263,9 @@ void lm_fill_kv(lm_facts *f, lm_fact *g)
                 "all sequences; windows keep what they see");
     if (c.window)
         lm_add_count(g, "window", c.window, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
-                     c.n_windows == f->s.program->n_caches ? "positions that each layer keeps"
-                                                           : "positions that attention.windowed_layers keep; the others keep all");
+                     c.n_windows == f->s.program->n_caches
+                         ? "positions that each layer keeps"
+                         : "positions that attention.windowed_layers keep; the others keep all");
     else
         lm_add_none(g, "window", "every layer keeps every position");
     lm_add_list(g, "elements_per_layer", fill_kv_layers, 0);
@@ -298,17 +321,24 @@ static void fill_way(lm_facts *f, lm_fact *g)
     lm_add_count(g, "parameters", n.numbers, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "that are trained");
     lm_add_count(g, "weights", n.weights, LM_UNIT_BYTES, LM_FROM_PLAN, "that stay, as kernels want them");
     lm_add_count(g, "mapped", n.mapped, LM_UNIT_BYTES, LM_FROM_PLAN, "read from the file in place");
-    lm_add_count(g, "trained", n.trained, LM_UNIT_BYTES, LM_FROM_PLAN, "trained weights, their gradients and AdamW's two moments, in f32");
-    lm_add_count(g, "activations", n.activations, LM_UNIT_BYTES, LM_FROM_PLAN, "values and gradients of a step");
-    lm_add_count(g, "scratch", n.scratch, LM_UNIT_BYTES, LM_FROM_PLAN, "tiles of unpacked weights, bookkeeping, threads");
-    lm_add_count(g, "total", n.total, LM_UNIT_BYTES, LM_FROM_PLAN, "what training allocates, every value kept");
-    lm_add_count(g, "activations_checkpointed", few.activations, LM_UNIT_BYTES, LM_FROM_PLAN, "every layer computed again");
-    lm_add_count(g, "total_checkpointed", few.total, LM_UNIT_BYTES, LM_FROM_PLAN, "what training allocates, every layer computed again");
+    lm_add_count(g, "trained", n.trained, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "trained weights, their gradients and AdamW's two moments, in f32");
+    lm_add_count(g, "activations", n.activations, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "values and gradients of a step");
+    lm_add_count(g, "scratch", n.scratch, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "tiles of unpacked weights, bookkeeping, threads");
+    lm_add_count(g, "total", n.total, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "what training allocates, every value kept");
+    lm_add_count(g, "activations_checkpointed", few.activations, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "every layer computed again");
+    lm_add_count(g, "total_checkpointed", few.total, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "what training allocates, every layer computed again");
 }
 
 static void fill_training(lm_facts *f, lm_fact *g)
 {
-    lm_add_count(g, "tokens", step_tokens(f), LM_UNIT_TOKENS, LM_FROM_RULE, "of a step: one text as long as training takes by default");
+    lm_add_count(g, "tokens", step_tokens(f), LM_UNIT_TOKENS, LM_FROM_RULE,
+                 "of a step: one text as long as training takes by default");
     lm_add_count(g, "rank", f->s.rank, LM_UNIT_NONE, LM_FROM_REQUEST, "of the adapter");
     lm_add_group(g, "lora", fill_way, f->s.rank);
     lm_add_group(g, "full", fill_way, 0);
@@ -328,12 +358,14 @@ void lm_fill_memory(lm_facts *f, lm_fact *g)
         lm_add_text(g, "not_planned", e.message, LM_FROM_PLAN, "also one of the warnings");
         return;
     }
-    lm_add_count(g, "weights", p->weight_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "in memory of our own, as kernels want them");
+    lm_add_count(g, "weights", p->weight_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "in memory of our own, as kernels want them");
     lm_add_count(g, "mapped", p->mapped_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "read from the file in place");
     lm_add_count(g, "kv", p->kv_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "pages of the cache");
-    lm_add_count(g, "scratch", p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "activations, bookkeeping, threads");
-    lm_add_wide(g, "total", (lm_wide)p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
-                "what the engine allocates");
+    lm_add_count(g, "scratch", p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "activations, bookkeeping, threads");
+    lm_add_wide(g, "total", (lm_wide)p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES,
+                LM_FROM_PLAN, "what the engine allocates");
     lm_add_group(g, "scratch_parts", fill_scratch, 0);
     if (f->s.train)
         lm_add_group(g, "training", fill_training, 0);

@@ -20,7 +20,8 @@ static void add_form(lm_facts *f, lm_fact *g, const char *name, lm_text *text, c
     lm_text_clear(text);
 }
 
-/* Append the argument of the softmax: scale, soft cap and distance bias, in the order in which they are applied. */
+/* Append the argument of the softmax: scale, soft cap and distance bias, in the order in which they are
+ * applied. */
 static void put_scores(const lm_traits *t, lm_text *out)
 {
     const lm_attention_spec *s = &t->attention->attention.spec;
@@ -54,9 +55,10 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
     lm_text_add_str(&b, s->sinks ? "softmax([" : "softmax(");
     put_scores(t, &b);
     lm_text_add_str(&b, s->sinks ? " ; s_h]) [V ; 0]" : ") V");
-    add_form(f, g, "attention", &b, s->alibi > 0 ? "m_h: a head's slope, attention.alibi_slopes"
-                                    : s->sinks   ? "s_h: a learned score of a head, without a value"
-                                                 : "scale of the scores is 1/sqrt of a head's dimensions, or said");
+    add_form(f, g, "attention", &b,
+             s->alibi > 0 ? "m_h: a head's slope, attention.alibi_slopes"
+             : s->sinks   ? "s_h: a learned score of a head, without a value"
+                          : "scale of the scores is 1/sqrt of a head's dimensions, or said");
     for (uint32_t i = 0; i < 4; i++)
         if (lm_put_projection(f->ledger, t->attention, i, &b))
             add_form(f, g, parts[i].name, &b, parts[i].how);
@@ -79,8 +81,9 @@ static void add_kv(lm_fact *g, const lm_traits *t)
         lm_add_text(g, "kv_bytes", "layers x (kv_rank + rope_dim) x tokens x bytes", LM_FROM_PROGRAM,
                     "one latent and one rotated key in each layer");
     else
-        lm_add_text(g, "kv_bytes", s->k_dim == s->v_dim ? "2 x layers x kv_heads x head_dim x tokens x bytes"
-                                                        : "layers x kv_heads x (head_dim + value_dim) x tokens x bytes",
+        lm_add_text(g, "kv_bytes",
+                    s->k_dim == s->v_dim ? "2 x layers x kv_heads x head_dim x tokens x bytes"
+                                         : "layers x kv_heads x (head_dim + value_dim) x tokens x bytes",
                     LM_FROM_PROGRAM, "keys and values of every layer");
 }
 
@@ -90,8 +93,8 @@ static bool has_bias(const lm_facts *f, uint16_t role)
     const lm_program *p = f->s.program;
 
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_LINEAR && (f->ledger->roles[i] & role) && f->ledger->part[i] == LM_PART_MLP &&
-            p->nodes[i].weights[1] != LM_NONE)
+        if (p->nodes[i].code == LM_OP_LINEAR && (f->ledger->roles[i] & role) &&
+            f->ledger->part[i] == LM_PART_MLP && p->nodes[i].weights[1] != LM_NONE)
             return true;
     return false;
 }
@@ -106,18 +109,25 @@ static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
     char   gate[64], up[96];
 
     lm_print(gate, sizeof gate, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "", limit);
-    lm_print(up, sizeof up, limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)" : b_u ? "(up(x)%s)" : "up(x)%s", b_u ? " + b_u" : "", limit, limit);
+    lm_print(up, sizeof up,
+             limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)"
+             : b_u     ? "(up(x)%s)"
+                       : "up(x)%s",
+             b_u ? " + b_u" : "", limit, limit);
     lm_add_textf(g, "mlp", LM_FROM_PROGRAM, "down(%s(%s) * %s)%s", act, gate, up, b_d ? " + b_d" : "");
     lm_add_textf(g, "mlp_inner", LM_FROM_PROGRAM, limit > 0 ? "%s(gate) * (up + 1)" : "%s(gate) * up", act);
     lm_add_text(g, "mlp_parameters", experts ? "3 x D x F_E" : "3 x D x F", LM_FROM_PROGRAM,
                 experts ? "gate, up and down of one expert" : "gate, up and down");
     if (t->route && !experts)
-        lm_add_text(g, "expert_parameters", "3 x D x F_E", LM_FROM_PROGRAM, "gate, up and down of one routed expert");
+        lm_add_text(g, "expert_parameters", "3 x D x F_E", LM_FROM_PROGRAM,
+                    "gate, up and down of one routed expert");
 }
 
 static void add_mlp(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
-    const char *act = t->act == LM_ACT_GELU_TANH ? "GELU" : t->act == LM_ACT_GELU_QUICK ? "QuickGELU" : lm_act_word(t->act);
+    const char *act = t->act == LM_ACT_GELU_TANH    ? "GELU"
+                      : t->act == LM_ACT_GELU_QUICK ? "QuickGELU"
+                                                    : lm_act_word(t->act);
 
     if (t->glu) {
         add_gated(f, g, t, act);
@@ -135,8 +145,12 @@ static void add_norm(lm_facts *f, lm_fact *g, const lm_traits *t)
         return;
     bool rms = t->norm->code == LM_OP_RMS_NORM, bias = t->norm->weights[1] != LM_NONE;
     const lm_weight *w = t->norm->weights[0] != LM_NONE ? &f->s.program->weights[t->norm->weights[0]] : NULL;
-    lm_add_textf(g, "norm", LM_FROM_PROGRAM, "%s%s%s", rms ? "x / sqrt(mean(x^2) + eps)" : "(x - mean) / sqrt(var + eps)",
-                 !w ? "" : w->plus_one ? " * (1 + gamma)" : " * gamma", bias ? " + beta" : "");
+    lm_add_textf(g, "norm", LM_FROM_PROGRAM, "%s%s%s",
+                 rms ? "x / sqrt(mean(x^2) + eps)" : "(x - mean) / sqrt(var + eps)",
+                 !w            ? ""
+                 : w->plus_one ? " * (1 + gamma)"
+                               : " * gamma",
+                 bias ? " + beta" : "");
     lm_add_text(g, "norm_parameters", rms ? "d" : bias ? "2d" : "d", LM_FROM_PROGRAM, NULL);
 }
 
@@ -186,7 +200,8 @@ static void add_positions(lm_fact *g, const lm_traits *t)
         lm_add_text(g, "rope_frequency", "theta_i = base^(-2i/d)", LM_FROM_PROGRAM, "before scaling");
 }
 
-/* Return the form of the experts other than the routed ones: none, one or more that every token visits, or one with its own gate. */
+/* Return the form of the experts other than the routed ones: none, one or more that every token visits, or
+ * one with its own gate. */
 static const char *shared_form(const lm_facts *f, const lm_traits *t)
 {
     const lm_program *p = f->s.program;
@@ -214,11 +229,12 @@ static void add_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
         lm_print(scale, sizeof scale, "%g x ", lm_decimal(r->scale));
     lm_add_textf(g, "router", LM_FROM_PROGRAM, "%s(W_r x%s)", r->sigmoid ? "sigmoid" : "softmax",
                  f->s.program->nodes[made].weights[1] != LM_NONE ? " + b_r" : "");
-    lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%s%ssum top-%u %s E_i(x)", t->experts ? shared_form(f, t) : "", scale, r->top_k,
+    lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%s%ssum top-%u %s E_i(x)",
+                 t->experts ? shared_form(f, t) : "", scale, r->top_k,
                  r->renormalise ? "(g_i / sum g)" : "g_i");
     if (r->n_groups > 1)
-        lm_add_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s, best %u of %u groups", r->top_k, r->n_experts, by,
-                     r->top_groups, r->n_groups);
+        lm_add_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s, best %u of %u groups", r->top_k,
+                     r->n_experts, by, r->top_groups, r->n_groups);
     else
         lm_add_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s", r->top_k, r->n_experts, by);
 }
@@ -228,9 +244,11 @@ static void add_latent_formulas(lm_facts *f, lm_fact *g)
     bool low = lm_facts_count(f, "attention.latent.q_rank") > 0;
 
     lm_add_text(g, "latent", "c_KV = W_DKV h", LM_FROM_PROGRAM, "the compressing product");
-    lm_add_text(g, "latent_norm", "c_KV <- Norm(c_KV)", LM_FROM_PROGRAM, "before keys and values are made of it");
-    lm_add_text(g, "query", low ? "Q = [W_UQ c_Q ; RoPE(W_QR c_Q)], c_Q = Norm(W_DQ h)" : "Q = [W_Q h ; RoPE(W_QR h)]", LM_FROM_PROGRAM,
-                "joined with rotated dimensions");
+    lm_add_text(g, "latent_norm", "c_KV <- Norm(c_KV)", LM_FROM_PROGRAM,
+                "before keys and values are made of it");
+    lm_add_text(g, "query",
+                low ? "Q = [W_UQ c_Q ; RoPE(W_QR c_Q)], c_Q = Norm(W_DQ h)" : "Q = [W_Q h ; RoPE(W_QR h)]",
+                LM_FROM_PROGRAM, "joined with rotated dimensions");
     lm_add_text(g, "latent_keys", "K = [W_UK c_KV ; RoPE(W_KR h)]", LM_FROM_PROGRAM,
                 "joined with the rotated dimensions that all heads share");
     lm_add_text(g, "latent_values", "V = W_UV c_KV", LM_FROM_PROGRAM, NULL);
@@ -281,22 +299,23 @@ void lm_fill_flow(lm_facts *f, lm_fact *g)
         lm_text_printf(&b, "%s%s", b.size ? " + " : "", f->s.program->modules[m].name);
     lm_add_text(g, "top_level", b.data, LM_FROM_PROGRAM, "modules below the root");
     lm_text_free(&b);
-    lm_add_count(g, "residual_sums_per_layer", sums, LM_UNIT_NONE, LM_FROM_PROGRAM, "skip edges of the first layer");
+    lm_add_count(g, "residual_sums_per_layer", sums, LM_UNIT_NONE, LM_FROM_PROGRAM,
+                 "skip edges of the first layer");
     lm_add_count(g, "residual_sums", skips, LM_UNIT_NONE, LM_FROM_PROGRAM, "skip edges of all layers");
 }
 
 /* ---- alternative designs ---- */
 
-/* Return the rows of a matrix with these roles and `heads` key/value heads; fused matrices store query, key and value one after the
- * other. */
+/* Return the rows of a matrix with these roles and `heads` key/value heads; fused matrices store query, key
+ * and value one after the other. */
 static uint64_t projection_rows(const lm_attention_spec *s, uint16_t role, uint64_t heads)
 {
-    return (role & LM_PRODUCT_QUERY ? (uint64_t)s->n_heads * s->k_dim : 0) + (role & LM_PRODUCT_KEY ? heads * s->k_dim : 0) +
-           (role & LM_PRODUCT_VALUE ? heads * s->v_dim : 0);
+    return (role & LM_PRODUCT_QUERY ? (uint64_t)s->n_heads * s->k_dim : 0) +
+           (role & LM_PRODUCT_KEY ? heads * s->k_dim : 0) + (role & LM_PRODUCT_VALUE ? heads * s->v_dim : 0);
 }
 
-/* Return the parameters of the first attention layer's products with this `role`, as if there were `heads` key/value heads. In a fused
- * matrix (Q, K and V) only the rows of `role` count. */
+/* Return the parameters of the first attention layer's products with this `role`, as if there were `heads`
+ * key/value heads. In a fused matrix (Q, K and V) only the rows of `role` count. */
 static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint64_t heads)
 {
     const lm_program        *p = f->s.program;
@@ -306,7 +325,8 @@ static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint6
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *x = &p->nodes[i];
         uint16_t       made = f->ledger->roles[i];
-        if (x->layer != t->attention->layer || x->code != LM_OP_LINEAR || !(made & role) || f->ledger->part[i] != LM_PART_ATTENTION)
+        if (x->layer != t->attention->layer || x->code != LM_OP_LINEAR || !(made & role) ||
+            f->ledger->part[i] != LM_PART_ATTENTION)
             continue;
         uint64_t elements = p->weights[x->weights[0]].elements;
         if (made & (LM_PRODUCT_KEY | LM_PRODUCT_VALUE))
@@ -319,7 +339,8 @@ static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint6
 
 enum { ALL_ROLES = LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE | LM_PRODUCT_OUTPUT };
 
-/* Add the output widths of the first layer's attention projections (input width for the output projection). */
+/* Add the output widths of the first layer's attention projections (input width for the output
+ * projection). */
 static void fill_widths(lm_facts *f, lm_fact *g)
 {
     lm_traits t;
@@ -345,30 +366,35 @@ void lm_fill_what_if(lm_facts *f, lm_fact *g)
         return;
     const lm_attention_spec *s  = &t.attention->attention.spec;
     const char              *of = "matrices of the first layer's attention, key/value heads changed";
-    uint64_t now = with_heads(f, &t, ALL_ROLES, s->n_kv_heads), mha = with_heads(f, &t, ALL_ROLES, s->n_heads);
+    uint64_t now = with_heads(f, &t, ALL_ROLES, s->n_kv_heads),
+             mha = with_heads(f, &t, ALL_ROLES, s->n_heads);
     uint64_t kv = with_heads(f, &t, LM_PRODUCT_KEY | LM_PRODUCT_VALUE, s->n_kv_heads),
              kv_mha = with_heads(f, &t, LM_PRODUCT_KEY | LM_PRODUCT_VALUE, s->n_heads),
              kv_mqa = with_heads(f, &t, LM_PRODUCT_KEY | LM_PRODUCT_VALUE, 1);
     lm_add_group(g, "widths", fill_widths, 0);
-    lm_add_count(g, "attention", now, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "matrices of the first layer's attention");
+    lm_add_count(g, "attention", now, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "matrices of the first layer's attention");
     lm_add_count(g, "attention_mha", mha, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);
-    lm_add_count(g, "attention_mqa", with_heads(f, &t, ALL_ROLES, 1), LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);
+    lm_add_count(g, "attention_mqa", with_heads(f, &t, ALL_ROLES, 1), LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF,
+                 of);
     lm_add_count(g, "kv_projections", kv, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                  "matrices that make keys and values, first layer");
     lm_add_count(g, "kv_projections_mha", kv_mha, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);
     lm_add_count(g, "kv_projections_mqa", kv_mqa, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);
     if (kv_mha) {
-        lm_add_number(g, "kv_projections_saved", 100 * (1 - (double)kv / (double)kv_mha), LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
-                      "by grouping");
-        lm_add_number(g, "kv_projections_saved_mqa", 100 * (1 - (double)kv_mqa / (double)kv_mha), LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
-                      "by one key/value head");
+        lm_add_number(g, "kv_projections_saved", 100 * (1 - (double)kv / (double)kv_mha), LM_UNIT_PERCENT,
+                      LM_FROM_WHAT_IF, "by grouping");
+        lm_add_number(g, "kv_projections_saved_mqa", 100 * (1 - (double)kv_mqa / (double)kv_mha),
+                      LM_UNIT_PERCENT, LM_FROM_WHAT_IF, "by one key/value head");
     }
-    lm_add_count(g, "saved_by_grouping", (mha - now) * f->s.program->n_layers, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF,
-                 "over all layers, were they all alike");
+    lm_add_count(g, "saved_by_grouping", (mha - now) * f->s.program->n_layers, LM_UNIT_PARAMETERS,
+                 LM_FROM_WHAT_IF, "over all layers, were they all alike");
     if (t.intermediate) {
         uint64_t one = (uint64_t)t.hidden * t.intermediate;
-        lm_add_count(g, "mlp_plain", 2 * one, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, "two matrices of the same width");
-        lm_add_count(g, "mlp_gated", 3 * one, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, "three matrices of the same width");
+        lm_add_count(g, "mlp_plain", 2 * one, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF,
+                     "two matrices of the same width");
+        lm_add_count(g, "mlp_gated", 3 * one, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF,
+                     "three matrices of the same width");
     }
 }
 
@@ -386,7 +412,8 @@ void lm_fill_estimate(lm_facts *f, lm_fact *g)
     lm_add_count(g, "layer", 4 * h * h + 3 * h * i, LM_UNIT_PARAMETERS, LM_FROM_RULE, "4 H^2 + 3 H I");
     lm_add_number(g, "factor", h ? 4 + 3 * (double)i / (double)h : 0, LM_UNIT_RATIO, LM_FROM_RULE,
                   "4 + 3 I/H, of H^2 in a layer");
-    lm_add_count(g, "layers", n * (4 * h * h + 3 * h * i), LM_UNIT_PARAMETERS, LM_FROM_RULE, "L (4 H^2 + 3 H I)");
+    lm_add_count(g, "layers", n * (4 * h * h + 3 * h * i), LM_UNIT_PARAMETERS, LM_FROM_RULE,
+                 "L (4 H^2 + 3 H I)");
     lm_add_count(g, "attention", n * 4 * h * h, LM_UNIT_PARAMETERS, LM_FROM_RULE, "L 4 H^2");
     lm_add_count(g, "vocabulary", 2 * v * h, LM_UNIT_PARAMETERS, LM_FROM_RULE, "2 V H: embedding and head");
     lm_add_count(g, "total", 2 * v * h + n * (4 * h * h + 3 * h * i), LM_UNIT_PARAMETERS, LM_FROM_RULE, how);

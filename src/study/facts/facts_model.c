@@ -35,7 +35,8 @@ enum { MAX_ITEMS = 512 };
 
 static void add_array(lm_fact *group, const char *name, const lm_meta_value *v)
 {
-    lm_fact      *list = v->a.n <= MAX_ITEMS ? lm_add_list(group, name, NULL, 0) : lm_add_group(group, name, NULL, 0);
+    lm_fact *list = v->a.n <= MAX_ITEMS ? lm_add_list(group, name, NULL, 0)
+                                        : lm_add_group(group, name, NULL, 0);
     lm_meta_value item;
 
     if (list->kind == LM_FACT_GROUP) {
@@ -118,16 +119,20 @@ static void add_norms(lm_facts *f, lm_fact *g, const lm_traits *t)
     lm_add_word(g, "norm", lm_norm_word(t->norm_kind), LM_FROM_PROGRAM, "operation of the first norm");
     lm_add_word(g, "norm_position", lm_norm_position_word(t->norm_position), LM_FROM_PROGRAM,
                 "where norms stand between the residual sums of a layer");
-    lm_add_bool(g, "norm_bias", t->norm->weights[1] != LM_NONE, LM_FROM_PROGRAM, "second weight of the first norm");
-    lm_add_number(g, "norm_eps", lm_decimal(t->norm->norm.eps), LM_UNIT_NONE, LM_FROM_PROGRAM, "attribute of the first norm");
+    lm_add_bool(g, "norm_bias", t->norm->weights[1] != LM_NONE, LM_FROM_PROGRAM,
+                "second weight of the first norm");
+    lm_add_number(g, "norm_eps", lm_decimal(t->norm->norm.eps), LM_UNIT_NONE, LM_FROM_PROGRAM,
+                  "attribute of the first norm");
     lm_add_count(g, "norms", t->n_norms, LM_UNIT_NONE, LM_FROM_PROGRAM, "operations that normalise");
-    lm_add_count(g, "final_norms", t->n_final_norms, LM_UNIT_NONE, LM_FROM_PROGRAM, "norms after the last layer");
+    lm_add_count(g, "final_norms", t->n_final_norms, LM_UNIT_NONE, LM_FROM_PROGRAM,
+                 "norms after the last layer");
     lm_add_bool(g, "qk_norm", t->qk_norm, LM_FROM_PROGRAM, "norms between projection and scores");
 }
 
 static void add_biases(lm_fact *g, const lm_traits *t)
 {
-    lm_add_bool(g, "qkv_bias", t->bias_qkv, LM_FROM_PROGRAM, "a second weight of the products that make q, k or v");
+    lm_add_bool(g, "qkv_bias", t->bias_qkv, LM_FROM_PROGRAM,
+                "a second weight of the products that make q, k or v");
     lm_add_bool(g, "attention_output_bias", t->bias_o, LM_FROM_PROGRAM, NULL);
     lm_add_bool(g, "attention_bias", t->bias_qkv && t->bias_o, LM_FROM_PROGRAM, "both of the above");
     lm_add_bool(g, "mlp_bias", t->bias_mlp, LM_FROM_PROGRAM, NULL);
@@ -138,8 +143,10 @@ static void add_sizes(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
     const lm_program *p = f->s.program;
 
-    lm_add_count(g, "layers", p->n_layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "decoder layers in the module tree");
-    lm_add_count(g, "last_layer", p->n_layers ? p->n_layers - 1 : 0, LM_UNIT_NONE, LM_FROM_PROGRAM, "index, from 0");
+    lm_add_count(g, "layers", p->n_layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM,
+                 "decoder layers in the module tree");
+    lm_add_count(g, "last_layer", p->n_layers ? p->n_layers - 1 : 0, LM_UNIT_NONE, LM_FROM_PROGRAM,
+                 "index, from 0");
     lm_add_count(g, "kinds_of_layer", t->kinds, LM_UNIT_NONE, LM_FROM_PROGRAM,
                  "layers that differ in operations, widths or attributes");
     lm_add_count(g, "hidden", t->hidden, LM_UNIT_LANES, LM_FROM_PROGRAM, "width of the residual stream");
@@ -157,13 +164,15 @@ void lm_fill_architecture(lm_facts *f, lm_fact *g)
     char      word[128];
 
     lm_find_traits(f->ledger, &t);
-    lm_add_text(g, "kind", "decoder-only", LM_FROM_PROGRAM, "every attention is causal and reads its own layer's cache");
+    lm_add_text(g, "kind", "decoder-only", LM_FROM_PROGRAM,
+                "every attention is causal and reads its own layer's cache");
     add_sizes(f, g, &t);
     lm_add_text(g, "attention", lm_attention_name(&t, word, sizeof word), LM_FROM_PROGRAM,
                 "heads of the cache, and windows");
     lm_add_word(g, "position", lm_position_word(&t), LM_FROM_PROGRAM,
                 "operations that use positions");
-    lm_add_text(g, "mlp", lm_mlp_name(&t, word, sizeof word), LM_FROM_PROGRAM, "operations between the MLP's products");
+    lm_add_text(g, "mlp", lm_mlp_name(&t, word, sizeof word), LM_FROM_PROGRAM,
+                "operations between the MLP's products");
     lm_add_word(g, "activation", lm_activation_word(&t), LM_FROM_PROGRAM, NULL);
     add_norms(f, g, &t);
     add_biases(g, &t);

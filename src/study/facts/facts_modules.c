@@ -13,7 +13,8 @@ static void add_width(lm_facts *f, lm_fact *g, const char *name, lm_value v)
     if (v == LM_NONE)
         lm_add_none(g, name, "computes nothing of its own");
     else
-        lm_add_count(g, name, f->s.program->values[v].width, LM_UNIT_LANES, LM_FROM_PROGRAM, "width of the value");
+        lm_add_count(g, name, f->s.program->values[v].width, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                     "width of the value");
 }
 
 static void add_shape(lm_fact *g, const char *name, const lm_weight *w)
@@ -63,11 +64,14 @@ static void add_projection(lm_facts *f, lm_fact *g, uint32_t i)
         const lm_attention_spec *s = &p->nodes[k].attention.spec;
         uint64_t width = p->values[p->nodes[i].out].width;
         if (role == LM_PRODUCT_QUERY && width == (uint64_t)s->n_heads * s->k_dim)
-            lm_add_count(g, "heads", s->n_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM, "of the scores that read it");
+            lm_add_count(g, "heads", s->n_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM,
+                         "of the scores that read it");
         else if (role == LM_PRODUCT_KEY && width == (uint64_t)s->n_kv_heads * s->k_dim)
-            lm_add_count(g, "heads", s->n_kv_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM, "of the scores that read it");
+            lm_add_count(g, "heads", s->n_kv_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM,
+                         "of the scores that read it");
         else if (role == LM_PRODUCT_VALUE && width == (uint64_t)s->n_kv_heads * s->v_dim)
-            lm_add_count(g, "heads", s->n_kv_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM, "of the scores that read it");
+            lm_add_count(g, "heads", s->n_kv_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM,
+                         "of the scores that read it");
         return;
     }
 }
@@ -99,8 +103,8 @@ static void add_leaf(lm_facts *f, lm_fact *g, uint32_t i)
     case LM_OP_LAYER_NORM:
         lm_add_text(g, "type", n->code == LM_OP_RMS_NORM ? "RMSNorm" : "LayerNorm", LM_FROM_PROGRAM, NULL);
         lm_add_number(g, "eps", lm_decimal(n->norm.eps), LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
-        lm_add_count(g, "pass_multiplications", 3 * (uint64_t)p->values[n->out].width * f->s.tokens, LM_UNIT_MULT_ADDS,
-                     LM_FROM_PROGRAM,
+        lm_add_count(g, "pass_multiplications", 3 * (uint64_t)p->values[n->out].width * f->s.tokens,
+                     LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                      "of pass.tokens tokens: a square, the factor and the weight for each dimension");
         break;
     default:
@@ -111,13 +115,15 @@ static void add_leaf(lm_facts *f, lm_fact *g, uint32_t i)
 /* A linear layer that the program stores in parts. */
 static void add_parted(lm_fact *g, const lm_linear_form *x)
 {
-    lm_add_count(g, "in_features", x->in, LM_UNIT_LANES, LM_FROM_PROGRAM, "of the matrix as checkpoints store it");
-    lm_add_count(g, "out_features", x->out, LM_UNIT_LANES, LM_FROM_PROGRAM, "of the matrix as checkpoints store it");
+    lm_add_count(g, "in_features", x->in, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "of the matrix as checkpoints store it");
+    lm_add_count(g, "out_features", x->out, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "of the matrix as checkpoints store it");
     lm_add_bool(g, "bias", x->bias, LM_FROM_PROGRAM, NULL);
 }
 
-/* Return the multiply-adds of a forward pass of T tokens from an empty cache, every query against every key, as frameworks without a
- * causal shortcut compute them. */
+/* Return the multiply-adds of a forward pass of T tokens from an empty cache, every query against every key,
+ * as frameworks without a causal shortcut compute them. */
 static lm_wide pass_mult_adds(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;
@@ -153,7 +159,8 @@ static void add_row(lm_facts *f, lm_fact *g, uint32_t index)
     add_width(f, g, "out", m->out);
     lm_add_count(g, "parameters", s.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                  "weights first read here, inner modules included");
-    lm_add_count(g, "mult_adds", s.mult_adds, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM, "one token, without scores");
+    lm_add_count(g, "mult_adds", s.mult_adds, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
+                 "one token, without scores");
 }
 
 static void fill_details(lm_facts *f, lm_fact *g, uint32_t index)
@@ -166,7 +173,8 @@ static void fill_details(lm_facts *f, lm_fact *g, uint32_t index)
     lm_module_sum(f->ledger, index, &s);
     lm_add_count(g, "key_mult_adds", attention_keys(f, m), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                  "for each key that the token sees");
-    lm_add_count(g, "flops", s.flops, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "one token, everything, without scores");
+    lm_add_count(g, "flops", s.flops, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "one token, everything, without scores");
     lm_add_wide(g, "pass_mult_adds", pass_mult_adds(f, index), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                 "pass.tokens tokens, every query against every key");
     lm_add_count(g, "biases", s.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "of the parameters");
@@ -223,7 +231,8 @@ void lm_fill_layers(lm_facts *f, lm_fact *list)
 
 /* ---- forward pass of a few tokens ---- */
 
-/* Return the bytes of a value as the model's publisher computes it: those of its floating-point type, or 2 for quantised types. */
+/* Return the bytes of a value as the model's publisher computes it: those of its floating-point type, or 2
+ * for quantised types. */
 static uint64_t value_bytes(lm_facts *f)
 {
     const lm_precision *x = lm_precision_named(f->s.precision);
@@ -244,9 +253,9 @@ static uint64_t leaf_outputs(lm_facts *f)
     return sum * f->s.tokens;
 }
 
-/* torchinfo 1.8.0's rules (model_statistics.py, layer_info.py): every module that reads a matrix counts it, products ignore the sequence
- * length, look-ups and norms count as products, and activations are doubled for a backward pass. Conv1D is treated as a convolution:
- * multiplied by its output size. */
+/* torchinfo 1.8.0's rules (model_statistics.py, layer_info.py): every module that reads a matrix counts it,
+ * products ignore the sequence length, look-ups and norms count as products, and activations are doubled for
+ * a backward pass. Conv1D is treated as a convolution: multiplied by its output size. */
 uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;
@@ -256,8 +265,9 @@ uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
             uint32_t w = p->nodes[i].weights[k];
             if (w != LM_NONE && !p->weights[w].constant)
-                sum += p->weights[w].elements *
-                       (strstr(p->modules[p->nodes[i].module].class_name, "Conv") ? p->values[p->nodes[i].out].width : 1);
+                sum += p->weights[w].elements * (strstr(p->modules[p->nodes[i].module].class_name, "Conv")
+                                                     ? p->values[p->nodes[i].out].width
+                                                     : 1);
         }
     return sum;
 }
@@ -280,16 +290,18 @@ static void fill_torchinfo(lm_facts *f, lm_fact *g)
     uint64_t each = value_bytes(f), outputs = leaf_outputs(f) * each, params = lm_torchinfo_parameters(f, 0);
     uint64_t once = lm_program_parameters(f->s.program) * each;
 
-    lm_add_count(g, "parameters", params, LM_UNIT_PARAMETERS, LM_FROM_RULE, "a tied matrix once for each module that reads it");
+    lm_add_count(g, "parameters", params, LM_UNIT_PARAMETERS, LM_FROM_RULE,
+                 "a tied matrix once for each module that reads it");
     lm_add_count(g, "mult_adds", lm_torchinfo_mult_adds(f, 0), LM_UNIT_MULT_ADDS, LM_FROM_RULE,
                  "the length of the sequence is ignored, look-ups count");
     lm_add_count(g, "input_bytes", f->s.tokens * 8, LM_UNIT_BYTES, LM_FROM_RULE, "ids of 8 bytes");
     lm_add_count(g, "forward_backward_bytes", 2 * outputs, LM_UNIT_BYTES, LM_FROM_RULE,
                  "outputs of leaf modules, doubled for a backward pass");
     lm_add_count(g, "params_bytes", params * each, LM_UNIT_BYTES, LM_FROM_RULE, NULL);
-    lm_add_count(g, "total_bytes", f->s.tokens * 8 + 2 * outputs + params * each, LM_UNIT_BYTES, LM_FROM_RULE, NULL);
-    lm_add_count(g, "total_bytes_tied_once", f->s.tokens * 8 + 2 * outputs + once, LM_UNIT_BYTES, LM_FROM_RULE,
-                 "the same with a tied matrix once");
+    lm_add_count(g, "total_bytes", f->s.tokens * 8 + 2 * outputs + params * each, LM_UNIT_BYTES, LM_FROM_RULE,
+                 NULL);
+    lm_add_count(g, "total_bytes_tied_once", f->s.tokens * 8 + 2 * outputs + once, LM_UNIT_BYTES,
+                 LM_FROM_RULE, "the same with a tied matrix once");
 }
 
 void lm_fill_pass(lm_facts *f, lm_fact *g)
@@ -314,16 +326,20 @@ void lm_fill_pass(lm_facts *f, lm_fact *g)
                 "the same, each query against what it may see");
     if (lm_naive_per_key(f, &naive)) {
         lm_count_flops(f->s.program, &flops);
-        lm_add_wide(g, "mult_adds_naive", pass_mult_adds(f, 0) - (lm_wide)(flops.per_context_token - naive) / 2 * f->s.tokens * f->s.tokens,
-                    LM_UNIT_MULT_ADDS, LM_FROM_WHAT_IF, "mult_adds with keys and values of every head (naive form of latent attention)");
+        lm_add_wide(g, "mult_adds_naive",
+                    pass_mult_adds(f, 0) -
+                        (lm_wide)(flops.per_context_token - naive) / 2 * f->s.tokens * f->s.tokens,
+                    LM_UNIT_MULT_ADDS, LM_FROM_WHAT_IF,
+                    "mult_adds with keys and values of every head (naive form of latent attention)");
     }
     lm_add_count(g, "activations", activations * f->s.tokens, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                  "values that the operations make");
-    lm_add_count(g, "value_bytes", value_bytes(f), LM_UNIT_BYTES, LM_FROM_CONFIG, "of a value, and of a weight");
+    lm_add_count(g, "value_bytes", value_bytes(f), LM_UNIT_BYTES, LM_FROM_CONFIG,
+                 "of a value, and of a weight");
     lm_add_count(g, "input_bytes", f->s.tokens * 8, LM_UNIT_BYTES, LM_FROM_RULE, "ids of 8 bytes");
     lm_add_count(g, "output_bytes", leaf_outputs(f) * value_bytes(f), LM_UNIT_BYTES, LM_FROM_PROGRAM,
                  "outputs of modules with parameters");
-    lm_add_count(g, "parameter_bytes", lm_program_parameters(f->s.program) * value_bytes(f), LM_UNIT_BYTES, LM_FROM_PROGRAM,
-                 "every stored weight once");
+    lm_add_count(g, "parameter_bytes", lm_program_parameters(f->s.program) * value_bytes(f), LM_UNIT_BYTES,
+                 LM_FROM_PROGRAM, "every stored weight once");
     lm_add_group(g, "torchinfo", fill_torchinfo, 0);
 }

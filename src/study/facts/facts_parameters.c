@@ -14,9 +14,8 @@ static void fill_shares(lm_facts *f, lm_fact *g)
 
     lm_count_parameters(f->ledger, &c);
     for (int p = 0; p < LM_PARTS && c.total; p++)
-        lm_add_number(g, lm_part_name((lm_part)p), 100.0 * (double)c.part[p] / (double)c.total, LM_UNIT_PERCENT,
-                      LM_FROM_PROGRAM,
-                      "of the total stored");
+        lm_add_number(g, lm_part_name((lm_part)p), 100.0 * (double)c.part[p] / (double)c.total,
+                      LM_UNIT_PERCENT, LM_FROM_PROGRAM, "of the total stored");
 }
 
 /* ---- layers ---- */
@@ -27,7 +26,8 @@ static void fill_per_layer(lm_facts *f, lm_fact *list)
 
     for (uint32_t i = 0; i < f->s.program->n_layers; i++) {
         lm_module_sum(f->ledger, f->ledger->layer[i], &s);
-        lm_add_count(list, NULL, s.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "weights first read in the layer");
+        lm_add_count(list, NULL, s.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                     "weights first read in the layer");
     }
 }
 
@@ -42,7 +42,8 @@ static uint32_t same_place(const lm_facts *f, uint32_t layer, uint32_t like)
     if (like == root)
         return f->ledger->layer[layer];
     uint32_t parent = same_place(f, layer, p->modules[like].parent);
-    for (uint32_t m = parent == LM_NONE ? LM_NONE : f->ledger->child[parent]; m != LM_NONE; m = f->ledger->sibling[m])
+    for (uint32_t m = parent == LM_NONE ? LM_NONE : f->ledger->child[parent]; m != LM_NONE;
+         m = f->ledger->sibling[m])
         if (strcmp(p->modules[m].name, p->modules[like].name) == 0)
             return m;
     return LM_NONE;
@@ -64,11 +65,16 @@ static void fill_place(lm_facts *f, lm_fact *g)
         all.biases += s.biases;
         all.mult_adds += s.mult_adds;
     }
-    lm_add_count(g, "in_layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "decoder layers that have this module");
-    lm_add_count(g, "parameters", all.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "sum over these layers");
-    lm_add_count(g, "biases", all.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "of these, vectors beside a matrix");
-    lm_add_count(g, "mult_adds", all.mult_adds, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM, "one token, without scores");
-    for (uint32_t i = 0; i < p->n_layers; i++) {             /* submodules in any kind of layer, each name once */
+    lm_add_count(g, "in_layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM,
+                 "decoder layers that have this module");
+    lm_add_count(g, "parameters", all.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "sum over these layers");
+    lm_add_count(g, "biases", all.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "of these, vectors beside a matrix");
+    lm_add_count(g, "mult_adds", all.mult_adds, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
+                 "one token, without scores");
+    for (uint32_t i = 0; i < p->n_layers; i++) {             /* submodules in any kind of layer, each name
+                                                                once */
         uint32_t m = f->ledger->twin[i] == i ? same_place(f, i, like) : LM_NONE;
         for (m = m == LM_NONE ? LM_NONE : f->ledger->child[m]; m != LM_NONE; m = f->ledger->sibling[m])
             if (!lm_fact_member(g, p->modules[m].name, strlen(p->modules[m].name)))
@@ -78,7 +84,8 @@ static void fill_place(lm_facts *f, lm_fact *g)
 
 /* ---- totals ---- */
 
-/* Return the number of bias elements (vectors that a product adds), or of expert parameters including their biases. */
+/* Return the number of bias elements (vectors that a product adds), or of expert parameters including their
+ * biases. */
 static uint64_t sum_of(const lm_facts *f, bool biases)
 {
     uint64_t n = 0;
@@ -89,7 +96,8 @@ static uint64_t sum_of(const lm_facts *f, bool biases)
         if (x->constant || i == LM_NONE)
             continue;
         lm_op_code code = f->s.program->nodes[i].code;
-        if (biases ? (code == LM_OP_LINEAR || code == LM_OP_EXPERTS) && x->kind == LM_VECTOR : code == LM_OP_EXPERTS)
+        if (biases ? (code == LM_OP_LINEAR || code == LM_OP_EXPERTS) && x->kind == LM_VECTOR
+                   : code == LM_OP_EXPERTS)
             n += x->elements;
     }
     return n;
@@ -101,16 +109,22 @@ void lm_fill_parameters(lm_facts *f, lm_fact *g)
 
     lm_count_parameters(f->ledger, &c);
     lm_add_count(g, "total", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "every stored weight once");
-    lm_add_count(g, "untied_total", c.untied_total, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, "if the head had a matrix of its own");
-    lm_add_count(g, "active", c.active, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "without experts that a token does not visit");
+    lm_add_count(g, "untied_total", c.untied_total, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF,
+                 "if the head had a matrix of its own");
+    lm_add_count(g, "active", c.active, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "without experts that a token does not visit");
     for (int p = 0; p < LM_PARTS; p++)
         lm_add_count(g, lm_part_name((lm_part)p), c.part[p], LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                      "weights by the operation that reads them first");
-    lm_add_count(g, "saved_by_tying", c.untied_total - c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "untied_total - total");
-    lm_add_count(g, "biases", sum_of(f, true), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "vectors beside a matrix");
-    lm_add_count(g, "experts", sum_of(f, false), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "routed experts, their biases among them");
+    lm_add_count(g, "saved_by_tying", c.untied_total - c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "untied_total - total");
+    lm_add_count(g, "biases", sum_of(f, true), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "vectors beside a matrix");
+    lm_add_count(g, "experts", sum_of(f, false), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "routed experts, their biases among them");
     lm_add_count(g, "trainable", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "all of them");
-    lm_add_count(g, "non_trainable", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "constants (rotary factors) are no parameters");
+    lm_add_count(g, "non_trainable", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+                 "constants (rotary factors) are no parameters");
     lm_add_group(g, "shares", fill_shares, 0);
     lm_add_list(g, "per_layer", fill_per_layer, 0);
     if (f->s.program->n_layers && f->ledger->layer[0] != LM_NONE)
@@ -130,7 +144,8 @@ static void fill_by_type(lm_facts *f, lm_fact *g)
     for (uint32_t i = 0; f->s.bytes && i < f->s.program->n_weights; i++) {
         const char    *name = lm_dtype_of(stored_type(f, i))->name;
         const lm_fact *had  = lm_fact_member(g, name, strlen(name));
-        lm_fact       *x    = had ? (lm_fact *)(uintptr_t)had : lm_add_count(g, name, 0, LM_UNIT_BYTES, LM_FROM_TENSOR, NULL);
+        lm_fact *x = had ? (lm_fact *)(uintptr_t)had
+                         : lm_add_count(g, name, 0, LM_UNIT_BYTES, LM_FROM_TENSOR, NULL);
         x->count += f->s.bytes[i];
     }
 }
@@ -161,14 +176,15 @@ static void fill_precision(lm_facts *f, lm_fact *g)
     }
     lm_add_count(g, "bytes", bytes, LM_UNIT_BYTES, x->what_if_origin, x->rule);
     lm_add_count(g, "matrices", matrices, LM_UNIT_BYTES, x->what_if_origin, "without vectors");
-    lm_add_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)lm_program_parameters(f->s.program), LM_UNIT_NONE,
-                  LM_FROM_WHAT_IF, "bytes × 8 / parameters");
+    lm_add_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)lm_program_parameters(f->s.program),
+                  LM_UNIT_NONE, LM_FROM_WHAT_IF, "bytes × 8 / parameters");
 }
 
 void lm_fill_precision(lm_facts *f, lm_fact *g)
 {
     for (size_t i = 0; lm_precision_at(i); i++)
-        lm_add_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_shown(lm_precision_at(i), f->s.program);
+        lm_add_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_shown(
+            lm_precision_at(i), f->s.program);
 }
 
 /* Return the part of a weight; constants and weights that no operation reads are LM_PART_OTHER. */
@@ -238,9 +254,11 @@ static void add_storage(lm_facts *f, lm_fact *g, uint64_t bytes)
     for (size_t i = 0; f->s.tensors && i < lm_container_n_files(f->s.tensors); i++)
         files += lm_container_file(f->s.tensors, i)->size;
     if (files)
-        lm_add_count(g, "file_bytes", files, LM_UNIT_BYTES, LM_FROM_TENSOR, "the files that hold weights, whole");
+        lm_add_count(g, "file_bytes", files, LM_UNIT_BYTES, LM_FROM_TENSOR,
+                     "the files that hold weights, whole");
     if (elements)
-        lm_add_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)elements, LM_UNIT_NONE, LM_FROM_TENSOR, "8 * bytes / weights");
+        lm_add_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)elements, LM_UNIT_NONE,
+                      LM_FROM_TENSOR, "8 * bytes / weights");
     add_types(f, g, "types", LM_PARTS);
     lm_add_group(g, "by_part", fill_by_part, 0);
     lm_add_group(g, "types_by_part", fill_types_by_part, 0);
@@ -253,7 +271,8 @@ void lm_fill_weights(lm_facts *f, lm_fact *g)
     for (uint32_t i = 0; f->s.bytes && i < f->s.program->n_weights; i++)
         total += f->s.bytes[i];
     if (f->s.bytes)
-        lm_add_count(g, "bytes", total, LM_UNIT_BYTES, LM_FROM_TENSOR, "tensors that the program uses, as stored");
+        lm_add_count(g, "bytes", total, LM_UNIT_BYTES, LM_FROM_TENSOR,
+                     "tensors that the program uses, as stored");
     else
         lm_add_none(g, "bytes", "no weights are here");
     lm_add_group(g, "by_type", fill_by_type, 0);

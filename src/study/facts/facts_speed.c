@@ -8,7 +8,9 @@
 
 bool lm_peaks_of(const lm_facts *f, lm_peaks *out)
 {
-    *out = f->s.device ? lm_peaks_published(f->s.device) : f->s.limits ? lm_peaks_measured(f->s.limits) : (lm_peaks){ 0 };
+    *out = f->s.device   ? lm_peaks_published(f->s.device)
+           : f->s.limits ? lm_peaks_measured(f->s.limits)
+                         : (lm_peaks){ 0 };
     return f->s.device || f->s.limits;
 }
 
@@ -38,7 +40,8 @@ static void add_prediction(lm_facts *f, lm_fact *g, const lm_prediction *x)
     lm_add_wide(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
 }
 
-/* Return the subject's plan (argument 0), or one for weights of the precision lm_precision_at(argument - 1). */
+/* Return the subject's plan (argument 0), or one for weights of the precision lm_precision_at(argument -
+ * 1). */
 static const lm_plan *plan_of(lm_facts *f, uint64_t argument)
 {
     const lm_plan  *p     = NULL;

@@ -1,8 +1,10 @@
-/* facts_tuning.c - the memory that fine-tuning takes: all weights, LoRA (arXiv 2106.09685), QLoRA (arXiv 2305.14314).
+/* facts_tuning.c - the memory that fine-tuning takes: all weights, LoRA (arXiv 2106.09685), QLoRA (arXiv
+ * 2305.14314).
  *
- * Mixed precision with AdamW: weights and gradients of 2 bytes, an f32 master copy and two f32 moments of the trained parameters.
- * Activations: the outputs of the operations, 2 bytes each, stored for the backward pass; scores are recomputed (FlashAttention). With
- * checkpoints only the input of each layer is stored, and one layer is recomputed at a time. */
+ * Mixed precision with AdamW: weights and gradients of 2 bytes, an f32 master copy and two f32 moments of the
+ * trained parameters. Activations: the outputs of the operations, 2 bytes each, stored for the backward pass;
+ * scores are recomputed (FlashAttention). With checkpoints only the input of each layer is stored, and one
+ * layer is recomputed at a time. */
 #include <string.h>
 
 #include "study/facts/fact.h"
@@ -47,20 +49,24 @@ static void add_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained,
 
     lm_add_count(g, "trainable", trained, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, NULL);
     lm_add_count(g, "weights", weights, LM_UNIT_BYTES, LM_FROM_RULE, "as they are held while training");
-    lm_add_count(g, "gradients", trained * GRADIENT, LM_UNIT_BYTES, LM_FROM_RULE, "2 bytes for each trained parameter");
+    lm_add_count(g, "gradients", trained * GRADIENT, LM_UNIT_BYTES, LM_FROM_RULE,
+                 "2 bytes for each trained parameter");
     lm_add_count(g, "optimizer", trained * (MASTER + MOMENTS), LM_UNIT_BYTES, LM_FROM_RULE,
                  "f32 master copy and AdamW's two f32 moments");
     lm_add_wide(g, "activations", all, LM_UNIT_BYTES, LM_FROM_RULE,
                 "2 bytes for every value made, logits 4; scores made again");
-    lm_add_wide(g, "activations_checkpointed", few, LM_UNIT_BYTES, LM_FROM_RULE, "inputs of the layers, one layer, logits");
+    lm_add_wide(g, "activations_checkpointed", few, LM_UNIT_BYTES, LM_FROM_RULE,
+                "inputs of the layers, one layer, logits");
     lm_add_wide(g, "vram", states + all, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above without checkpoints");
-    lm_add_wide(g, "vram_checkpointed", states + few, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above with checkpoints");
+    lm_add_wide(g, "vram_checkpointed", states + few, LM_UNIT_BYTES, LM_FROM_RULE,
+                "sum of the above with checkpoints");
 }
 
 /* ---- adapters ---- */
 
-/* Return rank × (in + out) of an operation for matrices of `role`; 0: for all its matrices. Latent attention makes keys and values by one
- * matrix, of which two operations read a part each: the first counts the whole. */
+/* Return rank × (in + out) of an operation for matrices of `role`; 0: for all its matrices. Latent attention
+ * makes keys and values by one matrix, of which two operations read a part each: the first counts the
+ * whole. */
 static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16_t role)
 {
     static const uint16_t of_experts[3] = { LM_PRODUCT_GATE, LM_PRODUCT_UP, LM_PRODUCT_DOWN };
@@ -70,7 +76,8 @@ static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16
     uint64_t              n = 0;
 
     if (x->code == LM_OP_HEAD_LINEAR) {
-        bool counts = (!role || (role & (LM_PRODUCT_KEY | LM_PRODUCT_VALUE))) && lm_module_op(p, x->module, 0) == i;
+        bool counts = (!role || (role & (LM_PRODUCT_KEY | LM_PRODUCT_VALUE))) &&
+                      lm_module_op(p, x->module, 0) == i;
         return counts && lm_module_linear(p, x->module, &whole) ? rank * (whole.in + whole.out) : 0;
     }
     if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_PRODUCT_ROUTER))
@@ -101,7 +108,8 @@ static void fill_targets(lm_facts *f, lm_fact *g)
     };
 
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        lm_add_count(g, targets[i].name, adapter_parameters(f, f->s.rank, targets[i].role), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+        lm_add_count(g, targets[i].name, adapter_parameters(f, f->s.rank, targets[i].role),
+                     LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                      "rank × (in + out) in every layer; a fused product counts for each of its roles");
 }
 
@@ -132,14 +140,15 @@ static void fill_lora(lm_facts *f, lm_fact *g)
     uint64_t n = lm_program_parameters(f->s.program), adapters = adapter_parameters(f, f->s.rank, 0);
 
     add_sum(g, f, (n + adapters) * WEIGHT, adapters, g->impl.argument);
-    lm_add_number(g, "trainable_share", 100.0 * (double)adapters / (double)n, LM_UNIT_PERCENT, LM_FROM_PROGRAM,
-                  "of the parameters");
+    lm_add_number(g, "trainable_share", 100.0 * (double)adapters / (double)n, LM_UNIT_PERCENT,
+                  LM_FROM_PROGRAM, "of the parameters");
     lm_add_group(g, "targets", fill_targets, 0);
 }
 
 static void fill_qlora(lm_facts *f, lm_fact *g)
 {
-    uint64_t n = lm_program_parameters(f->s.program), inner = stack_matrices(f), adapters = adapter_parameters(f, f->s.rank, 0);
+    uint64_t n = lm_program_parameters(f->s.program), inner = stack_matrices(f),
+             adapters = adapter_parameters(f, f->s.rank, 0);
     uint64_t held = (uint64_t)((double)inner * NF4_BITS / 8) + (n - inner + adapters) * WEIGHT;
 
     add_sum(g, f, held, adapters, g->impl.argument);

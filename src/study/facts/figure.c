@@ -30,7 +30,12 @@ static void scaled(char out[LM_FIG], double n, double step, const char *const *u
 
     for (; n >= step - step / 2000 && u + 1 < n_units; u++)
         n /= step;
-    lm_print(out, LM_FIG, u == 0 ? "%.0f %s" : n < 9.995 ? "%.2f %s" : n < 99.95 ? "%.1f %s" : "%.0f %s", n, units[u]);
+    lm_print(out, LM_FIG,
+             u == 0      ? "%.0f %s"
+             : n < 9.995 ? "%.2f %s"
+             : n < 99.95 ? "%.1f %s"
+                         : "%.0f %s",
+             n, units[u]);
 }
 
 char *lm_fig_short(char out[LM_FIG], double n)
@@ -77,7 +82,8 @@ char *lm_fig_both(char out[LM_FIG], uint64_t n)
 
 char *lm_fig_flops(char out[LM_FIG], double n)
 {
-    static const char *const units[] = { "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP" };
+    static const char *const units[] = { "FLOP",  "kFLOP", "MFLOP", "GFLOP", "TFLOP",
+                                         "PFLOP", "EFLOP", "ZFLOP", "YFLOP" };
 
     scaled(out, n, 1000, units, 9);
     return out;
@@ -121,7 +127,8 @@ char *lm_pages_text(char out[LM_PAGES_TEXT], lm_facts *f)
     *out = '\0';
     if (lm_facts_count(f, "attention.windowed_layers") && lm_facts_number(f, "memory.kv") > seen)
         snprintf(out, LM_PAGES_TEXT,
-                 _("The cache of a layer with a window also holds the rows of one step and is rounded up to whole pages; "
+                 _("The cache of a layer with a window also holds the rows of one step and is rounded up to "
+                   "whole pages; "
                    "the positions "
                    "that are seen take %s."),
                  lm_fig_size(a, seen));

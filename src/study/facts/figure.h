@@ -6,7 +6,8 @@
 
 enum { LM_FIG = 48 };
 char *lm_fig_count(char out[LM_FIG], uint64_t n);            /* "394,002,432" */
-char *lm_fig_short(char out[LM_FIG], double n);              /* "3.21 B": decimal; k, M, then B and T as usual for parameters */
+char *lm_fig_short(char out[LM_FIG], double n);              /* "3.21 B": decimal; k, M, then B and T as usual
+                                                                for parameters */
 char *lm_fig_bytes(char out[LM_FIG], uint64_t n);            /* "6.43 GB" */
 char *lm_fig_exact_bytes(char out[LM_FIG], uint64_t n);      /* "6,425,499 B" */
 char *lm_fig_size(char out[LM_FIG], double n);               /* the same for sizes that may reach 2^63 */
@@ -17,7 +18,8 @@ char *lm_fig_rate(char out[LM_FIG], double n);               /* "9.73", "111", "
 /* Format a fact that is a count, like lm_fig_count; from 2^63 on, where it is a double, as "1.92e+19". */
 char *lm_fig_fact(char out[LM_FIG], lm_facts *f, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
-/* Say why the pages of the cache take more bytes than the positions that are seen, in the reader's language; "": they do not. */
+/* Say why the pages of the cache take more bytes than the positions that are seen, in the reader's language;
+ * "": they do not. */
 enum { LM_PAGES_TEXT = 512 };
 char *lm_pages_text(char out[LM_PAGES_TEXT], lm_facts *f);
 

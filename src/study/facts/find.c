@@ -8,7 +8,8 @@
 #include "study/facts/fact.h"
 #include "study/facts/ledger.h"
 
-/* One element of a path: "name", "[12]", or a bare number as in module paths. The caller skips the dots between. */
+/* One element of a path: "name", "[12]", or a bare number as in module paths. The caller skips the dots
+ * between. */
 typedef struct step { const char *at; size_t n; bool number; uint64_t index; } step;
 
 static bool next_step(const char **path, step *out)
@@ -52,7 +53,8 @@ static void nearest_names(const lm_fact *group, const step *s, lm_text *out)
     for (const lm_fact *x = lm_fact_first(group); x; x = lm_fact_next(x)) {
         if (!x->name || strlen(x->name) > 63)
             continue;
-        size_t d = strstr(x->name, wanted) || strstr(wanted, x->name) ? 0 : lm_edit_distance(x->name, wanted), i = n;
+        size_t d = strstr(x->name, wanted) || strstr(wanted, x->name) ? 0 : lm_edit_distance(x->name, wanted),
+               i = n;
         for (; i > 0 && far[i - 1] > d; i--)
             if (i < NEAREST) {
                 far[i]   = far[i - 1];
@@ -80,13 +82,14 @@ static lm_status not_found(const char *path, const lm_fact *group, const step *s
     if (group->kind < LM_FACT_GROUP)
         lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s has no parts", where.data ? where.data : "it");
     else if (group->kind == LM_FACT_LIST && (lm_fact_first(group), true))
-        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s has items [0] to [%" PRIu64 "]", where.data ? where.data : "it",
-                group->size ? group->size - 1 : 0);
+        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s has items [0] to [%" PRIu64 "]",
+                where.data ? where.data : "it", group->size ? group->size - 1 : 0);
     else if (group->kind == LM_FACT_TABLE && s->number)
-        status = lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "%s goes up to [%" PRIu32 "]", where.data ? where.data : "it",
-                         LM_MAX_POSITIONS);
+        status = lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "%s goes up to [%" PRIu32 "]",
+                         where.data ? where.data : "it", LM_MAX_POSITIONS);
     else if (group->kind == LM_FACT_TABLE)
-        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s wants a number: [4096]", where.data ? where.data : "it");
+        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s wants a number: [4096]",
+                where.data ? where.data : "it");
     else {
         nearest_names(group, s, &near);
         lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "there is no \"%.*s\" in %s; the nearest: %s",
@@ -125,7 +128,8 @@ static const lm_fact *walk(const lm_fact *from, const char *path, const lm_fact 
     return x;
 }
 
-/* "model.layers.3.self_attn.q_proj.shape": take the longest prefix that is a module's path, then a fact of that module. */
+/* "model.layers.3.self_attn.q_proj.shape": take the longest prefix that is a module's path, then a fact of
+ * that module. */
 static const lm_fact *walk_module(lm_facts *f, const char *path, const lm_fact **deepest, step *failed)
 {
     uint32_t best = LM_NONE;

@@ -7,7 +7,8 @@
 #include "study/facts/traits.h"
 #include "base/number.h"
 
-/* Append the separator. `beside`: the next element does not read the previous one but the same input as it. */
+/* Append the separator. `beside`: the next element does not read the previous one but the same input as
+ * it. */
 static void arrow(lm_text *out, size_t from, bool beside)
 {
     if (out->size > from)
@@ -42,7 +43,8 @@ static const char *block_word(lm_facts *f, uint32_t i, char out[64])
     return out;
 }
 
-/* Return whether `v` is the last residual sum, or made from it by norms alone. Before the first sum it always is. */
+/* Return whether `v` is the last residual sum, or made from it by norms alone. Before the first sum it always
+ * is. */
 static bool reads_sum(const lm_program *p, lm_value v, lm_value sum)
 {
     while (sum != LM_NONE && v != sum) {
@@ -122,7 +124,8 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
         } else if (alone && n->code == LM_OP_SCALE) {
             put_scale(&c, n);
         } else if (alone && (f->ledger->roles[i] & (LM_PRODUCT_UP | LM_PRODUCT_DOWN))) {
-            put(&c, p->modules[b == LM_NONE ? n->module : b].name, false, n->out);   /* products directly in the layer */
+            /* products directly in the layer */
+            put(&c, p->modules[b == LM_NONE ? n->module : b].name, false, n->out);
         }
         block = b;
     }
@@ -137,8 +140,8 @@ static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_
         const lm_node *n = &p->nodes[i];
         switch (n->code) {
         case LM_OP_EMBED:
-            lm_text_printf(out, _(" → embedding %llu×%u"), (unsigned long long)p->weights[n->weights[0]].dims[0],
-                           p->values[n->out].width);
+            lm_text_printf(out, _(" → embedding %llu×%u"),
+                           (unsigned long long)p->weights[n->weights[0]].dims[0], p->values[n->out].width);
             break;
         case LM_OP_ADD:
             lm_text_add_str(out, _(" + positions"));
@@ -154,7 +157,8 @@ static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_
             if (i != f->ledger->head)
                 lm_text_printf(out, " → %s", p->modules[n->module].name);
             else
-                lm_text_printf(out, " → %s", f->ledger->reader[n->weights[0]] != i ? _("head (tied)") : _("head"));
+                lm_text_printf(out, " → %s",
+                               f->ledger->reader[n->weights[0]] != i ? _("head (tied)") : _("head"));
             break;
         case LM_OP_SOFTCAP:
             lm_text_printf(out, " → %s", _("soft cap"));
@@ -189,7 +193,8 @@ void lm_put_flow(lm_facts *f, lm_text *out)
         lm_put_layer_flow(f, i, out);
         lm_text_printf(out, " ⟧ ×%u", next - i);
         if (runs > 4)
-            lm_text_printf(out, _(" of %u kinds"), (unsigned)lm_facts_count(f, "architecture.kinds_of_layer"));
+            lm_text_printf(out, _(" of %u kinds"),
+                           (unsigned)lm_facts_count(f, "architecture.kinds_of_layer"));
     }
     put_outside(f, p->modules[f->ledger->layer[p->n_layers - 1]].end_op, p->n_nodes, true, out);
 }

@@ -164,7 +164,8 @@ static void put(const form *f, lm_value v, bool in_product)
     }
 }
 
-void lm_put_form(const lm_ledger *l, const lm_form_words *w, lm_value v, lm_value stream, const char *name, lm_text *out)
+void lm_put_form(const lm_ledger *l, const lm_form_words *w, lm_value v, lm_value stream, const char *name,
+                 lm_text *out)
 {
     put(&(form){ l, w, stream, name, out }, v, false);
 }
@@ -188,7 +189,8 @@ uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MAX_S
     for (uint32_t i = m->first_op; n == 2 && i < m->end_op; i++)
         for (uint32_t k = 0; i > maker(l, out[1]) && k < p->nodes[i].n_in; k++) {
             lm_value v = p->nodes[i].in[k];
-            while (lm_is_norm(&p->nodes[maker(l, v)]) && p->nodes[maker(l, v)].layer == (int32_t)layer && v != out[1])
+            while (lm_is_norm(&p->nodes[maker(l, v)]) && p->nodes[maker(l, v)].layer == (int32_t)layer &&
+                   v != out[1])
                 v = p->nodes[maker(l, v)].in[0];
             n = v == m->in ? 1 : n;
         }
@@ -219,7 +221,11 @@ static void put_logits(const form *f, lm_value v)
         tied = i == f->l->head && f->l->reader[n->weights[0]] != i;
         if (i != f->l->head)
             put_module(f, n->module);
-        lm_text_printf(f->out, "%s%s", i != f->l->head ? "" : tied ? f->w->tied : f->w->head, i != f->l->head ? "(" : f->w->times);
+        lm_text_printf(f->out, "%s%s",
+                       i != f->l->head ? ""
+                       : tied          ? f->w->tied
+                                       : f->w->head,
+                       i != f->l->head ? "(" : f->w->times);
         put_logits(f, n->in[0]);
         lm_text_add_str(f->out, i != f->l->head ? ")" : n->weights[1] != LM_NONE ? f->w->bias : "");
         break;
@@ -272,12 +278,14 @@ static bool put_made(const lm_ledger *l, lm_value v, int32_t layer, char letter,
     lm_text         inner = { 0 };
     bool           good;
 
-    bool           heads = n->code == LM_OP_ATTENTION || (letter == 'O' && n->code == LM_OP_HEAD_LINEAR);   /* values from a latent */
+    /* values from a latent */
+    bool           heads = n->code == LM_OP_ATTENTION || (letter == 'O' && n->code == LM_OP_HEAD_LINEAR);
     if (heads || n->layer != layer || is_stream(l, layer, v)) {
         lm_text_add_str(out, heads ? "a" : "x");
         return true;
     }
-    good = n->code != LM_OP_JOIN && n->code != LM_OP_HEAD_LINEAR && n->n_in == 1 && put_made(l, n->in[0], layer, letter, &inner);
+    good = n->code != LM_OP_JOIN && n->code != LM_OP_HEAD_LINEAR && n->n_in == 1 &&
+           put_made(l, n->in[0], layer, letter, &inner);
     const char *of = inner.data ? inner.data : "";
     good &= put_step(n, letter, of, out);
     good &= !inner.failed && !out->failed;
@@ -293,7 +301,8 @@ bool lm_put_projection(const lm_ledger *l, const lm_node *attention, uint32_t wh
 
     if (which < 3)
         v = which < attention->n_in ? attention->in[which] : LM_NONE;
-    for (uint32_t i = (uint32_t)(attention - p->nodes); which == 3 && v == LM_NONE && p->nodes[i].layer == attention->layer; i++)
+    for (uint32_t i = (uint32_t)(attention - p->nodes);
+         which == 3 && v == LM_NONE && p->nodes[i].layer == attention->layer; i++)
         v = l->roles[i] & LM_PRODUCT_OUTPUT ? p->nodes[i].out : LM_NONE;
     if (v != LM_NONE && put_made(l, v, attention->layer, "QKVO"[which], out))
         return true;

@@ -1,4 +1,5 @@
-/* forms.h - formulas of what a program computes, written by following its values: no executed operation is omitted, none is added. */
+/* forms.h - formulas of what a program computes, written by following its values: no executed operation is
+ * omitted, none is added. */
 #ifndef LM_ANALYSIS_FORMS_H
 #define LM_ANALYSIS_FORMS_H
 
@@ -7,32 +8,38 @@
 
 /* The names used in formulas: "Norm", "Attn" and so on, in plain text or LaTeX. */
 typedef struct lm_form_words {
-    const char *token, *position, *sine;     /* the row of a token, of a learned position, of a computed position */
+    const char *token, *position, *sine;     /* the row of a token, of a learned position, of a computed
+                                                position */
     const char *norm, *attention, *mlp;      /* functions; the argument follows in parentheses */
     const char *first_norm;                  /* a norm before the layers */
-    const char *nth_norm;                    /* one of several norms in a layer, by order: "N%s" with `digits`; NULL: all are `norm` */
+    const char *nth_norm;                    /* one of several norms in a layer, by order: "N%s" with
+                                                `digits`; NULL: all are `norm` */
     const char *const *digits;               /* "₁" …, ten of them starting at 0 */
     const char *tied, *head;                 /* the matrix of the logits: the embedding's or its own */
-    const char *final;                       /* the value that the matrix is multiplied with: the stream after the last norm */
+    const char *final;                       /* the value that the matrix is multiplied with: the stream after
+                                                the last norm */
     const char *bias, *times, *tanh;
-    const char *within;                      /* LaTeX for the underscore in a module's name; NULL: the name is written unchanged */
+    const char *within;                      /* LaTeX for the underscore in a module's name; NULL: the name is
+                                                written unchanged */
 } lm_form_words;
 
 extern const lm_form_words lm_plain_words;   /* the notation of the facts: "x + Attn(Norm(x))" */
 
-/* Append a value of a layer, or of what precedes the first one, as a formula; the value `stream` is written as `name`. */
-void lm_put_form(const lm_ledger *l, const lm_form_words *w, lm_value v, lm_value stream, const char *name, lm_text *out);
+/* Append a value of a layer, or of what precedes the first one, as a formula; the value `stream` is written
+ * as `name`. */
+void lm_put_form(const lm_ledger *l, const lm_form_words *w, lm_value v, lm_value stream, const char *name,
+                 lm_text *out);
 
 /* Append the formula of the logits. */
 void lm_put_head_form(const lm_ledger *l, const lm_form_words *w, lm_text *out);
 
-/* Find the stages of the residual stream in a layer: its input, the sum after attention, its output. Returns their number: 2 if both
- * parts are added at once or run in parallel on the input. */
+/* Find the stages of the residual stream in a layer: its input, the sum after attention, its output. Returns
+ * their number: 2 if both parts are added at once or run in parallel on the input. */
 enum { LM_MAX_STREAMS = 4 };
 uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MAX_STREAMS]);
 
-/* Append the formula of an attention's query (0), key (1), value (2) or output (3): "RoPE(W_Q x + b_Q)". Returns false, and appends
- * nothing, if it is made from more than one value. */
+/* Append the formula of an attention's query (0), key (1), value (2) or output (3): "RoPE(W_Q x + b_Q)".
+ * Returns false, and appends nothing, if it is made from more than one value. */
 bool lm_put_projection(const lm_ledger *l, const lm_node *attention, uint32_t which, lm_text *out);
 
 #endif

@@ -1,8 +1,9 @@
 /* ledger.c - follow values and weights through a program, once, for all facts (ledger.h).
  *
  * Everything is found by data flow, never by names: what a product is for follows backward from attention and
- * from gates; what is added to the residual stream, from sums of values of different parts. Layers are twins if
- * a walk over both programs meets the same operations, widths and attributes. Owner: lm_facts. One thread. */
+ * from gates; what is added to the residual stream, from sums of values of different parts. Layers are twins
+ * if a walk over both programs meets the same operations, widths and attributes. Owner: lm_facts. One
+ * thread. */
 #include "study/facts/ledger.h"
 
 #include <string.h>
@@ -16,7 +17,8 @@ static void find_tree(lm_ledger *l)
     const lm_program *p = l->program;
 
     l->stack = LM_NONE;
-    for (uint32_t m = p->n_modules; m-- > 0;) {              /* backward, so that siblings are linked in order */
+    for (uint32_t m = p->n_modules; m-- > 0;) { /* backward, so that siblings are linked in
+                                                                order */
         uint32_t parent = p->modules[m].parent;
         if (parent == LM_NONE)
             continue;
@@ -55,7 +57,8 @@ static void mark_makers(lm_ledger *l, lm_value v, uint32_t block, uint16_t role,
         return;
     uint32_t       i = p->values[v].producer;
     const lm_node *n = &p->nodes[i];
-    if (l->block[i] == LM_NONE || (block != LM_NONE && l->block[i] != block) || n->code == LM_OP_ATTENTION || n->code == LM_OP_ADD)
+    if (l->block[i] == LM_NONE || (block != LM_NONE && l->block[i] != block) || n->code == LM_OP_ATTENTION ||
+        n->code == LM_OP_ADD)
         return;
     if (n->code == LM_OP_LINEAR)
         l->roles[i] |= role;
@@ -65,7 +68,8 @@ static void mark_makers(lm_ledger *l, lm_value v, uint32_t block, uint16_t role,
         mark_makers(l, n->in[k], block, role, depth - 1);
 }
 
-/* Mark the first product after operation `from` that reads its result, directly or through operations other than products. */
+/* Mark the first product after operation `from` that reads its result, directly or through operations other
+ * than products. */
 static void mark_readers(lm_ledger *l, uint32_t from, uint16_t role)
 {
     const lm_program *p = l->program;
@@ -155,9 +159,10 @@ static void find_parts(lm_ledger *l)
 /* Compare field by field: structures have uninitialised padding bytes. */
 static bool same_scores(const lm_attention_spec *a, const lm_attention_spec *b)
 {
-    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
-           a->scale == b->scale && a->window == b->window && a->softcap == b->softcap && a->alibi == b->alibi &&
-           a->alibi_half == b->alibi_half && a->sinks == b->sinks && a->v_in_k == b->v_in_k;
+    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim &&
+           a->v_dim == b->v_dim && a->scale == b->scale && a->window == b->window &&
+           a->softcap == b->softcap && a->alibi == b->alibi && a->alibi_half == b->alibi_half &&
+           a->sinks == b->sinks && a->v_in_k == b->v_in_k;
 }
 
 static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
@@ -166,7 +171,8 @@ static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
         return false;
     for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
         uint32_t x = a->weights[k], y = b->weights[k];
-        if ((x == LM_NONE) != (y == LM_NONE) || (x != LM_NONE && p->weights[x].elements != p->weights[y].elements))
+        if ((x == LM_NONE) != (y == LM_NONE) ||
+            (x != LM_NONE && p->weights[x].elements != p->weights[y].elements))
             return false;
     }
     for (uint32_t k = 0; k < a->n_in; k++)
@@ -176,9 +182,11 @@ static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
     case LM_OP_ATTENTION:
         return same_scores(&a->attention.spec, &b->attention.spec);
     case LM_OP_ROPE:
-        return a->rope.table == b->rope.table && a->rope.n_heads == b->rope.n_heads && a->rope.head_dim == b->rope.head_dim;
+        return a->rope.table == b->rope.table && a->rope.n_heads == b->rope.n_heads &&
+               a->rope.head_dim == b->rope.head_dim;
     case LM_OP_ROUTE:
-        return a->route.spec.top_k == b->route.spec.top_k && a->route.spec.n_experts == b->route.spec.n_experts;
+        return a->route.spec.top_k == b->route.spec.top_k &&
+               a->route.spec.n_experts == b->route.spec.n_experts;
     case LM_OP_EXPERTS:
         return a->experts.top_k == b->experts.top_k && a->experts.width == b->experts.width;
     case LM_OP_RMS_NORM:
@@ -248,7 +256,8 @@ lm_status lm_ledger_new(const lm_program *p, lm_ledger **out, lm_error *e)
     l->part    = lm_alloc_zero((size_t)p->n_nodes + 1, sizeof *l->part);
     l->roles   = lm_alloc_zero((size_t)p->n_nodes + 1, sizeof *l->roles);
     l->attends = lm_alloc_zero((size_t)p->n_modules + 1, sizeof *l->attends);
-    if (!l->reader || !l->block || !l->layer || !l->twin || !l->child || !l->sibling || !l->part || !l->roles || !l->attends) {
+    if (!l->reader || !l->block || !l->layer || !l->twin || !l->child || !l->sibling || !l->part ||
+        !l->roles || !l->attends) {
         lm_ledger_free(l);
         return lm_fail_memory(e, "facts", 0);
     }
@@ -340,7 +349,8 @@ bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out)
         return false;
     const lm_node *n = &p->nodes[i];
     if (n->code == LM_OP_LINEAR && lm_module_op(p, module, i + 1) == LM_NONE) {
-        *out = (lm_linear_form){ p->values[n->in[0]].width, p->values[n->out].width, n->weights[1] != LM_NONE };
+        *out = (lm_linear_form){ p->values[n->in[0]].width, p->values[n->out].width,
+                                 n->weights[1] != LM_NONE };
         return true;
     }
     if (n->code != LM_OP_HEAD_LINEAR)

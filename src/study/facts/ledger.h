@@ -1,5 +1,6 @@
-/* ledger.h - what many facts need to know about a program, found once: which operation reads a weight, which part it belongs to, what an
- * operation does in its layer, the structure of the module tree. Everything is found by following values, never by names. */
+/* ledger.h - what many facts need to know about a program, found once: which operation reads a weight, which
+ * part it belongs to, what an operation does in its layer, the structure of the module tree. Everything is
+ * found by following values, never by names. */
 #ifndef LM_ANALYSIS_LEDGER_H
 #define LM_ANALYSIS_LEDGER_H
 
@@ -18,11 +19,14 @@ struct lm_ledger {
     uint32_t *reader;            /* [n_weights]: the first operation that reads it; LM_NONE: none */
     lm_part  *part;              /* [n_nodes]: the part that its weights belong to */
     uint16_t *roles;             /* [n_nodes] */
-    uint32_t *block;             /* [n_nodes]: the module directly below the decoder layer; LM_NONE outside the stack */
+    uint32_t *block;             /* [n_nodes]: the module directly below the decoder layer; LM_NONE outside
+                                    the stack */
     bool     *attends;           /* [n_modules]: it contains attention */
     uint32_t *layer;             /* [n_layers]: module of each decoder layer */
-    uint32_t *child, *sibling;   /* [n_modules]: the first submodule; the next module with the same parent; or LM_NONE */
-    uint32_t *twin;              /* [n_layers]: the first layer with the same operations, widths and attributes */
+    uint32_t *child, *sibling;   /* [n_modules]: the first submodule; the next module with the same parent; or
+                                    LM_NONE */
+    uint32_t *twin;              /* [n_layers]: the first layer with the same operations, widths and
+                                    attributes */
     uint32_t  head;              /* operation of the last product */
     uint32_t  stack;             /* the module that contains the decoder layers, or LM_NONE */
 };
@@ -37,11 +41,12 @@ static inline bool lm_is_norm(const lm_node *n)
     return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
 }
 
-/* Return whether an operation adds to the residual stream: it joins values from different parts of a layer, wherever it is recorded. A
- * sum within one part (shared and routed experts) belongs to that part. */
+/* Return whether an operation adds to the residual stream: it joins values from different parts of a layer,
+ * wherever it is recorded. A sum within one part (shared and routed experts) belongs to that part. */
 bool lm_is_residual(const lm_ledger *l, uint32_t i);
 
-/* Return the operation that makes what the layer adds there, skipping norms and multipliers. LM_NONE: input `k` is the stream itself. */
+/* Return the operation that makes what the layer adds there, skipping norms and multipliers. LM_NONE: input
+ * `k` is the stream itself. */
 uint32_t lm_added_by(const lm_ledger *l, uint32_t i, uint32_t k);
 
 /* Sums over the operations of a module, including nested modules. */
@@ -56,8 +61,8 @@ typedef struct lm_module_sums {
 
 void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out);
 
-/* A module that is one linear layer in frameworks, even if the program stores its matrix in parts, with the keys of a head separate from
- * its values. False: not such a module. */
+/* A module that is one linear layer in frameworks, even if the program stores its matrix in parts, with the
+ * keys of a head separate from its values. False: not such a module. */
 typedef struct lm_linear_form {
     uint64_t in, out;
     bool     bias;
@@ -65,7 +70,8 @@ typedef struct lm_linear_form {
 
 bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out);
 
-/* Return the multiply-adds per token of matrix products and scores of an operation that sees `keys`; its window applies. */
+/* Return the multiply-adds per token of matrix products and scores of an operation that sees `keys`; its
+ * window applies. */
 uint64_t lm_node_mult_adds(const lm_program *p, const lm_node *n, uint64_t keys);
 
 #endif

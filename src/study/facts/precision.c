@@ -1,6 +1,7 @@
 /* precision.c - the same weights in other types.
  *
- * The types inside GGUF files are decided by the code that writes files (formats/filetype.h); here they are only used. */
+ * The types inside GGUF files are decided by the code that writes files (formats/filetype.h); here they are
+ * only used. */
 #include "study/facts/precision.h"
 
 #include <stdio.h>
@@ -106,7 +107,8 @@ static const char *gguf_arch(const char *family)
     return "";
 }
 
-/* Return the GGUF name of a weight; if GGUF has no form for its family, the name that other families give a weight of its kind. */
+/* Return the GGUF name of a weight; if GGUF has no form for its family, the name that other families give a
+ * weight of its kind. */
 static const char *gguf_name(const lm_ledger *l, uint32_t weight, char out[64])
 {
     const lm_weight *w    = &l->program->weights[weight];
@@ -144,13 +146,16 @@ static lm_type_chooser chooser_of(const lm_ledger *l, const lm_file_type *type)
 {
     const lm_program        *p = l->program;
     const lm_attention_spec *s = first_attention(p);
-    lm_type_chooser          c = { .type = type, .coarse = lm_mixture_is_coarse(gguf_arch(p->family)), .n_layers = p->n_layers };
+    lm_type_chooser c = { .type = type,
+                          .coarse = lm_mixture_is_coarse(gguf_arch(p->family)),
+                          .n_layers = p->n_layers };
     uint32_t                 head = p->nodes[l->head].weights[0];
     char                     text[64];
 
     c.tied       = head != LM_NONE && p->weights[head].uses > 1;
     c.n_heads    = s ? s->n_heads : 1;
-    c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;      /* the latent is shared; keys and values made from it are not */
+    /* the latent is shared; keys and values made from it are not */
+    c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;
     c.big        = lm_mixture_is_big(gguf_arch(p->family), c.n_layers, c.n_heads, c.n_kv_heads);
     for (uint32_t i = 0; i < p->n_nodes && !c.n_experts; i++)
         c.n_experts = p->nodes[i].code == LM_OP_EXPERTS ? p->nodes[i].experts.n_experts : 0;

@@ -1,6 +1,6 @@
 /* predict.c - compute the time of a plan from peak rates: the roofline model (Williams, Waterman, Patterson,
- * doi:10.1145/1498765.1498785), applied to each step. A step takes the longer of the time to read its bytes and
- * the time to compute its operations; the plan takes the sum. Nothing is measured here. */
+ * doi:10.1145/1498765.1498785), applied to each step. A step takes the longer of the time to read its bytes
+ * and the time to compute its operations; the plan takes the sum. Nothing is measured here. */
 #include "study/facts/predict.h"
 
 #include "base/language.h"
@@ -33,7 +33,8 @@ static void add_step(sums *s, const lm_peaks *k, int arithmetic, const lm_step_c
 {
     lm_wide bytes   = c->weight_bytes + c->cache_bytes;
     double  peak    = peak_of(k, &arithmetic);
-    double  compute = peak > 0 ? (double)c->operations / peak : 0, read = k->memory > 0 ? (double)bytes / k->memory : 0;
+    double compute = peak > 0 ? (double)c->operations / peak : 0,
+           read = k->memory > 0 ? (double)bytes / k->memory : 0;
 
     s->unknown |= peak <= 0 && c->operations > 0;
     s->reading += read;
@@ -47,16 +48,21 @@ static void add_step(sums *s, const lm_peaks *k, int arithmetic, const lm_step_c
     s->operations += c->operations;
 }
 
-/* Return the arithmetic that the kernels use; on a device without such kernels, the one that suits the weights' type, and float16 for
- * the cache. */
+/* Return the arithmetic that the kernels use; on a device without such kernels, the one that suits the
+ * weights' type, and float16 for the cache. */
 static int arithmetic_of(const lm_plan *p, const lm_peaks *k, const lm_step *s, const lm_step_costs *c)
 {
-    static const int by[] = { [LM_ARITHMETIC_INT8] = BY_INT8, [LM_ARITHMETIC_BF16] = BY_BF16, [LM_ARITHMETIC_F32] = BY_F32 };
+    static const int by[] = {
+        [LM_ARITHMETIC_INT8] = BY_INT8, [LM_ARITHMETIC_BF16] = BY_BF16, [LM_ARITHMETIC_F32] = BY_F32
+    };
 
     if (!k->by_type)
         return by[c->arithmetic];
     lm_dtype type = lm_is_product(s) ? p->weights[s->weight].type : LM_F16;
-    return lm_dtype_of(type)->quantized ? BY_INT8 : type == LM_BF16 ? BY_BF16 : type == LM_F16 ? BY_F16 : BY_F32;
+    return lm_dtype_of(type)->quantized ? BY_INT8
+           : type == LM_BF16            ? BY_BF16
+           : type == LM_F16             ? BY_F16
+                                        : BY_F32;
 }
 
 static void add_forward(const lm_plan *p, const lm_peaks *k, const lm_forward *f, sums *out)
@@ -84,8 +90,12 @@ static void finish(const sums *s, uint64_t tokens, bool needs_arithmetic, lm_pre
     static const char *const names[ARITHMETICS] = { "int8", "f16", "bf16", "f32" };
     double                   most = s->by_memory;
 
-    *out = (lm_prediction){ .seconds = s->seconds, .reading = s->reading, .computing = s->computing, .bytes = s->bytes,
-                            .operations = s->operations, .limited_by = N_("memory"),
+    *out = (lm_prediction){ .seconds = s->seconds,
+                            .reading = s->reading,
+                            .computing = s->computing,
+                            .bytes = s->bytes,
+                            .operations = s->operations,
+                            .limited_by = N_("memory"),
                             .known = s->seconds > 0 && !(s->unknown && needs_arithmetic) };
     for (int i = 0; i < ARITHMETICS; i++)
         if (s->by[i] > most) {
@@ -101,17 +111,25 @@ void lm_predict_prompt(const lm_plan *p, const lm_peaks *peaks, uint64_t tokens,
 
     for (uint64_t at = 0; at < tokens;) {
         uint64_t left = tokens - at, rows = left < p->options.max_rows ? left : p->options.max_rows;
-        add_forward(p, peaks, &(lm_forward){ .rows = rows, .first = at, .sequences = 1, .wanted = at + rows == tokens }, &s);
+        add_forward(p, peaks,
+                    &(lm_forward){ .rows = rows, .first = at, .sequences = 1, .wanted = at + rows == tokens },
+                    &s);
         at += rows;
     }
     finish(&s, tokens, true, out);
 }
 
-void lm_predict_token(const lm_plan *p, const lm_peaks *peaks, uint64_t context, uint64_t sequences, lm_prediction *out)
+void lm_predict_token(const lm_plan *p, const lm_peaks *peaks, uint64_t context, uint64_t sequences,
+                      lm_prediction *out)
 {
     sums s = { 0 };
 
-    add_forward(p, peaks, &(lm_forward){ .rows = 1, .first = context ? context - 1 : 0, .sequences = sequences, .wanted = sequences }, &s);
+    add_forward(p, peaks,
+                &(lm_forward){ .rows = 1,
+                               .first = context ? context - 1 : 0,
+                               .sequences = sequences,
+                               .wanted = sequences },
+                &s);
     finish(&s, sequences, s.reading <= s.computing, out);
 }
 

@@ -33,15 +33,17 @@ typedef struct lm_subject {
     uint32_t            tokens, rank;    /* lm_facts_options */
     const lm_limits    *limits;          /* NULL: this machine has not been measured */
     const lm_device    *device;          /* NULL: the model runs on this machine */
-    /* Return the plan for weights of these types ([n_weights]; NULL: the subject's), a context and a batch. The function owns the plan,
-     * which lives as long as the facts. */
-    lm_status         (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e);
+    /* Return the plan for weights of these types ([n_weights]; NULL: the subject's), a context and a batch.
+     * The function owns the plan, which lives as long as the facts. */
+    lm_status (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out,
+                      lm_error *e);
     /* The same for a single use: the plan lives until `use` returns. NULL: only `plan` is available. */
     lm_status         (*borrow)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch,
                                 void (*use)(void *user, const lm_plan *p), void *user, lm_error *e);
-    /* Find what training takes: an adapter of `rank` on every linear layer (0: every weight) and a step of one sequence of `tokens`.
-     * NULL: not known. */
-    lm_status         (*train)(void *arg, uint32_t rank, uint32_t tokens, bool checkpointed, struct lm_training_need *out, lm_error *e);
+    /* Find what training takes: an adapter of `rank` on every linear layer (0: every weight) and a step of
+     * one sequence of `tokens`. NULL: not known. */
+    lm_status (*train)(void *arg, uint32_t rank, uint32_t tokens, bool checkpointed,
+                       struct lm_training_need *out, lm_error *e);
     void              (*release)(void *arg);     /* called when the facts are freed */
     void               *arg;
 } lm_subject;

@@ -13,8 +13,8 @@ static const lm_node *maker(const lm_program *p, lm_value v)
 
 /* ---- norm positions ---- */
 
-/* Find where the norms of a layer are: before a branch (a norm read by a query, gate or up product), after it (a norm whose result is
- * added), or on the sum (a norm of the sum that continues as the stream). */
+/* Find where the norms of a layer are: before a branch (a norm read by a query, gate or up product), after it
+ * (a norm whose result is added), or on the sum (a norm of the sum that continues as the stream). */
 static lm_norm_position find_norm_position(const lm_ledger *l)
 {
     const lm_program *p = l->program;
@@ -27,18 +27,21 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
         for (uint32_t k = 0; k < n->n_in; k++) {
             const lm_node *m = maker(p, n->in[k]);
             if (lm_is_norm(m) && m->layer == n->layer)
-                (maker(p, m->in[0])->code == LM_OP_ADD || maker(p, m->in[0])->layer < 0 ? &around : &after)[0] = true;
+                (maker(p, m->in[0])->code == LM_OP_ADD || maker(p, m->in[0])->layer < 0 ? &around
+                                                                                        : &after)[0] = true;
         }
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
-        if (n->layer < 0 || n->code != LM_OP_LINEAR || !(l->roles[i] & (LM_PRODUCT_QUERY | LM_PRODUCT_UP | LM_PRODUCT_GATE)))
+        if (n->layer < 0 || n->code != LM_OP_LINEAR ||
+            !(l->roles[i] & (LM_PRODUCT_QUERY | LM_PRODUCT_UP | LM_PRODUCT_GATE)))
             continue;
         const lm_node *m = maker(p, n->in[0]);
         if (lm_is_norm(m) && m->layer == n->layer)
             before = true;
     }
-    /* A norm of the sum that both continues as the stream and is read by the next branch is post-norm, not pre-norm. */
+    /* A norm of the sum that both continues as the stream and is read by the next branch is post-norm, not
+     * pre-norm. */
     if (around)
         return LM_NORM_POST;
     if (before && after)
@@ -60,8 +63,8 @@ static void see_attention(const lm_program *p, lm_traits *t, const lm_node *n)
     t->alibi |= n->attention.spec.alibi > 0;
 }
 
-/* Latent attention has two matrices per head. Absorbed: from the nope dimensions to the latent before the scores, and from the latent to
- * values after them. Naive: both from the shared latent, before the scores. */
+/* Latent attention has two matrices per head. Absorbed: from the nope dimensions to the latent before the
+ * scores, and from the latent to values after them. Naive: both from the shared latent, before the scores. */
 static void see_latent(const lm_ledger *l, lm_traits *t, const lm_node *n)
 {
     const lm_program *p   = l->program;
@@ -89,7 +92,8 @@ static void see_linear(const lm_ledger *l, lm_traits *t, uint32_t i)
 
     t->bias_qkv |= bias && (r & (LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE));
     t->bias_o |= bias && (r & LM_PRODUCT_OUTPUT);
-    t->bias_mlp |= bias && (r & (LM_PRODUCT_GATE | LM_PRODUCT_UP | LM_PRODUCT_DOWN)) && l->part[i] == LM_PART_MLP;
+    t->bias_mlp |= bias && (r & (LM_PRODUCT_GATE | LM_PRODUCT_UP | LM_PRODUCT_DOWN)) &&
+                   l->part[i] == LM_PART_MLP;
     t->bias_head |= bias && (r & LM_PRODUCT_HEAD);
     if ((r & LM_PRODUCT_DOWN) && l->part[i] == LM_PART_MLP) {
         t->dense = true;
@@ -107,8 +111,8 @@ static bool reaches_linear(const lm_program *p, uint32_t i)
     return false;
 }
 
-/* Return whether the norm is one of queries or keys, per head or over all heads of one projection. A norm of a latent, from which heads
- * are made, is not. */
+/* Return whether the norm is one of queries or keys, per head or over all heads of one projection. A norm of
+ * a latent, from which heads are made, is not. */
 static bool is_qk_norm(const lm_ledger *l, uint32_t i)
 {
     const lm_program *p = l->program;
@@ -188,7 +192,8 @@ static uint32_t shared_width(const lm_ledger *l, const lm_node *experts)
     return 0;
 }
 
-/* Return whether attention and MLP of the first layer read the same stream: the MLP reads the layer's input, apart from norms. */
+/* Return whether attention and MLP of the first layer read the same stream: the MLP reads the layer's input,
+ * apart from norms. */
 static bool is_parallel(const lm_ledger *l)
 {
     const lm_program *p    = l->program;
@@ -246,7 +251,9 @@ void lm_find_traits(const lm_ledger *l, lm_traits *out)
     out->norm_position = find_norm_position(l);
     out->rope          = out->rotary ? &p->ropes[lm_main_rope(p)].spec : NULL;
     out->sharing       = find_sharing(out);
-    out->norm_kind     = !out->norm ? LM_NORM_NONE : out->norm->code == LM_OP_RMS_NORM ? LM_NORM_RMS : LM_NORM_LAYER;
+    out->norm_kind = !out->norm                          ? LM_NORM_NONE
+                     : out->norm->code == LM_OP_RMS_NORM ? LM_NORM_RMS
+                                                         : LM_NORM_LAYER;
     out->position      = find_position(out);
     out->tied          = head->weights[0] != LM_NONE && l->reader[head->weights[0]] != l->head;
     out->parallel      = is_parallel(l);
@@ -258,8 +265,9 @@ void lm_find_traits(const lm_ledger *l, lm_traits *out)
 lm_word lm_sharing_word(lm_head_sharing s)
 {
     static const lm_word words[] = {
-        [LM_SHARES_NOTHING] = { "none", N_("none") }, [LM_SHARES_MHA] = { "mha", "MHA" }, [LM_SHARES_GQA] = { "gqa", "GQA" },
-        [LM_SHARES_MQA] = { "mqa", "MQA" },           [LM_SHARES_MLA] = { "mla", "MLA" },
+        [LM_SHARES_NOTHING] = { "none", N_("none") }, [LM_SHARES_MHA] = { "mha", "MHA" },
+        [LM_SHARES_GQA] = { "gqa", "GQA" },           [LM_SHARES_MQA] = { "mqa", "MQA" },
+        [LM_SHARES_MLA] = { "mla", "MLA" },
     };
     return words[s];
 }
@@ -267,7 +275,9 @@ lm_word lm_sharing_word(lm_head_sharing s)
 lm_word lm_norm_word(lm_norm_kind k)
 {
     static const lm_word words[] = {
-        [LM_NORM_NONE] = { "none", N_("none") }, [LM_NORM_RMS] = { "rms_norm", "RMSNorm" }, [LM_NORM_LAYER] = { "layer_norm", "LayerNorm" },
+        [LM_NORM_NONE] = { "none", N_("none") },
+        [LM_NORM_RMS] = { "rms_norm", "RMSNorm" },
+        [LM_NORM_LAYER] = { "layer_norm", "LayerNorm" },
     };
     return words[k];
 }
@@ -364,10 +374,17 @@ uint32_t lm_main_rope(const lm_program *p)
 
 const char *lm_mlp_name(const lm_traits *t, char *out, size_t n)
 {
-    /* x sigmoid(1.702 x) is known both as quick GELU and as Swish with that beta: its gated MLP is called SwiGLU */
+    /* x sigmoid(1.702 x) is known both as quick GELU and as Swish with that beta: its gated MLP is called
+     * SwiGLU */
     bool        swish = t->act == LM_ACT_SILU || t->act == LM_ACT_GELU_QUICK;
-    const char *gated = swish ? "SwiGLU" : t->act == LM_ACT_RELU ? "ReGLU" : t->act == LM_ACT_SIGMOID ? "GLU" : "GeGLU";
-    const char *kind  = !t->has_act ? "none" : t->glu ? gated : t->act == LM_ACT_GELU_TANH ? "GELU" : lm_act_word(t->act);
+    const char *gated = swish                      ? "SwiGLU"
+                        : t->act == LM_ACT_RELU    ? "ReGLU"
+                        : t->act == LM_ACT_SIGMOID ? "GLU"
+                                                   : "GeGLU";
+    const char *kind = !t->has_act                  ? "none"
+                       : t->glu                     ? gated
+                       : t->act == LM_ACT_GELU_TANH ? "GELU"
+                                                    : lm_act_word(t->act);
 
     snprintf(out, n, "%s%s", kind, t->experts ? "+MoE" : "");
     return out;

@@ -6,11 +6,28 @@
 #include "study/facts/ledger.h"
 
 /* How query heads share keys and values; the kind of norm; the source of positions. */
-typedef enum lm_head_sharing { LM_SHARES_NOTHING, LM_SHARES_MHA, LM_SHARES_GQA, LM_SHARES_MQA, LM_SHARES_MLA } lm_head_sharing;
+typedef enum lm_head_sharing {
+    LM_SHARES_NOTHING,
+    LM_SHARES_MHA,
+    LM_SHARES_GQA,
+    LM_SHARES_MQA,
+    LM_SHARES_MLA
+} lm_head_sharing;
 typedef enum lm_norm_kind { LM_NORM_NONE, LM_NORM_RMS, LM_NORM_LAYER } lm_norm_kind;
-typedef enum lm_position_kind { LM_POSITION_NONE, LM_POSITION_ROTARY, LM_POSITION_LEARNED, LM_POSITION_SINUSOIDAL,
-                                LM_POSITION_ALIBI } lm_position_kind;
-typedef enum lm_norm_position { LM_NORM_NOWHERE, LM_NORM_PRE, LM_NORM_POST, LM_NORM_SANDWICH, LM_NORM_AFTER_BRANCH } lm_norm_position;
+typedef enum lm_position_kind {
+    LM_POSITION_NONE,
+    LM_POSITION_ROTARY,
+    LM_POSITION_LEARNED,
+    LM_POSITION_SINUSOIDAL,
+    LM_POSITION_ALIBI
+} lm_position_kind;
+typedef enum lm_norm_position {
+    LM_NORM_NOWHERE,
+    LM_NORM_PRE,
+    LM_NORM_POST,
+    LM_NORM_SANDWICH,
+    LM_NORM_AFTER_BRANCH
+} lm_norm_position;
 
 typedef struct lm_traits {
     const lm_node *attention;        /* of the first layer with attention, or NULL */
@@ -24,7 +41,8 @@ typedef struct lm_traits {
     lm_norm_position norm_position;
     uint32_t n_norms, n_final_norms, kinds;
     uint32_t hidden, intermediate;   /* the width of the first dense MLP; 0: none */
-    uint32_t shared_width;           /* the width of the dense MLP that every token visits besides the experts; 0: none */
+    uint32_t shared_width;           /* the width of the dense MLP that every token visits besides the
+                                        experts; 0: none */
     uint32_t n_attentions, n_windows;
     uint32_t window;                 /* the largest window of any layer; 0: none has one */
     bool     has_act, tied, parallel, qk_norm, latent;       /* latent: one shared latent is cached (MLA) */
@@ -44,7 +62,8 @@ lm_word lm_norm_position_word(lm_norm_position p);
 lm_word lm_activation_word(const lm_traits *t);
 lm_word lm_scaling_word(const lm_rope_spec *s);
 
-/* Return whether the frequencies of a table differ from those of its base: scaled by a rule, or stored in the file. */
+/* Return whether the frequencies of a table differ from those of its base: scaled by a rule, or stored in the
+ * file. */
 bool lm_is_scaled(const lm_rope_spec *s);
 bool lm_is_stored(const lm_rope_spec *s);
 
@@ -52,7 +71,8 @@ bool lm_is_stored(const lm_rope_spec *s);
 const char *lm_attention_name(const lm_traits *t, char *out, size_t n);
 /* Return "RoPE+YaRN", "Learned"; the id contains only the kind: "rope". */
 lm_word lm_position_word(const lm_traits *t);
-/* Return the keys j that a query i sees: "0 <= i - j < 4096", for all layers or with their number; in the reader's language. */
+/* Return the keys j that a query i sees: "0 <= i - j < 4096", for all layers or with their number; in the
+ * reader's language. */
 const char *lm_mask_text(const lm_traits *t, char *out, size_t n);
 /* Return the rotary table of the first layer that rotates and has no window; 0: none does. */
 uint32_t lm_main_rope(const lm_program *p);

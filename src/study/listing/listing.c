@@ -1,4 +1,5 @@
-/* listing.c - the whole listing: its helpers, one function per kind of layer, and the path from tokens to logits. */
+/* listing.c - the whole listing: its helpers, one function per kind of layer, and the path from tokens to
+ * logits. */
 #include "study/listing/listing.h"
 
 #include <inttypes.h>
@@ -30,12 +31,13 @@ static lm_status find_layers(const lm_program *p, stack *s, lm_error *e)
     s->start[p->n_layers] = i;
     for (; i < p->n_nodes; i++)
         if (p->nodes[i].layer >= 0)
-            return lm_fail(e, LM_UNSUPPORTED, p->nodes[i].path, LM_NO_OFFSET, "its layers do not follow one another: there is no "
-                "listing of it");
+            return lm_fail(e, LM_UNSUPPORTED, p->nodes[i].path, LM_NO_OFFSET,
+                           "its layers do not follow one another: there is no listing of it");
     return LM_OK;
 }
 
-lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_value *in, lm_value *out, lm_error *e)
+lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_value *in, lm_value *out,
+                          lm_error *e)
 {
     lm_value given = LM_NONE, made = LM_NONE;
 
@@ -46,18 +48,20 @@ lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_va
             if (l->p->values[v].producer >= from || v == given)
                 continue;
             if (given != LM_NONE)
-                return lm_fail(e, LM_UNSUPPORTED, n->path, LM_NO_OFFSET, "reads a second value from outside its layer: there is no "
-                    "listing of it");
+                return lm_fail(e, LM_UNSUPPORTED, n->path, LM_NO_OFFSET,
+                               "reads a second value from outside its layer: there is no listing of it");
             given = v;
         }
         if (l->last[n->out] >= to) {
             if (made != LM_NONE)
-                return lm_fail(e, LM_UNSUPPORTED, n->path, LM_NO_OFFSET, "is read outside its layer: there is no listing of it");
+                return lm_fail(e, LM_UNSUPPORTED, n->path, LM_NO_OFFSET,
+                               "is read outside its layer: there is no listing of it");
             made = n->out;
         }
     }
     if ((given == LM_NONE && from) || made == LM_NONE)
-        return lm_fail(e, LM_UNSUPPORTED, l->p->nodes[from].path, LM_NO_OFFSET, "its layer hands nothing on: there is no listing of it");
+        return lm_fail(e, LM_UNSUPPORTED, l->p->nodes[from].path, LM_NO_OFFSET,
+                       "its layer hands nothing on: there is no listing of it");
     *in  = given;
     *out = made;
     return LM_OK;
@@ -241,8 +245,9 @@ static void put_forward(lm_listing *l, const stack *s, lm_text *out)
     l->layer = -1;
     l->given = LM_NONE;
     l->first = 0;
-    lm_text_add_str(out, "def forward(ids):\n    \"\"\"Token numbers -> the logits of every next token [T, V].\"\"\"\n"
-                         "    T = len(ids)\n");
+    lm_text_add_str(
+        out, "def forward(ids):\n    \"\"\"Token numbers -> the logits of every next token [T, V].\"\"\"\n"
+             "    T = len(ids)\n");
     for (uint32_t i = 0; i < s->start[0]; i++)
         lm_listing_line(l, i, out);
     put_loop(l, s, out);
@@ -267,9 +272,13 @@ static bool has_codes(const lm_program *p)
 void lm_listing_imports(const lm_listing *l, const char *more, lm_text *out)
 {
     if (l->in == LM_LISTING_PYTORCH)
-        lm_text_printf(out, "import glob\nimport math\n%simport sys\n\nimport torch\nfrom safetensors.torch import load_file\n\n", more);
+        lm_text_printf(out,
+                       "import glob\nimport math\n%simport sys\n\nimport torch\nfrom safetensors.torch "
+                       "import load_file\n\n",
+                       more);
     else
-        lm_text_printf(out, "import glob\nimport json\nimport math\n%simport sys\n\nimport numpy as np\n\n", more);
+        lm_text_printf(out, "import glob\nimport json\nimport math\n%simport sys\n\nimport numpy as np\n\n",
+                       more);
 }
 
 static void put_head(const lm_listing *l, lm_text *out)
@@ -279,52 +288,59 @@ static void put_head(const lm_listing *l, lm_text *out)
     lm_text_printf(out, "\"\"\"%s: %s of %u layers, %" PRIu64 " parameters, one operation a "
         "line.\n\n", l->f->s.name, p->class_name, p->n_layers,
                    lm_program_parameters(p));
-    lm_text_add_str(out, "Made by lamina from the program that it runs. Shapes are in the comments: T tokens, D the width of the "
-                         "residual stream x,\n"
-                         "H query heads, G key/value heads of K lanes, V the vocabulary. The whole text at once, without a cache.\n\n"
-                         "    python THIS.py FOLDER 1,2,3        the five likeliest tokens after tokens 1, 2, 3; FOLDER holds "
-                         "*.safetensors\n\"\"\"\n");
+    lm_text_add_str(
+        out,
+        "Made by lamina from the program that it runs. Shapes are in the comments: T tokens, D the width of "
+        "the residual stream x,\n"
+        "H query heads, G key/value heads of K lanes, V the vocabulary. The whole text at once, without a "
+        "cache.\n\n"
+        "    python THIS.py FOLDER 1,2,3        the five likeliest tokens after tokens 1, 2, 3; FOLDER holds "
+        "*.safetensors\n\"\"\"\n");
     lm_listing_imports(l, "", out);
-    lm_text_add_str(out, "W = {}                                  # every weight by its name in the checkpoint\n\n\n");
+    lm_text_add_str(
+        out, "W = {}                                  # every weight by its name in the checkpoint\n\n\n");
 }
 
 static void put_four_bits(const lm_listing *l, lm_text *out)
 {
     lm_listing_add(l, out,
                    "def from_four_bits(codes, exponents):\n"
-                   "    \"\"\"MXFP4: blocks of 32 four-bit floats (two a byte, the low half first) that share a power of two. "
-                   "[E, in, out]\"\"\"\n");
-    lm_listing_add(
-        l, out, "    values = $array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], dtype=$.float32)\n");
+                   "    \"\"\"MXFP4: blocks of 32 four-bit floats (two a byte, the low half first) that "
+                   "share a power of two. [E, in, out]\"\"\"\n");
     lm_listing_add(l, out,
-                   l->in == LM_LISTING_PYTORCH ? "    x = torch.stack([values[(codes & 15).long()], values[(codes >> "
-                                                 "4).long()]], -1).reshape(*codes.shape[:3], 32)\n"
-                                                 "    x = x * 2.0 ** (exponents.float() - 127)[..., None]\n"
-                                               : "    x = np.stack([values[codes & 15], values[codes >> 4]], "
-                                                 "-1).reshape(*codes.shape[:3], 32)\n"
-                                                 "    x = x * np.exp2(exponents.astype(np.float32) - 127)[..., None]\n");
+                   "    values = $array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], "
+                   "dtype=$.float32)\n");
+    lm_listing_add(l, out,
+                   l->in == LM_LISTING_PYTORCH
+                       ? "    x = torch.stack([values[(codes & 15).long()], values[(codes >> "
+                         "4).long()]], -1).reshape(*codes.shape[:3], 32)\n"
+                         "    x = x * 2.0 ** (exponents.float() - 127)[..., None]\n"
+                       : "    x = np.stack([values[codes & 15], values[codes >> 4]], "
+                         "-1).reshape(*codes.shape[:3], 32)\n"
+                         "    x = x * np.exp2(exponents.astype(np.float32) - 127)[..., None]\n");
     lm_text_add_str(out, "    return x.reshape(*codes.shape[:2], -1).swapaxes(1, 2)\n\n\n");
 }
 
 static void put_reader(lm_text *out)
 {
-    lm_text_add_str(out, "def load_file(path):\n"
-                         "    \"\"\"A safetensors file: the length of a JSON directory, the directory, the numbers.\"\"\"\n"
-                         "    data = open(path, \"rb\").read()\n"
-                         "    start = 8 + int.from_bytes(data[:8], \"little\")\n"
-                         "    tensors = {}\n"
-                         "    for name, t in json.loads(data[8:start]).items():\n"
-                         "        if name == \"__metadata__\":\n"
-                         "            continue\n"
-                         "        raw = data[start + t[\"data_offsets\"][0]:start + t[\"data_offsets\"][1]]\n"
-                         "        if t[\"dtype\"] == \"BF16\":                # the upper half of a float32\n"
-                         "            x = (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32)\n"
-                         "        else:\n"
-                         "            x = np.frombuffer(raw, {\"F32\": np.float32, \"F16\": np.float16, \"U8\": np.uint8, "
-                         "\"I64\": np.int64, \"BOOL\": "
-                         "bool}[t[\"dtype\"]])\n"
-                         "        tensors[name] = x.reshape(t[\"shape\"])\n"
-                         "    return tensors\n\n\n");
+    lm_text_add_str(
+        out,
+        "def load_file(path):\n"
+        "    \"\"\"A safetensors file: the length of a JSON directory, the directory, the numbers.\"\"\"\n"
+        "    data = open(path, \"rb\").read()\n"
+        "    start = 8 + int.from_bytes(data[:8], \"little\")\n"
+        "    tensors = {}\n"
+        "    for name, t in json.loads(data[8:start]).items():\n"
+        "        if name == \"__metadata__\":\n"
+        "            continue\n"
+        "        raw = data[start + t[\"data_offsets\"][0]:start + t[\"data_offsets\"][1]]\n"
+        "        if t[\"dtype\"] == \"BF16\":                # the upper half of a float32\n"
+        "            x = (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32)\n"
+        "        else:\n"
+        "            x = np.frombuffer(raw, {\"F32\": np.float32, \"F16\": np.float16, \"U8\": np.uint8, "
+        "\"I64\": np.int64, \"BOOL\": bool}[t[\"dtype\"]])\n"
+        "        tensors[name] = x.reshape(t[\"shape\"])\n"
+        "    return tensors\n\n\n");
 }
 
 /* Append the code that loads the model and returns the weights of one layer. */
@@ -345,20 +361,23 @@ void lm_listing_load(const lm_listing *l, lm_text *out)
         lm_text_add_str(out, "    for name in [n for n in W if n.endswith(\"_blocks\")]:\n"
                              "        W[name[:-7]] = from_four_bits(W[name], W[name[:-7] + \"_scales\"])\n");
     if (dot)
-        lm_text_printf(
-            out,
-            "    for name in list(W):\n"
-            "        W.setdefault(\"%.*s\" + name, W[name])             # checkpoints of the bare decoder leave this "
-            "word out\n",
-            (int)(dot + 1 - path), path);
+        lm_text_printf(out,
+                       "    for name in list(W):\n"
+                       "        W.setdefault(\"%.*s\" + name, W[name])             # checkpoints of the bare "
+                       "decoder leave this word out\n",
+                       (int)(dot + 1 - path), path);
     lm_text_add_str(out, torch ? "    for name in W:\n        W[name] = W[name].float()\n\n\n"
                                : "    for name in W:\n        W[name] = W[name].astype(np.float32)\n\n\n");
-    lm_text_add_str(out, "def weights_of(prefix):\n    \"\"\"Those whose names begin so, by the rest of their names.\"\"\"\n");
-    lm_text_add_str(out, l->to - l->from == p->n_nodes
-                             ? "    return {name[len(prefix):]: x for name, x in W.items() if name.startswith(prefix)}\n\n\n"
-                             : "    w = Weights({name[len(prefix):]: x for name, x in W.items() if name.startswith(prefix)})\n"
-                               "    w.prefix = prefix\n"
-                               "    return w\n\n\n");
+    lm_text_add_str(
+        out,
+        "def weights_of(prefix):\n    \"\"\"Those whose names begin so, by the rest of their names.\"\"\"\n");
+    lm_text_add_str(
+        out,
+        l->to - l->from == p->n_nodes
+            ? "    return {name[len(prefix):]: x for name, x in W.items() if name.startswith(prefix)}\n\n\n"
+            : "    w = Weights({name[len(prefix):]: x for name, x in W.items() if name.startswith(prefix)})\n"
+              "    w.prefix = prefix\n"
+              "    return w\n\n\n");
 }
 
 static void put_end(const lm_listing *l, lm_text *out)
@@ -380,7 +399,7 @@ lm_status lm_listing_begin(lm_listing *l, lm_facts *f, lm_listing_language in, l
 
     *l = (lm_listing){ .f = f, .p = p, .in = in, .given = LM_NONE, .layer = -1, .to = p->n_nodes };
     l->names = lm_alloc_zero(p->n_values, sizeof *l->names);
-    l->last  = lm_alloc_zero(p->n_values, sizeof *l->last);
+    l->last = lm_alloc_zero(p->n_values, sizeof *l->last);
     if (!l->names || !l->last)
         return lm_fail_memory(e, "a listing", p->n_values);
     for (uint32_t i = 0; i < p->n_nodes; i++)
@@ -423,7 +442,8 @@ lm_status lm_listing_write(lm_facts *f, lm_listing_language in, lm_text *out, lm
     s.kind = lm_alloc_zero(p->n_layers + 1, sizeof *s.kind);
     s.texts = lm_alloc_zero(p->n_layers + 1, sizeof *s.texts);
     if (status == LM_OK)
-        status = s.start && s.kind && s.texts ? write(&l, &s, &text, e) : lm_fail_memory(e, "a listing", p->n_values);
+        status = s.start && s.kind && s.texts ? write(&l, &s, &text, e)
+                                              : lm_fail_memory(e, "a listing", p->n_values);
     for (uint32_t k = 0; k < s.kinds; k++)
         lm_text_free(&s.texts[k]);
     lm_free(s.start);

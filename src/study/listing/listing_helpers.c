@@ -12,16 +12,17 @@
 static void put_norms(const lm_listing *l, lm_text *out)
 {
     if (lm_listing_first(l, LM_OP_RMS_NORM))
-        lm_listing_add(
-            l, out,
-            "def rms_norm(x, weight, eps):\n"
-            "    \"\"\"x / sqrt(mean(x^2) + eps) * weight: every row at the same size (RMSNorm, arXiv 1910.07467).\"\"\"\n"
-            "    y = x / $.sqrt((x * x).mean(-1, keepdims=True) + eps)\n"
-            "    return y if weight is None else y * weight\n\n\n");
+        lm_listing_add(l, out,
+                       "def rms_norm(x, weight, eps):\n"
+                       "    \"\"\"x / sqrt(mean(x^2) + eps) * weight: every row at the same size (RMSNorm, "
+                       "arXiv 1910.07467).\"\"\"\n"
+                       "    y = x / $.sqrt((x * x).mean(-1, keepdims=True) + eps)\n"
+                       "    return y if weight is None else y * weight\n\n\n");
     if (lm_listing_first(l, LM_OP_LAYER_NORM))
         lm_listing_add(l, out,
                        "def layer_norm(x, weight, bias, eps):\n"
-                       "    \"\"\"(x - mean) / sqrt(variance + eps) * weight + bias (LayerNorm, arXiv 1607.06450).\"\"\"\n"
+                       "    \"\"\"(x - mean) / sqrt(variance + eps) * weight + bias (LayerNorm, arXiv "
+                       "1607.06450).\"\"\"\n"
                        "    y = x - x.mean(-1, keepdims=True)\n"
                        "    y = y / $.sqrt((y * y).mean(-1, keepdims=True) + eps)\n"
                        "    y = y if weight is None else y * weight\n"
@@ -66,9 +67,11 @@ static void put_activations(const lm_listing *l, lm_text *out)
             continue;
         const char *body = activations[a][0];
         if (!body)
-            body = l->in == LM_LISTING_PYTORCH ? "x / 2 * (1 + torch.erf(x / math.sqrt(2)))"
-                                               : "x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))).astype(np.float32)";
-        lm_text_printf(out, "def %s(x):\n    \"\"\"%s.\"\"\"\n    return ", lm_act_id((lm_act)a), activations[a][1]);
+            body = l->in == LM_LISTING_PYTORCH
+                       ? "x / 2 * (1 + torch.erf(x / math.sqrt(2)))"
+                       : "x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))).astype(np.float32)";
+        lm_text_printf(out, "def %s(x):\n    \"\"\"%s.\"\"\"\n    return ", lm_act_id((lm_act)a),
+                       activations[a][1]);
         lm_listing_add(l, out, body);
         lm_text_add_str(out, "\n\n\n");
     }
@@ -88,28 +91,31 @@ static void put_yarn(const lm_rope_spec *s, lm_text *out)
 {
     lm_text_printf(
         out,
-        "    # YaRN (arXiv 2309.00071): pairs that turn more than %g times over the %u trained positions stay, those below %g\n"
+        "    # YaRN (arXiv 2309.00071): pairs that turn more than %g times over the %u trained positions "
+        "stay, those below %g\n"
         "    # turn %g times slower, between them a ramp\n"
         "    pair = lambda turns: %u * math.log(%u / (turns * 2 * math.pi)) / (2 * math.log(%.17g))\n"
         "    low, high = max(%s(pair(%g)), 0), min(%s(pair(%g)), %u)\n"
         "    ramp = [min(max((i - low) / max(high - low, 0.001), 0), 1) for i in range(%u)]\n"
         "    turn = [f / %.9g * r + f * (1 - r) for f, r in zip(turn, ramp)]\n",
         s->beta_fast, s->original_context, s->beta_slow, s->factor, s->dim, s->original_context, s->base,
-        s->truncate ? "math.floor" : "", s->beta_fast, s->truncate ? "math.ceil" : "", s->beta_slow, s->dim - 1, s->dim / 2,
-        s->factor);
+        s->truncate ? "math.floor" : "", s->beta_fast, s->truncate ? "math.ceil" : "", s->beta_slow,
+        s->dim - 1, s->dim / 2, s->factor);
 }
 
 static void put_llama3(const lm_rope_spec *s, lm_text *out)
 {
     lm_text_printf(out,
-                   "    # llama3's rule: waves shorter than %g tokens stay, those longer than %g are stretched by %g, between "
+                   "    # llama3's rule: waves shorter than %g tokens stay, those longer than %g are "
+                   "stretched by %g, between "
                    "them a ramp\n"
                    "    for i, f in enumerate(turn):\n"
                    "        length = 2 * math.pi / f\n"
                    "        keep = min(max((%u / length - %g) / (%g - %g), 0), 1)\n"
                    "        turn[i] = (1 - keep) * f / %g + keep * f\n",
-                   s->original_context / s->high_freq_factor, s->original_context / s->low_freq_factor, s->factor,
-                   s->original_context, s->low_freq_factor, s->high_freq_factor, s->low_freq_factor, s->factor);
+                   s->original_context / s->high_freq_factor, s->original_context / s->low_freq_factor,
+                   s->factor, s->original_context, s->low_freq_factor, s->high_freq_factor,
+                   s->low_freq_factor, s->factor);
 }
 
 static lm_status put_scaling(const lm_listing *l, const lm_rope_spec *s, lm_text *out, lm_error *e)
@@ -117,8 +123,10 @@ static lm_status put_scaling(const lm_listing *l, const lm_rope_spec *s, lm_text
     switch (s->type) {
     case LM_ROPE_DEFAULT: return LM_OK;
     case LM_ROPE_LINEAR:
-        lm_text_printf(out, "    turn = [f / %.9g for f in turn]                # positions closer together by this factor\n",
-                       s->factor);
+        lm_text_printf(
+            out,
+            "    turn = [f / %.9g for f in turn]                # positions closer together by this factor\n",
+            s->factor);
         return LM_OK;
     case LM_ROPE_LLAMA3: put_llama3(s, out); return LM_OK;
     case LM_ROPE_YARN: put_yarn(s, out); return LM_OK;
@@ -127,12 +135,11 @@ static lm_status put_scaling(const lm_listing *l, const lm_rope_spec *s, lm_text
             break;
         put_list(out, "short", s->short_factors, s->dim / 2);
         put_list(out, "long", s->long_factors, s->dim / 2);
-        lm_text_printf(
-            out,
-            "    # LongRoPE (arXiv 2402.13753): one divisor for each pair, another list beyond the %u trained positions\n"
-            "    turn = [f / by for f, by in zip(turn, long if T > %u else "
-            "short)]\n",
-            s->original_context, s->original_context);
+        lm_text_printf(out,
+                       "    # LongRoPE (arXiv 2402.13753): one divisor for each pair, another list beyond "
+                       "the %u trained positions\n"
+                       "    turn = [f / by for f, by in zip(turn, long if T > %u else short)]\n",
+                       s->original_context, s->original_context);
         return LM_OK;
     case LM_ROPE_DYNAMIC: return LM_OK;                    /* applied to the base */
     }
@@ -152,19 +159,22 @@ static lm_status put_rotary(const lm_listing *l, uint32_t index, lm_text *out, l
     magnitude = lm_rope_frequencies(s, 1, NULL, NULL, inv);
     lm_free(inv);
     lm_listing_rotary(l, index, name);
-    lm_text_printf(out,
-                   "def %s(T):\n    \"\"\"Cosines and sines [T, %u]: position t turns pair i of a head's lanes by t * "
-                   "turn[i].\"\"\"\n",
-                   name, s->dim / 2);
+    lm_text_printf(
+        out,
+        "def %s(T):\n    \"\"\"Cosines and sines [T, %u]: position t turns pair i of a head's lanes by t * "
+        "turn[i].\"\"\"\n",
+        name, s->dim / 2);
     lm_text_printf(out, "    base = %.17g\n", s->base);
     if (s->type == LM_ROPE_DYNAMIC)
         lm_text_printf(out,
-                       "    if T > %u:                                    # NTK: a larger base beyond the trained positions\n"
+                       "    if T > %u:                                    # NTK: a larger base beyond the "
+                       "trained positions\n"
                        "        base *= (%.9g * T / %u - %.9g) ** (%u / %u)\n",
                        s->max_context, s->factor, s->max_context, s->factor - 1, s->dim, s->dim - 2);
     lm_text_printf(out, "    turn = [base ** (-2 * i / %u) for i in range(%u)]\n", s->dim, s->dim / 2);
     LM_TRY(put_scaling(l, s, out, e));
-    lm_listing_add(l, out, "    angle = $.arange(T, dtype=$.float32)[:, None] * $array(turn, dtype=$.float32)\n");
+    lm_listing_add(l, out,
+                   "    angle = $.arange(T, dtype=$.float32)[:, None] * $array(turn, dtype=$.float32)\n");
     if (magnitude == 1)
         lm_listing_add(l, out, "    return $.cos(angle), $.sin(angle)\n\n\n");
     else {
@@ -195,8 +205,8 @@ static lm_status put_ropes(const lm_listing *l, lm_text *out, lm_error *e)
             continue;
         if (t->divisors != LM_NONE || t->long_factors != LM_NONE || t->short_factors != LM_NONE)
             return lm_fail(e, LM_UNSUPPORTED, l->f->s.name, LM_NO_OFFSET,
-                           "its rotary factors are tensors of the file, which checkpoints do not have: take its folder or its "
-                           "config.json");
+                           "its rotary factors are tensors of the file, which checkpoints do not have: take "
+                           "its folder or its config.json");
         LM_TRY(put_rotary(l, i, out, e));
         *((t->spec.pairing == LM_ROPE_PAIR) != t->spec.permuted ? &pairs : &halves) = true;
     }
@@ -204,20 +214,22 @@ static lm_status put_ropes(const lm_listing *l, lm_text *out, lm_error *e)
         lm_listing_add(
             l, out,
             "def rope(x, heads, cos, sin):\n"
-            "    \"\"\"Turn lane i of every head with lane i + half of the rotated ones (RoPE, arXiv 2104.09864).\"\"\"\n"
+            "    \"\"\"Turn lane i of every head with lane i + half of the rotated ones (RoPE, arXiv "
+            "2104.09864).\"\"\"\n"
             "    T, half = cos.shape\n"
             "    x, cos, sin = x.reshape(T, heads, -1), cos[:, None], sin[:, None]\n"
             "    a, b, rest = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]\n"
             "    return $cat([a * cos - b * sin, b * cos + a * sin, rest], -1).reshape(T, -1)\n\n\n");
     if (pairs)
-        lm_listing_add(l, out,
-                       "def rope_pairs(x, heads, cos, sin):\n"
-                       "    \"\"\"Turn lane 2i of every head with lane 2i + 1 (RoPE, arXiv 2104.09864).\"\"\"\n"
-                       "    T, half = cos.shape\n"
-                       "    x, cos, sin = x.reshape(T, heads, -1), cos[:, None], sin[:, None]\n"
-                       "    a, b, rest = x[..., 0:2 * half:2], x[..., 1:2 * half:2], x[..., 2 * half:]\n"
-                       "    turned = $.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(T, heads, 2 * half)\n"
-                       "    return $cat([turned, rest], -1).reshape(T, -1)\n\n\n");
+        lm_listing_add(
+            l, out,
+            "def rope_pairs(x, heads, cos, sin):\n"
+            "    \"\"\"Turn lane 2i of every head with lane 2i + 1 (RoPE, arXiv 2104.09864).\"\"\"\n"
+            "    T, half = cos.shape\n"
+            "    x, cos, sin = x.reshape(T, heads, -1), cos[:, None], sin[:, None]\n"
+            "    a, b, rest = x[..., 0:2 * half:2], x[..., 1:2 * half:2], x[..., 2 * half:]\n"
+            "    turned = $.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(T, heads, 2 * half)\n"
+            "    return $cat([turned, rest], -1).reshape(T, -1)\n\n\n");
     return LM_OK;
 }
 
@@ -227,13 +239,16 @@ static void put_sinusoid(const lm_listing *l, lm_text *out)
 
     if (!n)
         return;
-    lm_listing_add(l, out,
-                   "def sinusoid(T, width, offset):\n"
-                   "    \"\"\"Positions as sines and cosines of falling frequencies (arXiv 1706.03762).\"\"\"\n"
-                   "    half = width // 2\n");
+    lm_listing_add(
+        l, out,
+        "def sinusoid(T, width, offset):\n"
+        "    \"\"\"Positions as sines and cosines of falling frequencies (arXiv 1706.03762).\"\"\"\n"
+        "    half = width // 2\n");
     lm_text_printf(out, "    turn = [10000 ** (%s) for i in range(half)]\n",
                    n->position.layout == LM_SINUSOID_SPREAD ? "-i / (half - 1)" : "-2 * i / width");
-    lm_listing_add(l, out, "    angle = ($.arange(T, dtype=$.float32) + offset)[:, None] * $array(turn, dtype=$.float32)\n");
+    lm_listing_add(
+        l, out,
+        "    angle = ($.arange(T, dtype=$.float32) + offset)[:, None] * $array(turn, dtype=$.float32)\n");
     lm_listing_add(l, out,
                    n->position.layout == LM_SINUSOID_PAIRS
                        ? "    return $.stack([$.sin(angle), $.cos(angle)], -1).reshape(T, width)\n\n\n"
@@ -267,7 +282,8 @@ static void put_slopes(const lm_listing *l, const needs *x, lm_text *out)
 {
     lm_text_printf(out,
                    "def slopes(heads):\n"
-                   "    \"\"\"How fast each head forgets: powers of two; heads past a power of two get what lies between "
+                   "    \"\"\"How fast each head forgets: powers of two; heads past a power of two get what "
+                   "lies between "
                    "(arXiv 2108.12409).\"\"\"\n"
                    "    whole = 1 << (heads.bit_length() - 1)\n"
                    "    each = [2 ** (-%g * (n + 1) / whole) for n in range(whole)]\n"
@@ -278,12 +294,14 @@ static void put_slopes(const lm_listing *l, const needs *x, lm_text *out)
 
 static void put_bfloat16(const lm_listing *l, lm_text *out)
 {
-    lm_text_add_str(out, "def bfloat16(x):\n    \"\"\"Rounded to the 8 bits of a bfloat16, as the model was trained.\"\"\"\n");
     lm_text_add_str(
-        out, l->in == LM_LISTING_PYTORCH
-                 ? "    return x.bfloat16().float()\n\n\n"
-                 : "    bits = x.astype(np.float32).view(np.uint32)\n"
-                   "    return ((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).astype(np.uint32).view(np.float32)\n\n\n");
+        out,
+        "def bfloat16(x):\n    \"\"\"Rounded to the 8 bits of a bfloat16, as the model was trained.\"\"\"\n");
+    lm_text_add_str(out, l->in == LM_LISTING_PYTORCH
+                             ? "    return x.bfloat16().float()\n\n\n"
+                             : "    bits = x.astype(np.float32).view(np.uint32)\n"
+                               "    return ((bits + 0x7fff + (bits >> 16 & 1)) & "
+                               "0xffff0000).astype(np.uint32).view(np.float32)\n\n\n");
 }
 
 static void put_attention(const lm_listing *l, lm_text *out)
@@ -297,67 +315,75 @@ static void put_attention(const lm_listing *l, lm_text *out)
         put_slopes(l, &x, out);
     if (x.half)
         put_bfloat16(l, out);
-    lm_text_printf(out, "def attention(q, k, v, heads, kv_heads, scale%s%s%s%s):\n", x.in_keys ? ", v_dim=None" : "",
-                   x.window ? ", window=None" : "", x.softcap ? ", softcap=None" : "", x.sinks ? ", sinks=None" : "");
+    lm_text_printf(out, "def attention(q, k, v, heads, kv_heads, scale%s%s%s%s):\n",
+                   x.in_keys ? ", v_dim=None" : "", x.window ? ", window=None" : "",
+                   x.softcap ? ", softcap=None" : "", x.sinks ? ", sinks=None" : "");
     lm_listing_add(
         l, out,
-        "    \"\"\"softmax(q k' scale) v for each head; query heads share key/value heads in equal groups (arXiv 1706.03762, "
+        "    \"\"\"softmax(q k' scale) v for each head; query heads share key/value heads in equal groups "
+        "(arXiv 1706.03762, "
         "2305.13245).\"\"\"\n"
         "    T, group = len(q), heads // kv_heads\n"
         "    q = q.reshape(T, heads, -1).swapaxes(0, 1)                                      # [H, T, K]\n"
         "    k = k.reshape(T, kv_heads, -1).swapaxes(0, 1)                                   # [G, T, K]\n");
     if (x.in_keys)
-        lm_listing_add(
-            l, out,
-            "    v = k[..., :v_dim] if v is None else v.reshape(T, kv_heads, -1).swapaxes(0, 1)  # the latent is key "
-            "and value\n");
+        lm_listing_add(l, out,
+                       "    v = k[..., :v_dim] if v is None else v.reshape(T, kv_heads, -1).swapaxes(0, 1)  "
+                       "# the latent is key and value\n");
     else
         lm_listing_add(l, out, "    v = v.reshape(T, kv_heads, -1).swapaxes(0, 1)\n");
     lm_listing_add(l, out,
-                   torch ? "    k, v = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)             # each for its "
+                   torch ? "    k, v = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0)          "
+                           "   # each for its "
                            "group: [H, T, K]\n"
-                         : "    k, v = k.repeat(group, 0), v.repeat(group, 0)                                   # each for its "
-                           "group: [H, T, K]\n");
-    lm_listing_add(
-        l, out,
-        "    behind = $.arange(T)[:, None] - $.arange(T)                             # how far key j is behind query "
-        "t\n");
+                         : "    k, v = k.repeat(group, 0), v.repeat(group, 0)                                "
+                           "   # each for its group: [H, T, K]\n");
+    lm_listing_add(l, out,
+                   "    behind = $.arange(T)[:, None] - $.arange(T)                             # how far "
+                   "key j is behind query t\n");
     if (x.half)
         lm_listing_add(l, out,
-                       "    bias = bfloat16(bfloat16(slopes(heads)) * bfloat16($.arange(T, dtype=$.float32)))  # ALiBi, by the "
+                       "    bias = bfloat16(bfloat16(slopes(heads)) * bfloat16($.arange(T, "
+                       "dtype=$.float32)))  # ALiBi, by the "
                        "key's position\n"
-                       "    scores = (q @ k.swapaxes(1, 2) + bias) * scale                                  # [H, T, T]\n");
+                       "    scores = (q @ k.swapaxes(1, 2) + bias) * scale                                  "
+                       "# [H, T, T]\n");
     else
         lm_listing_add(l, out,
-                       "    scores = q @ k.swapaxes(1, 2) * scale                                           # [H, T, T]\n");
+                       "    scores = q @ k.swapaxes(1, 2) * scale                                           "
+                       "# [H, T, T]\n");
     if (x.softcap)
         lm_listing_add(l, out, "    if softcap:\n        scores = softcap * $.tanh(scores / softcap)\n");
     if (x.alibi && !x.half)
         lm_listing_add(l, out,
-                       "    scores = scores - slopes(heads) * behind                                        # ALiBi: the "
-                       "farther, the less\n");
-    lm_listing_add(l, out,
-                   x.window
-                       ? "    hidden = (behind < 0) | (behind >= (window or T))                               # the "
-                         "future, and the past of the window\n"
-                       : "    hidden = behind < 0                                                             # the future\n");
+                       "    scores = scores - slopes(heads) * behind                                        "
+                       "# ALiBi: the farther, the less\n");
+    lm_listing_add(
+        l, out,
+        x.window
+            ? "    hidden = (behind < 0) | (behind >= (window or T))                               # the "
+              "future, and the past of the window\n"
+            : "    hidden = behind < 0                                                             # the "
+              "future\n");
     lm_listing_add(l, out,
                    torch ? "    scores = scores.masked_fill(hidden, -math.inf)\n"
                          : "    scores = np.where(hidden, -np.inf, "
                            "scores)\n");
     if (x.sinks)
-        lm_listing_add(l, out,
-                       torch
-                           ? "    if sinks is not None:                                                           # a score "
-                             "without a value\n"
-                             "        scores = torch.cat([scores, sinks[:, None, None].expand(heads, T, 1)], -1)\n"
-                           : "    if sinks is not None:                                                           # a score "
-                             "without a value\n"
-                             "        scores = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (heads, T, 1))], "
-                             "-1)\n");
+        lm_listing_add(
+            l, out,
+            torch ? "    if sinks is not None:                                                           # a "
+                    "score "
+                    "without a value\n"
+                    "        scores = torch.cat([scores, sinks[:, None, None].expand(heads, T, 1)], -1)\n"
+                  : "    if sinks is not None:                                                           # a "
+                    "score without a value\n"
+                    "        scores = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (heads, "
+                    "T, 1))], -1)\n");
     lm_listing_add(l, out, x.sinks ? "    p = softmax(scores)[..., :T]\n" : "    p = softmax(scores)\n");
     lm_listing_add(l, out,
-                   "    return (p @ v).swapaxes(0, 1).reshape(T, -1)                                    # [T, H V]\n\n\n");
+                   "    return (p @ v).swapaxes(0, 1).reshape(T, -1)                                    # "
+                   "[T, H V]\n\n\n");
 }
 
 /* ---- mixtures, latents ---- */
@@ -373,33 +399,38 @@ static void put_route(const lm_listing *l, const lm_route_spec *r, lm_text *out)
                    "    by = scores if correction is None else scores + correction\n",
                    r->sigmoid ? "sigmoid" : "softmax");
     if (r->n_groups > 1) {
-        lm_text_printf(
-            out,
-            "    T, E = by.shape\n"
-            "    groups = by.reshape(T, %u, -1)                                                  # only the best %u of "
-            "%u groups are open\n",
-            r->n_groups, r->top_groups, r->n_groups);
+        lm_text_printf(out,
+                       "    T, E = by.shape\n"
+                       "    groups = by.reshape(T, %u, -1)                                                  "
+                       "# only the best %u of %u groups are open\n",
+                       r->n_groups, r->top_groups, r->n_groups);
         bool two = r->group_sum_two && r->n_experts / r->n_groups > 1;
         if (torch)
-            lm_text_add_str(out, two ? "    worth = groups.topk(2, -1).values.sum(-1)\n" : "    worth = groups.amax(-1)\n");
+            lm_text_add_str(out, two ? "    worth = groups.topk(2, -1).values.sum(-1)\n"
+                                     : "    worth = groups.amax(-1)\n");
         else
-            lm_text_add_str(out, two ? "    worth = np.sort(groups, -1)[..., -2:].sum(-1)\n" : "    worth = groups.max(-1)\n");
+            lm_text_add_str(out, two ? "    worth = np.sort(groups, -1)[..., -2:].sum(-1)\n"
+                                     : "    worth = groups.max(-1)\n");
         if (torch)
-            lm_text_printf(out,
-                           "    open = torch.zeros_like(worth).scatter(1, worth.topk(%u, -1).indices, 1).bool()\n"
-                           "    by = groups.masked_fill(~open[..., None], -math.inf).reshape(T, E)\n",
-                           r->top_groups);
+            lm_text_printf(
+                out,
+                "    open = torch.zeros_like(worth).scatter(1, worth.topk(%u, -1).indices, 1).bool()\n"
+                "    by = groups.masked_fill(~open[..., None], -math.inf).reshape(T, E)\n",
+                r->top_groups);
         else
             lm_text_printf(out,
                            "    closed = (-worth).argsort(-1, kind=\"stable\").argsort(-1) >= %u\n"
                            "    by = np.where(closed[..., None], -np.inf, groups).reshape(T, E)\n",
                            r->top_groups);
     }
-    lm_text_add_str(out,
-                    torch ? "    chosen = by.topk(top_k, -1).indices                                             # [T, k]\n"
-                            "    weights = scores.gather(1, chosen)\n"
-                          : "    chosen = (-by).argsort(-1, kind=\"stable\")[:, :top_k]                            # [T, k]\n"
-                            "    weights = np.take_along_axis(scores, chosen, 1)\n");
+    lm_text_add_str(
+        out,
+        torch
+            ? "    chosen = by.topk(top_k, -1).indices                                             # [T, k]\n"
+              "    weights = scores.gather(1, chosen)\n"
+            : "    chosen = (-by).argsort(-1, kind=\"stable\")[:, :top_k]                            # [T, "
+              "k]\n"
+              "    weights = np.take_along_axis(scores, chosen, 1)\n");
     if (r->renormalise)
         lm_text_add_str(out, "    weights = weights / weights.sum(-1, keepdims=True)\n");
     if (r->scale != 1)
@@ -413,8 +444,8 @@ static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
 
     lm_text_printf(out,
                    "def experts(x, weights, chosen, gate, up, down%s):\n"
-                   "    \"\"\"The weighted sum of the chosen experts' gated MLPs; each is computed for the tokens that chose "
-                   "it.\"\"\"\n",
+                   "    \"\"\"The weighted sum of the chosen experts' gated MLPs; each is computed for the "
+                   "tokens that chose it.\"\"\"\n",
                    biased ? ", gate_bias, up_bias, down_bias" : "");
     lm_listing_add(l, out, "    y = $.zeros_like(x)\n");
     lm_text_printf(out, "    for e in range(%u):\n", n->experts.n_experts);
@@ -422,8 +453,8 @@ static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
                    "        t, place = $.where(chosen == e)\n"
                    "        if len(t) == 0:\n"
                    "            continue\n");
-    lm_text_printf(out, "        g = x[t] @ gate(e).T%s\n        u = x[t] @ up(e).T%s\n", biased ? " + gate_bias(e)" : "",
-                   biased ? " + up_bias(e)" : "");
+    lm_text_printf(out, "        g = x[t] @ gate(e).T%s\n        u = x[t] @ up(e).T%s\n",
+                   biased ? " + gate_bias(e)" : "", biased ? " + up_bias(e)" : "");
     if (n->experts.limit > 0)
         lm_text_printf(out, "        g, u = g.clip(max=%g), u.clip(-%g, %g) + 1\n", (double)n->experts.limit,
                        (double)n->experts.limit, (double)n->experts.limit);
@@ -438,23 +469,27 @@ static void put_latent(const lm_listing *l, lm_text *out)
     if (lm_listing_first(l, LM_OP_HEAD_LINEAR))
         lm_listing_add(l, out,
                        "def per_head(x, weight):\n"
-                       "    \"\"\"Each head's lanes times a matrix of its own: x [T, H or 1, in], weight [H, out, in].\"\"\"\n"
+                       "    \"\"\"Each head's lanes times a matrix of its own: x [T, H or 1, in], weight [H, "
+                       "out, in].\"\"\"\n"
                        "    return (weight @ x[..., None]).reshape(len(x), -1)\n\n\n");
     if (lm_listing_first(l, LM_OP_JOIN))
-        lm_listing_add(l, out,
-                       l->in == LM_LISTING_PYTORCH
-                           ? "def join(x, y):\n"
-                             "    \"\"\"The lanes of x [T, groups, a] and of y [T, groups or 1, b] side by side; what is one "
-                             "is shared.\"\"\"\n"
-                             "    return torch.cat([x, y.expand(*x.shape[:2], -1)], -1).reshape(len(x), -1)\n\n\n"
-                           : "def join(x, y):\n"
-                             "    \"\"\"The lanes of x [T, groups, a] and of y [T, groups or 1, b] side by side; what is one "
-                             "is shared.\"\"\"\n"
-                             "    return np.concatenate([x, np.broadcast_to(y, x.shape[:2] + y.shape[2:])], "
-                             "-1).reshape(len(x), -1)\n\n\n");
+        lm_listing_add(
+            l, out,
+            l->in == LM_LISTING_PYTORCH
+                ? "def join(x, y):\n"
+                  "    \"\"\"The lanes of x [T, groups, a] and of y [T, groups or 1, b] side by side; what "
+                  "is one "
+                  "is shared.\"\"\"\n"
+                  "    return torch.cat([x, y.expand(*x.shape[:2], -1)], -1).reshape(len(x), -1)\n\n\n"
+                : "def join(x, y):\n"
+                  "    \"\"\"The lanes of x [T, groups, a] and of y [T, groups or 1, b] side by side; what "
+                  "is one is shared.\"\"\"\n"
+                  "    return np.concatenate([x, np.broadcast_to(y, x.shape[:2] + y.shape[2:])], "
+                  "-1).reshape(len(x), -1)\n\n\n");
 }
 
-/* Check that all operations of a kind are alike, since their function is written from the first one: LM_UNSUPPORTED otherwise. */
+/* Check that all operations of a kind are alike, since their function is written from the first one:
+ * LM_UNSUPPORTED otherwise. */
 static lm_status check_alike(const lm_listing *l, lm_error *e)
 {
     const lm_node *route = lm_listing_first(l, LM_OP_ROUTE), *experts = lm_listing_first(l, LM_OP_EXPERTS),
@@ -468,13 +503,14 @@ static lm_status check_alike(const lm_listing *l, lm_error *e)
                                                  n->route.spec.renormalise != route->route.spec.renormalise ||
                                                  n->route.spec.scale != route->route.spec.scale)) ||
                      (n->code == LM_OP_EXPERTS &&
-                      (n->experts.n_experts != experts->experts.n_experts || n->experts.act != experts->experts.act ||
-                       n->experts.limit != experts->experts.limit ||
+                      (n->experts.n_experts != experts->experts.n_experts ||
+                       n->experts.act != experts->experts.act || n->experts.limit != experts->experts.limit ||
                        (n->weights[3] == LM_NONE) != (experts->weights[3] == LM_NONE))) ||
                      (n->code == LM_OP_SINUSOID && n->position.layout != sines->position.layout);
         if (other)
             return lm_fail(e, LM_UNSUPPORTED, n->path, LM_NO_OFFSET,
-                           "differs from the first %s: there is no listing with two kinds", lm_op_of(n->code)->name);
+                           "differs from the first %s: there is no listing with two kinds",
+                           lm_op_of(n->code)->name);
     }
     return LM_OK;
 }
@@ -492,7 +528,8 @@ lm_status lm_listing_helpers(const lm_listing *l, lm_text *out, lm_error *e)
 {
     LM_TRY(check_alike(l, e));
     put_norms(l, out);
-    if (l->to - l->from == l->p->n_nodes || lm_listing_first(l, LM_OP_ATTENTION) || lm_listing_first(l, LM_OP_ROUTE))
+    if (l->to - l->from == l->p->n_nodes || lm_listing_first(l, LM_OP_ATTENTION) ||
+        lm_listing_first(l, LM_OP_ROUTE))
         put_softmax(l, out);
     put_activations(l, out);
     LM_TRY(put_ropes(l, out, e));

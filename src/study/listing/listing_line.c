@@ -12,12 +12,14 @@ enum { COMMENT_COLUMN = 84 };
 
 static bool is_taken(const char *name)
 {
-    static const char *const words[] = { "W", "w", "T", "i", "e", "ids", "math", "torch", "np", "rms_norm", "layer_norm", "rope",
-"rope_pairs",
-                                         "attention", "experts", "choose", "join", "per_head", "sinusoid", "silu", "gelu", "gelu_tanh",
-                                         "quick", "relu", "relu2", "sigmoid", "tanh", "forward", "layer", "slopes", "bfloat16", "load",
-"softmax", "rotary",
-                                         "weights_of", "in", "is", "as", "or", "lambda", "from", "pass", NULL };
+    static const char *const words[] = {
+        "W",       "w",        "T",          "i",       "e",          "ids",       "math",     "torch",
+        "np",      "rms_norm", "layer_norm", "rope",    "rope_pairs", "attention", "experts",  "choose",
+        "join",    "per_head", "sinusoid",   "silu",    "gelu",       "gelu_tanh", "quick",    "relu",
+        "relu2",   "sigmoid",  "tanh",       "forward", "layer",      "slopes",    "bfloat16", "load",
+        "softmax", "rotary",   "weights_of", "in",      "is",         "as",        "or",       "lambda",
+        "from",    "pass",     NULL
+    };
 
     for (size_t i = 0; words[i]; i++)
         if (strcmp(words[i], name) == 0)
@@ -43,8 +45,11 @@ static const char *of_role(uint32_t roles)
     uint32_t attention = roles & (LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE);
 
     if (attention)
-        return attention == LM_PRODUCT_QUERY ? "q" : attention == LM_PRODUCT_KEY ? "k" : attention == LM_PRODUCT_VALUE ? "v"
-             : attention == (LM_PRODUCT_KEY | LM_PRODUCT_VALUE) ? "kv" : "qkv";
+        return attention == LM_PRODUCT_QUERY                      ? "q"
+               : attention == LM_PRODUCT_KEY                      ? "k"
+               : attention == LM_PRODUCT_VALUE                    ? "v"
+               : attention == (LM_PRODUCT_KEY | LM_PRODUCT_VALUE) ? "kv"
+                                                                  : "qkv";
     if (roles & LM_PRODUCT_HEAD)
         return "logits";
     if (roles & LM_PRODUCT_ROUTER)
@@ -67,7 +72,8 @@ static const char *last_word(const char *path)
 static const char *candidate(const lm_listing *l, uint32_t i)
 {
     const lm_node *n    = &l->p->nodes[i];
-    const char    *role = of_role(l->f->ledger->roles[i]), *same = n->n_in && l->last[n->in[0]] == i ? l->names[n->in[0]] : NULL;
+    const char *role = of_role(l->f->ledger->roles[i]),
+               *same = n->n_in && l->last[n->in[0]] == i ? l->names[n->in[0]] : NULL;
 
     switch (n->code) {
     case LM_OP_EMBED:
@@ -114,7 +120,8 @@ static void give_name(lm_listing *l, uint32_t i)
 
 /* ---- weights ---- */
 
-/* Append `path` as an expression: from the layer's own dictionary if the weight belongs to it; "*" becomes the variable `star`. */
+/* Append `path` as an expression: from the layer's own dictionary if the weight belongs to it; "*" becomes
+ * the variable `star`. */
 static void put_path(const lm_listing *l, const char *path, const char *star, lm_text *out)
 {
     const char *at = strchr(path, '*'), *of = lm_listing_own(l, &path) ? "w" : "W";
@@ -155,8 +162,8 @@ static void put_heads(const lm_listing *l, const lm_weight *w, lm_text *out)
     const lm_joint *j = &w->joint;
 
     put_path(l, j->path, "", out);
-    lm_text_printf(out, ".reshape(%" PRIu64 ", %u, -1)[:, %u:%u]%s", w->dims[0], j->of, j->first, j->first + j->n,
-                   j->transposed ? ".swapaxes(1, 2)" : "");
+    lm_text_printf(out, ".reshape(%" PRIu64 ", %u, -1)[:, %u:%u]%s", w->dims[0], j->of, j->first,
+                   j->first + j->n, j->transposed ? ".swapaxes(1, 2)" : "");
 }
 
 /* Append the matrix of expert e, [out, in], or its bias. */
@@ -224,7 +231,8 @@ static void put_rope(const lm_listing *l, const lm_node *n, lm_text *out)
     char                rotary[LM_LISTING_NAME];
 
     lm_listing_rotary(l, n->rope.table, rotary);
-    lm_text_printf(out, "%s(%s, %u, *%s(T))", (s->pairing == LM_ROPE_PAIR) != s->permuted ? "rope_pairs" : "rope", in_name(l, n, 0),
+    lm_text_printf(out, "%s(%s, %u, *%s(T))",
+                   (s->pairing == LM_ROPE_PAIR) != s->permuted ? "rope_pairs" : "rope", in_name(l, n, 0),
                    n->rope.n_heads, rotary);
 }
 
@@ -233,8 +241,8 @@ static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
     const lm_attention_spec *s = &n->attention.spec;
     double                   scale = (double)s->scale;
 
-    lm_text_printf(out, "attention(%s, %s, %s, heads=%u, kv_heads=%u, scale=", in_name(l, n, 0), in_name(l, n, 1),
-                   s->v_in_k ? "None" : in_name(l, n, 2), s->n_heads, s->n_kv_heads);
+    lm_text_printf(out, "attention(%s, %s, %s, heads=%u, kv_heads=%u, scale=", in_name(l, n, 0),
+                   in_name(l, n, 1), s->v_in_k ? "None" : in_name(l, n, 2), s->n_heads, s->n_kv_heads);
     if (l->scores_by_layer)
         scale *= n->layer + 1;
     if (fabs(scale * sqrt(s->k_dim) - 1) < 1e-6)
@@ -272,12 +280,14 @@ static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
 
 static void put_columns(const lm_listing *l, const lm_node *n, lm_text *out)
 {
-    uint32_t groups = n->columns.groups, width = l->p->values[n->out].width / groups, from = n->columns.offset;
+    uint32_t groups = n->columns.groups, width = l->p->values[n->out].width / groups,
+             from = n->columns.offset;
 
     if (groups == 1)
         lm_text_printf(out, "%s[:, %u:%u]", in_name(l, n, 0), from, from + width);
     else
-        lm_text_printf(out, "%s.reshape(T, %u, -1)[:, :, %u:%u].reshape(T, -1)", in_name(l, n, 0), groups, from, from + width);
+        lm_text_printf(out, "%s.reshape(T, %u, -1)[:, :, %u:%u].reshape(T, -1)", in_name(l, n, 0), groups,
+                       from, from + width);
 }
 
 static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
@@ -289,7 +299,8 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         return;
     case LM_OP_POSITION:
         put_weight(l, n->weights[0], out);
-        lm_text_printf(out, n->position.offset ? "[%u:T + %u]" : "[:T]", n->position.offset, n->position.offset);
+        lm_text_printf(out, n->position.offset ? "[%u:T + %u]" : "[:T]", n->position.offset,
+                       n->position.offset);
         return;
     case LM_OP_SINUSOID:
         lm_text_printf(out, "sinusoid(T, %u, %u)", l->p->values[n->out].width, n->position.offset);
@@ -328,7 +339,8 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, "(%s / %g)", in_name(l, n, 0), (double)n->scale.factor);
         return;
     case LM_OP_CLAMP:
-        lm_text_printf(out, "%s.clip(-%g, %g)", in_name(l, n, 0), (double)n->scale.factor, (double)n->scale.factor);
+        lm_text_printf(out, "%s.clip(-%g, %g)", in_name(l, n, 0), (double)n->scale.factor,
+                       (double)n->scale.factor);
         return;
     case LM_OP_ROUTE:
         lm_text_printf(out, "choose(%s, top_k=%u", in_name(l, n, 0), n->route.spec.top_k);
@@ -342,15 +354,15 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         put_experts(l, n, out);
         return;
     case LM_OP_HEAD_LINEAR:
-        lm_text_printf(out, n->heads.shared ? "per_head(%s[:, None]," : "per_head(%s.reshape(T, %u, -1),", in_name(l, n, 0),
-                       n->heads.n_heads);
+        lm_text_printf(out, n->heads.shared ? "per_head(%s[:, None]," : "per_head(%s.reshape(T, %u, -1),",
+                       in_name(l, n, 0), n->heads.n_heads);
         lm_text_add_str(out, "\n                 ");
         put_heads(l, &l->p->weights[n->weights[0]], out);
         lm_text_add_char(out, ')');
         return;
     case LM_OP_JOIN:
-        lm_text_printf(out, "join(%s.reshape(T, %u, -1), %s.reshape(T, %u, -1))", in_name(l, n, 0), n->join.groups, in_name(l, n, 1),
-                       n->join.shared ? 1 : n->join.groups);
+        lm_text_printf(out, "join(%s.reshape(T, %u, -1), %s.reshape(T, %u, -1))", in_name(l, n, 0),
+                       n->join.groups, in_name(l, n, 1), n->join.shared ? 1 : n->join.groups);
         return;
     case LM_OP_ALL_REDUCE:               /* of split programs, which have no listings */
     case LM_OP_ALL_GATHER:
@@ -368,7 +380,8 @@ void lm_listing_line(lm_listing *l, uint32_t node, lm_text *out)
     const lm_node *n = &l->p->nodes[node];
     lm_text        line = { 0 };
 
-    put_value(l, n, &line);                              /* reads the names of the inputs before the result may reuse one */
+    put_value(l, n, &line);                              /* reads the names of the inputs before the result
+                                                            may reuse one */
     give_name(l, node);
     size_t start = out->size;
     lm_text_printf(out, "    %s = ", l->names[n->out]);

@@ -1,4 +1,5 @@
-/* listing_topic.c - the part of a model that a topic is about, as a separate listing that runs with or without a checkpoint. */
+/* listing_topic.c - the part of a model that a topic is about, as a separate listing that runs with or
+ * without a checkpoint. */
 #include "study/listing/listing_topic.h"
 
 #include <inttypes.h>
@@ -9,7 +10,8 @@
 
 typedef enum region { ATTENTION, MLP, ROUTER, ONE, LAYER, BEGINNING, HEAD, BOTH_ENDS, MASK } region;
 
-/* The operations of each topic. `code`: an operation that their layer contains; for ONE, the operation itself. */
+/* The operations of each topic. `code`: an operation that their layer contains; for ONE, the operation
+ * itself. */
 static const struct { const char *topic; region region; lm_op_code code; } topics[] = {
     { "attention", ATTENTION, LM_OP_ATTENTION }, { "gqa", ATTENTION, LM_OP_ATTENTION }, { "mla", ATTENTION, LM_OP_JOIN },
     { "swa", ATTENTION, LM_OP_ATTENTION },       { "alibi", ATTENTION, LM_OP_ATTENTION }, { "mlp", MLP, LM_OP_ACT },
@@ -59,11 +61,12 @@ static bool belongs(const lm_listing *l, region r, uint32_t i)
 {
     lm_op_code code = l->p->nodes[i].code;
 
-    return (l->f->ledger->roles[i] & roles_of(r)) || code == (r == ATTENTION ? LM_OP_ATTENTION : LM_OP_EXPERTS);
+    return (l->f->ledger->roles[i] & roles_of(r)) ||
+           code == (r == ATTENTION ? LM_OP_ATTENTION : LM_OP_EXPERTS);
 }
 
-/* Return the attention or MLP of the layer: from its first product to the end of its module, or to the last product if products are
- * directly in the layer. */
+/* Return the attention or MLP of the layer: from its first product to the end of its module, or to the last
+ * product if products are directly in the layer. */
 static piece block_of(const lm_listing *l, region r, int32_t layer)
 {
     piece x = { .layer = layer };
@@ -108,7 +111,7 @@ static piece layer_of(const lm_listing *l, int32_t layer)
 static unsigned find_pieces(const lm_listing *l, size_t t, piece out[2])
 {
     const lm_program *p = l->p;
-    piece             begin = { .layer = -1, .name = "stream" }, end = { .to = p->n_nodes, .layer = -1, .name = "head" };
+    piece begin = { .layer = -1, .name = "stream" }, end = { .to = p->n_nodes, .layer = -1, .name = "head" };
     uint32_t          at = 0;
 
     while (begin.to < p->n_nodes && p->nodes[begin.to].layer < 0)
@@ -130,7 +133,10 @@ static unsigned find_pieces(const lm_listing *l, size_t t, piece out[2])
         out[0].name = "routed";
         return 1;
     case ONE:
-    case MASK: out[0] = (piece){ at, at + 1, p->nodes[at].layer, lm_is_norm(&p->nodes[at]) ? "normalised" : "rotated" }; return 1;
+    case MASK:
+        out[0] = (piece){ at, at + 1, p->nodes[at].layer,
+                          lm_is_norm(&p->nodes[at]) ? "normalised" : "rotated" };
+        return 1;
     case LAYER: out[0] = layer_of(l, p->nodes[at].layer < 0 ? 0 : p->nodes[at].layer); return 1;
     case BEGINNING: out[0] = begin; return 1;
     case HEAD: out[0] = end; return 1;
@@ -146,7 +152,8 @@ static void put_shape(const char *path, uint64_t a, uint64_t b, uint64_t c, lm_t
     lm_text line = { 0 };
 
     for (bool digit = false; *path; path++) {            /* layer numbers become '*' */
-        bool number = *path >= '0' && *path <= '9' && (digit || (path[-1] == '.' && path[strspn(path, "0123456789")] == '.'));
+        bool number = *path >= '0' && *path <= '9' &&
+                      (digit || (path[-1] == '.' && path[strspn(path, "0123456789")] == '.'));
         if (!number)
             lm_text_add_char(&line, *path);
         else if (!digit)
@@ -175,7 +182,8 @@ static void put_weight_shape(const lm_weight *w, lm_text *out)
     if (x->path && w->n_dims == 2)
         put_shape(x->path, w->dims[0], x->of, 0, out);
     else if (x->path)
-        put_shape(x->path, w->dims[0], x->transposed ? w->dims[2] : x->of, x->transposed ? x->of : w->dims[2], out);
+        put_shape(x->path, w->dims[0], x->transposed ? w->dims[2] : x->of, x->transposed ? x->of : w->dims[2],
+                  out);
     else if (w->kind == LM_HEADS)
         put_shape(j->path, w->dims[0] * j->of, j->transposed ? w->dims[1] : w->dims[2], 0, out);
     else if (strchr(w->path, '*'))
@@ -194,18 +202,23 @@ static void put_shapes(const lm_listing *l, const piece *x, unsigned n, lm_text 
             for (unsigned w = 0; w < LM_MAX_WEIGHTS; w++)
                 if (l->p->nodes[i].weights[w] != LM_NONE)
                     put_weight_shape(&l->p->weights[l->p->nodes[i].weights[w]], &list);
-    lm_text_printf(out, "SHAPES = {                              # of the weights; *: the number of a layer or an expert\n%s}\n\n\n",
+    lm_text_printf(out,
+                   "SHAPES = {                              # of the weights; *: the number of a layer or an "
+                   "expert\n%s}\n\n\n",
                    list.data ? list.data : "");
-    lm_text_add_str(out, "class Weights(dict):\n"
-                         "    \"\"\"By their names in the checkpoint. One that was not loaded is made up when it is asked for: small random "
-                         "numbers.\"\"\"\n"
-                         "    prefix = \"\"\n\n"
-                         "    def __missing__(self, name):\n"
-                         "        if W:\n"
-                         "            raise KeyError(f\"{self.prefix}{name} is not in the checkpoint\")\n"
-                         "        shape = SHAPES[re.sub(r\"(?<=\\.)\\d+(?=\\.)\", \"*\", self.prefix + name)]\n");
-    lm_text_add_str(out, torch ? "        return 0.02 * torch.randn(shape)\n\n\n"
-                               : "        return np.float32(0.02) * random.standard_normal(shape, dtype=np.float32)\n\n\n");
+    lm_text_add_str(out,
+                    "class Weights(dict):\n"
+                    "    \"\"\"By their names in the checkpoint. One that was not loaded is made up when it "
+                    "is asked for: small random numbers.\"\"\"\n"
+                    "    prefix = \"\"\n\n"
+                    "    def __missing__(self, name):\n"
+                    "        if W:\n"
+                    "            raise KeyError(f\"{self.prefix}{name} is not in the checkpoint\")\n"
+                    "        shape = SHAPES[re.sub(r\"(?<=\\.)\\d+(?=\\.)\", \"*\", self.prefix + name)]\n");
+    lm_text_add_str(
+        out, torch
+                 ? "        return 0.02 * torch.randn(shape)\n\n\n"
+                 : "        return np.float32(0.02) * random.standard_normal(shape, dtype=np.float32)\n\n\n");
     lm_text_add_str(out, torch ? "torch.manual_seed(0)\nW = Weights()\n\n\n"
                                : "random = np.random.default_rng(0)\nW = Weights()\n\n\n");
     out->failed = out->failed || list.failed;
@@ -217,18 +230,20 @@ static void put_shapes(const lm_listing *l, const piece *x, unsigned n, lm_text 
 static lm_status put_function(lm_listing *l, piece *x, lm_text *out, lm_error *e)
 {
     const lm_program *p = l->p;
-    lm_value          in = LM_NONE, made = LM_NONE;
-    const char       *prefix;
-    int               n;
+    lm_value in = LM_NONE, made = LM_NONE;
+    const char *prefix;
+    int n;
 
     LM_TRY(lm_listing_ends(l, x->from, x->to, &in, &made, e));
     if (in == LM_NONE)
-        lm_text_printf(out, "def %s(ids):\n    \"\"\"Token numbers -> [T, %u].\"\"\"\n", x->name, p->values[made].width);
-    else if (x->layer < 0)
-        lm_text_printf(out, "def %s(x):\n    \"\"\"x [T, %u] -> [T, %u].\"\"\"\n", x->name, p->values[in].width, p->values[made].width);
-    else
-        lm_text_printf(out, "def %s(x, i):\n    \"\"\"Of layer i: x [T, %u] -> [T, %u].\"\"\"\n", x->name, p->values[in].width,
+        lm_text_printf(out, "def %s(ids):\n    \"\"\"Token numbers -> [T, %u].\"\"\"\n", x->name,
                        p->values[made].width);
+    else if (x->layer < 0)
+        lm_text_printf(out, "def %s(x):\n    \"\"\"x [T, %u] -> [T, %u].\"\"\"\n", x->name,
+                       p->values[in].width, p->values[made].width);
+    else
+        lm_text_printf(out, "def %s(x, i):\n    \"\"\"Of layer i: x [T, %u] -> [T, %u].\"\"\"\n", x->name,
+                       p->values[in].width, p->values[made].width);
     if (x->layer >= 0) {
         lm_listing_layer_prefix(l, &n, &prefix);
         lm_text_printf(out, "    w = weights_of(f\"%.*s{i}.\")\n", n, prefix);
@@ -241,9 +256,10 @@ static lm_status put_function(lm_listing *l, piece *x, lm_text *out, lm_error *e
 static void put_main(const lm_listing *l, const piece *x, unsigned n, lm_text *out)
 {
     lm_value in = LM_NONE, made = LM_NONE;
-    bool     torch = l->in == LM_LISTING_PYTORCH;
+    bool torch = l->in == LM_LISTING_PYTORCH;
 
-    lm_text_add_str(out, "if __name__ == \"__main__\":\n    if len(sys.argv) > 1:\n        load(sys.argv[1])\n");
+    lm_text_add_str(out,
+                    "if __name__ == \"__main__\":\n    if len(sys.argv) > 1:\n        load(sys.argv[1])\n");
     for (unsigned k = 0; k < n; k++) {
         bool routes = l->p->nodes[x[k].to - 1].code == LM_OP_ROUTE;
         if (lm_listing_ends(l, x[k].from, x[k].to, &in, &made, NULL) != LM_OK)
@@ -252,51 +268,65 @@ static void put_main(const lm_listing *l, const piece *x, unsigned n, lm_text *o
             lm_text_printf(out, "    print(tuple(%s([1, 2, 3, 4, 5]).shape))\n", x[k].name);
             continue;
         }
-        lm_text_printf(out, torch ? "    x = torch.randn(5, %u)\n" : "    x = random.standard_normal((5, %u), dtype=np.float32)\n",
+        lm_text_printf(out,
+                       torch ? "    x = torch.randn(5, %u)\n"
+                             : "    x = random.standard_normal((5, %u), dtype=np.float32)\n",
                        l->p->values[in].width);
         lm_text_printf(out, "    y = %s(x", x[k].name);
         if (x[k].layer >= 0)
             lm_text_printf(out, ", %d", x[k].layer);
-        lm_text_add_str(out, routes ? ")\n    print(y[0], y[1])                       # weights and numbers of the chosen\n"
-                                    : ")\n    print(tuple(x.shape), \"->\", tuple(y.shape))\n");
+        lm_text_add_str(
+            out, routes
+                     ? ")\n    print(y[0], y[1])                       # weights and numbers of the chosen\n"
+                     : ")\n    print(tuple(x.shape), \"->\", tuple(y.shape))\n");
     }
 }
 
-/* Show the point of RoPE: the product of two rotated vectors depends only on the distance between their positions. */
+/* Show the point of RoPE: the product of two rotated vectors depends only on the distance between their
+ * positions. */
 static void put_rope_proof(const lm_listing *l, const piece *x, lm_text *out)
 {
     const lm_node *n = &l->p->nodes[x->from];
-    bool           torch = l->in == LM_LISTING_PYTORCH;
-    unsigned       width = l->p->values[n->out].width;
+    bool torch = l->in == LM_LISTING_PYTORCH;
+    unsigned width = l->p->values[n->out].width;
 
-    lm_text_printf(out, torch ? "    q = rotated(torch.randn(1, %u).expand(12, -1), %d)      # the same row at positions 0 to 11\n"
-                                "    k = rotated(torch.randn(1, %u).expand(12, -1), %d)\n"
-                              : "    q = rotated(random.standard_normal((1, %u), dtype=np.float32).repeat(12, 0), %d)   # one row, at "
-                                "positions 0 to 11\n"
-                                "    k = rotated(random.standard_normal((1, %u), dtype=np.float32).repeat(12, 0), %d)\n",
-                   width, x->layer, width, x->layer);
+    lm_text_printf(
+        out,
+        torch ? "    q = rotated(torch.randn(1, %u).expand(12, -1), %d)      # the same row at positions 0 "
+                "to 11\n"
+                "    k = rotated(torch.randn(1, %u).expand(12, -1), %d)\n"
+              : "    q = rotated(random.standard_normal((1, %u), dtype=np.float32).repeat(12, 0), %d)   # "
+                "one row, at positions 0 to 11\n"
+                "    k = rotated(random.standard_normal((1, %u), dtype=np.float32).repeat(12, 0), %d)\n",
+        width, x->layer, width, x->layer);
     lm_text_printf(out,
                    "    scores = q[:, :%u] @ k[:, :%u].T         # of the first head\n"
                    "    for distance in 0, 1, 5:\n"
-                   "        print(\"distance\", distance, [round(float(scores[t, t - distance]), 3) for t in range(distance, 12, 3)])\n",
+                   "        print(\"distance\", distance, [round(float(scores[t, t - distance]), 3) for t in "
+                   "range(distance, 12, 3)])\n",
                    width / n->rope.n_heads, width / n->rope.n_heads);
 }
 
 static void put_mask(const lm_listing *l, const piece *x, lm_text *out)
 {
     const lm_attention_spec *s = &l->p->nodes[x->from].attention.spec;
-    uint32_t                 window = 0;
+    uint32_t window = 0;
 
     for (uint32_t i = 0; i < l->p->n_nodes && !window; i++)
         window = l->p->nodes[i].code == LM_OP_ATTENTION ? l->p->nodes[i].attention.spec.window : 0;
-    lm_listing_add(l, out, "def visible(T, window=None):\n"
-                           "    \"\"\"Which keys j a query t sees: none of the future, and of a window the last ones. [T, T]\"\"\"\n"
-                           "    behind = $.arange(T)[:, None] - $.arange(T)\n"
-                           "    return (behind >= 0) & (behind < (window or T))\n\n\n");
+    lm_listing_add(l, out,
+                   "def visible(T, window=None):\n"
+                   "    \"\"\"Which keys j a query t sees: none of the future, and of a window the last "
+                   "ones. [T, T]\"\"\"\n"
+                   "    behind = $.arange(T)[:, None] - $.arange(T)\n"
+                   "    return (behind >= 0) & (behind < (window or T))\n\n\n");
     if (s->sinks)
-        lm_text_add_str(out, "# Besides them each head has a sink: a learned score without a value, which takes its share of "
-                             "the softmax.\n\n\n");
-    lm_text_add_str(out, "def draw(seen):\n    for row in seen.tolist():\n        print(\" \".join(\"x\" if see else \".\" for "
+        lm_text_add_str(
+            out,
+            "# Besides them each head has a sink: a learned score without a value, which takes its share of "
+            "the softmax.\n\n\n");
+    lm_text_add_str(out, "def draw(seen):\n    for row in seen.tolist():\n        print(\" \".join(\"x\" if "
+                         "see else \".\" for "
                          "see in row))\n"
                          "    print()\n\n\n"
                          "if __name__ == \"__main__\":\n    draw(visible(8))\n");
@@ -306,7 +336,8 @@ static void put_mask(const lm_listing *l, const piece *x, lm_text *out)
         lm_text_add_str(out, "    # the model has no window\n");
 }
 
-static lm_status write(lm_listing *l, size_t t, const char *title, piece *x, unsigned n, lm_text *out, lm_error *e)
+static lm_status write(lm_listing *l, size_t t, const char *title, piece *x, unsigned n, lm_text *out,
+                       lm_error *e)
 {
     bool alone = topics[t].region == MASK;
 
@@ -316,18 +347,21 @@ static lm_status write(lm_listing *l, size_t t, const char *title, piece *x, uns
     lm_text_add_str(out, ", one operation a line.\n\nMade by lamina from the program that it runs. ");
     if (alone) {
         lm_text_add_str(out, "T tokens.\n\n    python THIS.py\n\"\"\"\n");
-        lm_listing_add(l, out, l->in == LM_LISTING_PYTORCH ? "import torch\n\n\n" : "import numpy as np\n\n\n");
+        lm_listing_add(l, out,
+                       l->in == LM_LISTING_PYTORCH ? "import torch\n\n\n" : "import numpy as np\n\n\n");
         put_mask(l, x, out);
         return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
     }
-    lm_text_add_str(out, "Shapes are in the comments: T tokens, H query heads, G\nkey/value heads of K lanes.\n\n"
-                         "    python THIS.py              with random weights of the model's shapes\n"
-                         "    python THIS.py FOLDER       with those of a checkpoint: FOLDER holds *.safetensors\n\"\"\"\n");
+    lm_text_add_str(
+        out,
+        "Shapes are in the comments: T tokens, H query heads, G\nkey/value heads of K lanes.\n\n"
+        "    python THIS.py              with random weights of the model's shapes\n"
+        "    python THIS.py FOLDER       with those of a checkpoint: FOLDER holds *.safetensors\n\"\"\"\n");
     lm_listing_imports(l, "import re\n", out);
     put_shapes(l, x, n, out);
     for (unsigned k = 0; k < n; k++) {
         l->from = x[k].from;
-        l->to   = x[k].to;
+        l->to = x[k].to;
         if (k == 0)
             lm_listing_load(l, out);
         LM_TRY(lm_listing_helpers(l, out, e));
@@ -340,19 +374,20 @@ static lm_status write(lm_listing *l, size_t t, const char *title, piece *x, uns
     return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
 
-lm_status lm_listing_part(lm_facts *f, const char *topic, const char *title, lm_listing_language in, lm_text *out, lm_error *e)
+lm_status lm_listing_part(lm_facts *f, const char *topic, const char *title, lm_listing_language in,
+                          lm_text *out, lm_error *e)
 {
     lm_listing l;
-    piece      x[2];
-    size_t     t = 0;
-    lm_text    text = { 0 };
+    piece x[2];
+    size_t t = 0;
+    lm_text text = { 0 };
 
     while (t < sizeof topics / sizeof *topics && strcmp(topics[t].topic, topic) != 0)
         t++;
     if (t == sizeof topics / sizeof *topics)
         return unknown(topic, e);
     lm_status status = lm_listing_begin(&l, f, in, e);
-    unsigned  n = status == LM_OK ? find_pieces(&l, t, x) : 0;
+    unsigned n = status == LM_OK ? find_pieces(&l, t, x) : 0;
     if (status == LM_OK)
         status = n ? write(&l, t, title, x, n, &text, e)
                    : lm_fail(e, LM_UNSUPPORTED, topic, LM_NO_OFFSET, "%s does not have this", f->s.name);

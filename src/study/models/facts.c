@@ -49,7 +49,8 @@ static void release_facts(void *arg)
     lm_free(h);
 }
 
-static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e)
+static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch,
+                          const lm_plan **out, lm_error *e)
 {
     holding          *h = arg;
     lm_engine_options o = h->engine;
@@ -84,8 +85,8 @@ static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, ui
     return LM_OK;
 }
 
-static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, void (*use)(void *user, const lm_plan *p),
-                             void *user, lm_error *e)
+static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch,
+                             void (*use)(void *user, const lm_plan *p), void *user, lm_error *e)
 {
     holding          *h = arg;
     lm_engine_options o = h->engine;
@@ -98,7 +99,8 @@ static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context,
     o.context        = (uint32_t)context;
     o.sequences      = (uint32_t)batch;
     types            = types ? types : h->types;
-    lm_status status = lm_engine_plan(h->model, &o, types == h->model->types ? NULL : types, &kernels, &arena, &plan, e);
+    lm_status status = lm_engine_plan(h->model, &o, types == h->model->types ? NULL : types, &kernels, &arena,
+                                      &plan, e);
     if (status == LM_OK)
         use(user, plan);
     lm_plan_free(plan);
@@ -106,12 +108,17 @@ static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context,
     return status;
 }
 
-static lm_status need_to_train(void *arg, uint32_t rank, uint32_t tokens, bool checkpointed, lm_training_need *out, lm_error *e)
+static lm_status need_to_train(void *arg, uint32_t rank, uint32_t tokens, bool checkpointed,
+                               lm_training_need *out, lm_error *e)
 {
     holding          *h = arg;
-    lm_train_sizes      f = { .rank = rank, .tokens = tokens, .checkpointed = checkpointed, .compute = h->engine.compute,
-                            .cpu = h->engine.cpu, .threads = h->engine.threads,
-                            .types = h->types == h->model->types ? NULL : h->types };
+    lm_train_sizes f = { .rank = rank,
+                         .tokens = tokens,
+                         .checkpointed = checkpointed,
+                         .compute = h->engine.compute,
+                         .cpu = h->engine.cpu,
+                         .threads = h->engine.threads,
+                         .types = h->types == h->model->types ? NULL : h->types };
     lm_learner_memory m;
     uint64_t          numbers;
 
@@ -137,8 +144,9 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
     const lm_precision *x    = lm_precision_named(name);
     lm_ledger          *l;
     if (!x)
-        return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET,
-                       "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS", name);
+        return lm_fail(
+            e, LM_USAGE, "precision", LM_NO_OFFSET,
+            "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS", name);
     h->types = lm_arena_new(&h->arena, m->program->n_weights + 1, lm_dtype);
     if (!h->types)
         return lm_fail_memory(e, "facts", 0);
@@ -166,8 +174,12 @@ static lm_status measure_bytes(holding *h, lm_error *e)
 static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out, lm_error *e)
 {
     const lm_model       *m = h->model;
-    lm_subject            s = { .program = m->program, .plan = plan_for, .borrow = borrow_plan, .train = need_to_train,
-                                    .release = release_facts, .arg = h };
+    lm_subject s = { .program = m->program,
+                     .plan = plan_for,
+                     .borrow = borrow_plan,
+                     .train = need_to_train,
+                     .release = release_facts,
+                     .arg = h };
 
     if (o->engine.context && lm_plan_context(m->program, o->engine.context, e) != LM_OK)
         return lm_fail_in(e, m->name);

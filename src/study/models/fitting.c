@@ -38,7 +38,8 @@ static void sizes_of(const lm_plan *p, lm_fit_row *out)
 
 static lm_fit_speed speed_of(const lm_prediction *p)
 {
-    return p->known ? (lm_fit_speed){ .rate = p->tokens_per_second, .limited_by = p->limited_by } : (lm_fit_speed){ .limited_by = "" };
+    return p->known ? (lm_fit_speed){ .rate = p->tokens_per_second, .limited_by = p->limited_by }
+                    : (lm_fit_speed){ .limited_by = "" };
 }
 
 static void predict(const fitting *f, const lm_plan *p, lm_fit_row *row)
@@ -51,9 +52,10 @@ static void predict(const fitting *f, const lm_plan *p, lm_fit_row *row)
     row->token = speed_of(&x);
 }
 
-/* Plan for a context and a number of sequences: compute the sizes and, with `speed`, the predicted speed. LM_NO_FIT: not addressable. */
-static lm_status measure(const fitting *f, const lm_dtype *types, uint64_t context, uint64_t sequences, bool speed, lm_fit_row *row,
-                         lm_error *e)
+/* Plan for a context and a number of sequences: compute the sizes and, with `speed`, the predicted speed.
+ * LM_NO_FIT: not addressable. */
+static lm_status measure(const fitting *f, const lm_dtype *types, uint64_t context, uint64_t sequences,
+                         bool speed, lm_fit_row *row, lm_error *e)
 {
     lm_engine_options o     = f->engine;
     lm_arena          arena = { 0 };
@@ -82,7 +84,8 @@ static bool fits(const fitting *f, const lm_dtype *types, uint64_t context, uint
 
 /* ---- largest plan that fits ---- */
 
-/* Return the largest n of 1 … most for which a plan fits: positions with `of_context`, otherwise sequences. 0: none fits. */
+/* Return the largest n of 1 … most for which a plan fits: positions with `of_context`, otherwise sequences.
+ * 0: none fits. */
 static uint64_t largest(const fitting *f, const lm_dtype *types, bool of_context, uint64_t most)
 {
     uint64_t low = 0, high = most + 1;       /* low fits, high does not */
@@ -134,8 +137,10 @@ static lm_status add_rows(fitting *f, const char *only, lm_error *e)
     if (only) {
         const lm_precision *x = lm_precision_named(only);
         if (!x || x->bits > 0)
-            return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET,
-                           "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS", only);
+            return lm_fail(
+                e, LM_USAGE, "precision", LM_NO_OFFSET,
+                "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS",
+                only);
         LM_TRY(add_precision(f, x, e));
     } else {
         if (f->m->tensors)

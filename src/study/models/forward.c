@@ -1,4 +1,5 @@
-/* forward.c - explain a forward pass with its values: what each operation of a layer computes for a text, up to the next token. */
+/* forward.c - explain a forward pass with its values: what each operation of a layer computes for a text, up
+ * to the next token. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -71,7 +72,8 @@ const char *lm_forward_path(const lm_program *p, uint32_t i)
     return NULL;
 }
 
-/* Select all values before the layers, in one layer, and after the layers. For the other layers, select their output only. */
+/* Select all values before the layers, in one layer, and after the layers. For the other layers, select their
+ * output only. */
 static lm_status choose(pass *x, uint32_t layer, lm_error *e)
 {
     const lm_program *p = x->p;
@@ -83,7 +85,7 @@ static lm_status choose(pass *x, uint32_t layer, lm_error *e)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n   = &p->nodes[i];
         bool           end = n->layer >= 0 && (i + 1 == p->n_nodes || p->nodes[i + 1].layer != n->layer);
-        const char    *path = n->layer < 0 || n->layer == (int32_t)layer || end ? lm_forward_path(p, i) : NULL;
+        const char *path = n->layer < 0 || n->layer == (int32_t)layer || end ? lm_forward_path(p, i) : NULL;
         if (!path || n->out == p->logits)
             continue;
         x->probes[x->n_shown]  = path;
@@ -146,7 +148,8 @@ static void put_token(const pass *x, lm_token id, lm_text *out)
     lm_text             piece = { 0 };
     lm_error            e;
 
-    if (t && id >= 0 && (uint32_t)id < lm_tokenizer_size(t) && lm_detokenize(t, &id, 1, 0, &piece, &e) == LM_OK)
+    if (t && id >= 0 && (uint32_t)id < lm_tokenizer_size(t) &&
+        lm_detokenize(t, &id, 1, 0, &piece, &e) == LM_OK)
         lm_text_add_json(out, piece.data ? piece.data : "", piece.size);
     else
         lm_text_add_str(out, "\"\"");
@@ -162,7 +165,8 @@ static void put_values(const pass *x, const char *path, const char *between, lm_
         lm_text_printf(out, isfinite((double)v[i]) ? "%s%.6g" : "%snull", i ? between : "", (double)v[i]);
 }
 
-static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best, lm_text *out)
+static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best,
+                     lm_text *out)
 {
     lm_text_printf(out, "{\"model\": ");
     lm_text_add_json(out, x->m->name, strlen(x->m->name));
@@ -175,11 +179,11 @@ static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t laye
     lm_text_add_str(out, "], \"operations\": [");
     for (uint32_t k = 0; k < x->n_shown; k++) {
         const lm_node *node = &x->p->nodes[x->shown[k]];
-        lm_text_printf(out, "%s{\"path\": \"%s\", \"operation\": \"%s\", \"layer\": ", k ? ", " : "", x->probes[k],
-                       lm_op_of(node->code)->name);
+        lm_text_printf(out, "%s{\"path\": \"%s\", \"operation\": \"%s\", \"layer\": ", k ? ", " : "",
+                       x->probes[k], lm_op_of(node->code)->name);
         lm_text_printf(out, node->layer < 0 ? "null" : "%d", node->layer);
-        lm_text_printf(out, ", \"formula\": \"%s\", \"shape\": [%zu, %u], \"values\": [", lm_forward_formula(node), n,
-                       x->p->values[node->out].width);
+        lm_text_printf(out, ", \"formula\": \"%s\", \"shape\": [%zu, %u], \"values\": [",
+                       lm_forward_formula(node), n, x->p->values[node->out].width);
         put_values(x, x->probes[k], ", ", out);
         lm_text_add_str(out, "]}");
     }
@@ -192,7 +196,8 @@ static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t laye
     lm_text_add_str(out, "]}");
 }
 
-static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best, bool markdown, lm_text *out)
+static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best,
+                     bool markdown, lm_text *out)
 {
     const char *bar = markdown ? "| " : "", *next = markdown ? " | " : "  ", *end = markdown ? " |\n" : "\n";
 
@@ -209,7 +214,8 @@ static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t laye
                           "Values are the first %u of the last token, in float32."), layer, SHOWN);
     lm_text_add_str(out, "\n\n");
     if (markdown)
-        lm_text_printf(out, "| %s | %s | %s | %s |\n| --- | --- | --- | --- |\n", _("operation"), _("formula"), _("shape"), _("values"));
+        lm_text_printf(out, "| %s | %s | %s | %s |\n| --- | --- | --- | --- |\n", _("operation"),
+                       _("formula"), _("shape"), _("values"));
     for (uint32_t k = 0; k < x->n_shown; k++) {
         const lm_node *node = &x->p->nodes[x->shown[k]];
         lm_text_add_str(out, bar);
@@ -233,19 +239,23 @@ static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t laye
 lm_status lm_forward_form(lm_form form, lm_error *e)
 {
     if (form != LM_FORM_TEXT && form != LM_FORM_MARKDOWN && form != LM_FORM_JSON)
-        return lm_fail(e, LM_USAGE, "a forward pass", LM_NO_OFFSET, "has no such form; text, Markdown and JSON are there");
+        return lm_fail(e, LM_USAGE, "a forward pass", LM_NO_OFFSET,
+                       "has no such form; text, Markdown and JSON are there");
     return LM_OK;
 }
 
-static lm_status check(const lm_model *m, const lm_token *ids, size_t n, uint32_t layer, lm_form form, lm_error *e)
+static lm_status check(const lm_model *m, const lm_token *ids, size_t n, uint32_t layer, lm_form form,
+                       lm_error *e)
 {
     if (!m->container)
-        return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET, "has no weights: a forward pass with numbers requires a model file or folder");
+        return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET,
+                       "has no weights: a forward pass with numbers requires a model file or folder");
     if (!n || n > 512)
-        return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET, "has %zu tokens; from 1 to 512 can be shown", n);
+        return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET, "has %zu tokens; from 1 to 512 can be shown",
+                       n);
     if (layer >= m->program->n_layers)
-        return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET, "has %u layers, counted from 0; there is no layer %u", m->program->n_layers,
-                       layer);
+        return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET,
+                       "has %u layers, counted from 0; there is no layer %u", m->program->n_layers, layer);
     LM_TRY(lm_forward_form(form, e));
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= m->program->n_vocab)
@@ -253,7 +263,8 @@ static lm_status check(const lm_model *m, const lm_token *ids, size_t n, uint32_
     return LM_OK;
 }
 
-lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, const lm_explain_options *o, lm_text *out, lm_error *e)
+lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, const lm_explain_options *o,
+                             lm_text *out, lm_error *e)
 {
     lm_explain_options given = o ? *o : lm_explain_defaults();
     lm_form            form  = given.form;

@@ -5,7 +5,8 @@
 #include "lamina/study/explain.h"
 #include "runtime/model/model.h"
 
-/* Return the formula of an operation, in the symbols of docs/study/glossary.md and with English words. A page translates it with _(). */
+/* Return the formula of an operation, in the symbols of docs/study/glossary.md and with English words. A page
+ * translates it with _(). */
 const char *lm_forward_formula(const lm_node *n);
 
 /* Return the path that refers to this operation's value only; NULL: there is none. */

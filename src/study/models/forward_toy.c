@@ -35,7 +35,8 @@ static lm_status read_words(showing *x, const char *text, lm_error *e)
     for (const char *at = text; *(at += strspn(at, " \t\r\n"));) {
         size_t size = strcspn(at, " \t\r\n"), same = 0;
         if (x->n == MAX_WORDS)
-            return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET, "has more than %d words, which is what can be shown whole", MAX_WORDS);
+            return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET,
+                           "has more than %d words, which is what can be shown whole", MAX_WORDS);
         while (same < x->n && (x->sizes[same] != size || memcmp(x->words[same], at, size) != 0))
             same++;
         x->words[x->n] = at;
@@ -91,7 +92,8 @@ static const float *unpacked(const showing *x, uint32_t w)
     return v;
 }
 
-/* Write a weight when an operation first uses it: as stored, one row per line; of several experts, the first. */
+/* Write a weight when an operation first uses it: as stored, one row per line; of several experts, the
+ * first. */
 static void put_weight(showing *x, uint32_t w)
 {
     const lm_weight *weight = &x->p->weights[w];
@@ -106,9 +108,10 @@ static void put_weight(showing *x, uint32_t w)
     x->shown[w] = true;
     if (!(v = unpacked(x, w)))
         return;
-    uint64_t columns = weight->dims[weight->n_dims - 1], all = x->m->tensors[w]->elements, rows = all / columns;
-    lm_text_printf(x->out, "    %s  [%llu, %llu]%s\n", weight->path, (unsigned long long)rows, (unsigned long long)columns,
-                   x->m->each[w] ? _(", of the first expert") : "");
+    uint64_t columns = weight->dims[weight->n_dims - 1], all = x->m->tensors[w]->elements,
+             rows = all / columns;
+    lm_text_printf(x->out, "    %s  [%llu, %llu]%s\n", weight->path, (unsigned long long)rows,
+                   (unsigned long long)columns, x->m->each[w] ? _(", of the first expert") : "");
     for (uint64_t r = 0; r < rows; r++) {
         lm_text_add_str(x->out, "     ");
         put_numbers(v + r * columns, columns, x->out);
@@ -144,8 +147,8 @@ static void put_operations(showing *x)
             lm_text_add_str(x->out, " ----\n");
         }
         layer = node->layer;
-        lm_text_printf(x->out, "\n%s  =  %s   [%zu, %u]\n", path ? path : node->path, _(lm_forward_formula(node)), x->n,
-                       x->p->values[node->out].width);
+        lm_text_printf(x->out, "\n%s  =  %s   [%zu, %u]\n", path ? path : node->path,
+                       _(lm_forward_formula(node)), x->n, x->p->values[node->out].width);
         for (uint32_t w = 0; w < LM_MAX_WEIGHTS; w++)
             if (node->weights[w] != LM_NONE && node->weights[w] < x->p->n_weights)
                 put_weight(x, node->weights[w]);
@@ -181,13 +184,16 @@ static void put_page(showing *x, bool markdown)
     lm_text_add_str(x->out, markdown ? "# " : "");
     lm_text_printf(x->out, _("A toy of the form of %s"), x->name);
     lm_text_add_str(x->out, "\n\n");
-    lm_text_printf(x->out, _("The same operations with sizes that can be shown completely: %u layers, width %u, vocabulary %u."),
-                   x->p->n_layers, x->p->values[x->p->nodes[0].out].width, x->p->n_vocab);
+    lm_text_printf(
+        x->out,
+        _("The same operations with sizes that can be shown completely: %u layers, width %u, vocabulary %u."),
+        x->p->n_layers, x->p->values[x->p->nodes[0].out].width, x->p->n_vocab);
     lm_text_printf(x->out, "\n%s\n\n", _("Its weights are random, so its output has no meaning; "
                                           "every value is computed exactly as in the model."));
     for (size_t i = 0; i < x->n; i++) {
         lm_text_add_str(x->out, i ? "; " : "");
-        lm_text_printf(x->out, _("%.*s = id %d at position %zu"), (int)x->sizes[i], x->words[i], x->ids[i], i);
+        lm_text_printf(x->out, _("%.*s = id %d at position %zu"), (int)x->sizes[i], x->words[i], x->ids[i],
+                       i);
     }
     lm_text_add_str(x->out, markdown ? "\n\n```text\n" : "\n");
     put_operations(x);
@@ -224,8 +230,9 @@ static void put_json(const showing *x)
         const char *path = node->out == x->p->logits ? NULL : lm_forward_path(x->p, i);
         if (!path)
             continue;
-        lm_text_printf(x->out, "%s{\"path\": \"%s\", \"operation\": \"%s\", \"formula\": \"%s\", \"values\": [", between, path,
-                       lm_op_of(node->code)->name, lm_forward_formula(node));
+        lm_text_printf(x->out,
+                       "%s{\"path\": \"%s\", \"operation\": \"%s\", \"formula\": \"%s\", \"values\": [",
+                       between, path, lm_op_of(node->code)->name, lm_forward_formula(node));
         for (size_t row = 0; row < x->n; row++) {
             uint32_t width = 0;
             const float *v = lm_engine_probe(x->g, path, row, &width);

@@ -14,7 +14,8 @@
 #include "lamina/preset.h"
 #include "lamina/synth.h"
 
-/* Names of sizes and their reduced values. Heads are handled separately, because the ratio of their numbers is preserved. */
+/* Names of sizes and their reduced values. Heads are handled separately, because the ratio of their numbers
+ * is preserved. */
 static const struct { const char *key; int to; } sizes[] = {
     { "hidden_size", 8 },     { "n_embd", 8 },              { "d_model", 8 },           { "dim", 8 },
     { "num_hidden_layers", 2 }, { "n_layer", 2 },           { "n_layers", 2 },          { "num_layers", 2 },
@@ -47,8 +48,10 @@ static void put(json_t *config, const char *const *keys, int to)
 /* Set the number of query and key/value heads: 2 and 2, 4 and 2, or 4 and 1. */
 static void shrink_heads(json_t *config)
 {
-    static const char *const query[] = { "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", NULL };
-    static const char *const keys[]  = { "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", NULL };
+    static const char *const query[] = { "num_attention_heads", "n_head",          "n_heads",
+                                         "num_heads",           "attention_heads", NULL };
+    static const char *const keys[] = { "num_key_value_heads", "num_kv_heads", "n_head_kv",
+                                        "multi_query_group_num", NULL };
     int64_t heads = number_of(config, query), groups = number_of(config, keys);
     bool    shared = groups && groups < heads;
 
@@ -105,7 +108,8 @@ static json_t *shrunk(const char *text)
     if (json_is_real(json_object_get(config, "query_pre_attn_scalar")))
         json_object_set_new(config, "query_pre_attn_scalar", json_real(4));
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-        if (json_is_number(json_object_get(config, shares[i])) && json_number_value(json_object_get(config, shares[i])) < 1)
+        if (json_is_number(json_object_get(config, shares[i])) &&
+            json_number_value(json_object_get(config, shares[i])) < 1)
             json_object_set_new(config, shares[i], json_real(0.5));      /* one pair of four dimensions */
     if (json_is_array(json_object_get(config, "attention_types")))
         json_object_set_new(config, "attention_types", json_pack("[[[s, s], i]]", "global", "local", 1));
@@ -123,18 +127,21 @@ static lm_status make_folder(lm_toy *t, lm_error *e)
     const char *parent = getenv("TMPDIR");
     char        beside[PATH_MAX];
 
-    if (snprintf(beside, sizeof beside, "%s/lamina-toy", parent && *parent ? parent : "/tmp") >= (int)sizeof beside)
+    if (snprintf(beside, sizeof beside, "%s/lamina-toy", parent && *parent ? parent : "/tmp") >=
+        (int)sizeof beside)
         return lm_fail(e, LM_USAGE, "TMPDIR", LM_NO_OFFSET, "is too long a path");
     t->held = lm_temporary_folder(beside, t->folder);
     return t->held < 0 ? lm_fail(e, LM_IO, parent && *parent ? parent : "/tmp", LM_NO_OFFSET,
-                                 "cannot create a temporary folder for a small copy of the model: %s; TMPDIR names another place",
-                                 strerror(errno)) : LM_OK;
+                                 "cannot create a temporary folder for a small copy of the model: %s; TMPDIR "
+                                 "names another place",
+                                 strerror(errno))
+                       : LM_OK;
 }
 
 static lm_status write_config(const lm_model *m, const char *path, lm_error *e)
 {
     json_t *config = shrunk(m->preset->config);
-    lm_text text   = { 0 };
+    lm_text text = { 0 };
 
     if (!config)
         return lm_fail_memory(e, "a small configuration", 0);
@@ -148,15 +155,15 @@ static lm_status write_config(const lm_model *m, const char *path, lm_error *e)
 static lm_status build(const lm_model *m, lm_toy *t, lm_error *e)
 {
     lm_synth_options o = lm_synth_defaults();
-    lm_synth_result  r;
+    lm_synth_result r;
     lm_model_options options = lm_model_defaults();
-    char             config[PATH_MAX + 16], weights[PATH_MAX + 16];
+    char config[PATH_MAX + 16], weights[PATH_MAX + 16];
 
     LM_TRY(make_folder(t, e));
     snprintf(config, sizeof config, "%s/config.json", t->folder);
     snprintf(weights, sizeof weights, "%s/weights", t->folder);
     LM_TRY(write_config(m, config, e));
-    o.type    = "f32";
+    o.type = "f32";
     o.threads = 1;
     LM_TRY(lm_synth(config, weights, &o, &r, e));
     options.tokenizer_optional = true;
@@ -167,14 +174,15 @@ lm_status lm_toy_new(const lm_model *m, lm_toy *out, lm_error *e)
 {
     *out = (lm_toy){ .held = -1 };
     if (!m->preset)
-        return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET,
-                       "has no weights: a forward pass with numbers requires a model file or folder, or a preset, "
-                                                            "of which a small one is made");
+        return lm_fail(
+            e, LM_USAGE, m->name, LM_NO_OFFSET,
+            "has no weights: a forward pass with numbers requires a model file or folder, or a preset, of "
+            "which a small one is made");
     lm_status status = build(m, out, e);
     return status == LM_OK || status == LM_IO || status == LM_NO_MEMORY
                ? status
-               : lm_fail(e, LM_UNSUPPORTED, m->name, LM_NO_OFFSET, "has a form of which no small model can be made: %s",
-                         e ? e->message : "");
+               : lm_fail(e, LM_UNSUPPORTED, m->name, LM_NO_OFFSET,
+                         "has a form of which no small model can be made: %s", e ? e->message : "");
 }
 
 void lm_toy_free(lm_toy *t)

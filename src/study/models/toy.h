@@ -12,7 +12,8 @@ typedef struct lm_toy {
     int       held;                      /* lock of the folder */
 } lm_toy;
 
-/* Create a model with random weights, which are always the same. LM_UNSUPPORTED: the family cannot be made this small. Always free it. */
+/* Create a model with random weights, which are always the same. LM_UNSUPPORTED: the family cannot be made
+ * this small. Always free it. */
 lm_status lm_toy_new(const lm_model *m, lm_toy *out, lm_error *e);
 void      lm_toy_free(lm_toy *t);
 

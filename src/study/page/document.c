@@ -13,7 +13,7 @@
 
 void lm_document_init(lm_document *d, lm_facts *const *models, size_t n_models)
 {
-    *d         = (lm_document){ .prefix = "", .models = models, .n_models = n_models, .layer = -1, .lines = true };
+    *d = (lm_document){ .prefix = "", .models = models, .n_models = n_models, .layer = -1, .lines = true };
     d->root    = (lm_block){ .kind = LM_BLOCK_SECTION, .number = "" };
     d->at      = &d->root;
     d->facts   = n_models == 1 ? models[0] : NULL;
@@ -40,8 +40,8 @@ static bool is_harmless(utf8proc_int32_t c)
 {
     if (c < 0x20)
         return c == '\n' || c == '\t';
-    return !(c >= 0x7f && c < 0xa0) && !(c >= 0x202a && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069) && c != 0x2028 && c != 0x2029 &&
-           c != 0x200e && c != 0x200f && c != 0xfeff;
+    return !(c >= 0x7f && c < 0xa0) && !(c >= 0x202a && c <= 0x202e) && !(c >= 0x2066 && c <= 0x2069) &&
+           c != 0x2028 && c != 0x2029 && c != 0x200e && c != 0x200f && c != 0xfeff;
 }
 
 static const char *keep_bytes(lm_document *d, const char *text, size_t n)
@@ -69,7 +69,8 @@ const char *lm_doc_keep(lm_document *d, const char *text)
     return keep_bytes(d, text, strlen(text));
 }
 
-static const char *keep_list(lm_document *d, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+static const char *keep_list(lm_document *d, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 static const char *keep_list(lm_document *d, const char *format, va_list args)
 {
     lm_text b = { 0 };
@@ -161,8 +162,10 @@ lm_block *lm_doc_block(lm_document *d, lm_block_kind kind, const char *id)
     return b;
 }
 
-/* After a failed allocation blocks are not opened, so their closes must do nothing: `nothing.level` counts these blocks. */
-static lm_block *open_block(lm_document *d, lm_block_kind kind, const char *id, const char *output, const char *title)
+/* After a failed allocation blocks are not opened, so their closes must do nothing: `nothing.level` counts
+ * these blocks. */
+static lm_block *open_block(lm_document *d, lm_block_kind kind, const char *id, const char *output,
+                            const char *title)
 {
     lm_block *b = add_block(d, kind);
 
@@ -253,7 +256,8 @@ void lm_doc_verbatim(lm_document *d, const char *text, size_t n)
 
 void lm_doc_item_of(lm_document *d, char mark, const char *text)
 {
-    lm_block    *b    = d->at->last && d->at->last->kind == LM_BLOCK_LIST ? d->at->last : add_block(d, LM_BLOCK_LIST);
+    lm_block *b = d->at->last && d->at->last->kind == LM_BLOCK_LIST ? d->at->last
+                                                                    : add_block(d, LM_BLOCK_LIST);
     lm_doc_item *item = lm_arena_new(&d->arena, 1, lm_doc_item), **end = &b->items;
 
     if (!item || b == &d->nothing) {
@@ -280,7 +284,8 @@ void lm_doc_formula_of(lm_document *d, const char *name, const char *unicode, co
     lm_block *b = add_block(d, LM_BLOCK_FORMULA);
 
     if (b != &d->nothing)
-        b->formula = (lm_doc_formula){ name ? lm_doc_keep(d, name) : NULL, lm_doc_keep(d, unicode), latex ? lm_doc_keep(d, latex) : NULL };
+        b->formula = (lm_doc_formula){ name ? lm_doc_keep(d, name) : NULL, lm_doc_keep(d, unicode),
+                                       latex ? lm_doc_keep(d, latex) : NULL };
 }
 
 void lm_doc_derive(lm_document *d, lm_derivation *x)
@@ -293,8 +298,8 @@ void lm_doc_derive(lm_document *d, lm_derivation *x)
 
 /* ---- figures ---- */
 
-lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *output, const char *caption, const char *text,
-                           const char *mermaid)
+lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *output, const char *caption,
+                           const char *text, const char *mermaid)
 {
     lm_block *b = add_block(d, LM_BLOCK_FIGURE);
 
@@ -309,7 +314,8 @@ lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *outp
     return b;
 }
 
-void lm_doc_diagram(lm_document *d, const char *name, const char *output, const char *caption, const lm_explain_options *o)
+void lm_doc_diagram(lm_document *d, const char *name, const char *output, const char *caption,
+                    const lm_explain_options *o)
 {
     lm_explain_options options = o ? *o : (lm_explain_options){ .columns = 0 };
     lm_text            text = { 0 }, mermaid = { 0 };

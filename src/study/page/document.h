@@ -1,11 +1,13 @@
 /* document.h - a report independent of its format: a tree of blocks that every writer can traverse.
  *
- * Chapters (chapter_*.c) build the tree; writers (document_*.c) read it. All text is as the reader sees it, in the reader's language and
- * unescaped, including names and paths from untrusted files (valid UTF-8 without control characters), so each writer escapes what is
- * special in its format. Labels of graphs and texts of derivations are passed on unchanged. A cell that is a number stores the exact number
- * and the path of its fact; only its text is rounded.
+ * Chapters (chapter_*.c) build the tree; writers (document_*.c) read it. All text is as the reader sees it,
+ * in the reader's language and unescaped, including names and paths from untrusted files (valid UTF-8 without
+ * control characters), so each writer escapes what is special in its format. Labels of graphs and texts of
+ * derivations are passed on unchanged. A cell that is a number stores the exact number and the path of its
+ * fact; only its text is rounded.
  *
- * Building never fails midway: after a failed allocation calls have no effect, and lm_document_check reports the error. */
+ * Building never fails midway: after a failed allocation calls have no effect, and lm_document_check reports
+ * the error. */
 #ifndef LM_ANALYSIS_DOCUMENT_H
 #define LM_ANALYSIS_DOCUMENT_H
 
@@ -35,7 +37,8 @@ typedef enum lm_cell_kind {
     LM_CELL_CODE,                /* a module path, a key, a type, a command */
     LM_CELL_COUNT,               /* `count` is exact and used for sorting; `text` may be rounded */
     LM_CELL_NUMBER,              /* `number` is used for sorting */
-    LM_CELL_BAR,                 /* `number`, 0 … 1, as a bar, and `text` about its axis; writers without bars omit the column */
+    LM_CELL_BAR,                 /* `number`, 0 … 1, as a bar, and `text` about its axis; writers without bars
+                                    omit the column */
     LM_CELL_MATH,                /* `text` in Unicode, `latex` */
 } lm_cell_kind;
 
@@ -48,9 +51,11 @@ typedef struct lm_doc_cell {
         double      number;
         const char *latex;
     };
-    const char  *path;           /* path of its fact, "kv.at[8192].bytes": a fact of the block's model or, in tables with models as
+    const char  *path;           /* path of its fact, "kv.at[8192].bytes": a fact of the block's model or, in
+                                    tables with models as
                                   * columns, of lm_doc_column.facts; NULL: not a fact */
-    uint32_t     series;         /* of bars: the number of the model from 1, which determines the colour, as for curves; 0: none */
+    uint32_t     series;         /* of bars: the number of the model from 1, which determines the colour, as
+                                    for curves; 0: none */
 } lm_doc_cell;
 
 typedef struct lm_doc_column {
@@ -77,20 +82,26 @@ typedef struct lm_doc_table {
     lm_doc_column columns[LM_DOC_COLUMNS];
     uint32_t      n_columns, n_rows;
     bool          headed;        /* a column has a title */
-    bool          tree;          /* rows of depth 1 and more are branches, drawn as a tree if lines are allowed */
-    uint32_t      drawn;         /* column whose numbers pages also show as bars, relative to the largest; 0: none */
-    bool          sized;         /* `drawn` is bytes: the bars are crossed by lines at usual sizes of a device's memory */
+    bool          tree;          /* rows of depth 1 and more are branches, drawn as a tree if lines are
+                                    allowed */
+    uint32_t      drawn;         /* column whose numbers pages also show as bars, relative to the largest; 0:
+                                    none */
+    bool          sized;         /* `drawn` is bytes: the bars are crossed by lines at usual sizes of a
+                                    device's memory */
     lm_doc_row   *first, *last;
 } lm_doc_table;
 
-typedef struct lm_doc_item { struct lm_doc_item *next; const char *text; char mark; } lm_doc_item;     /* mark: '-', '+' gain, '!' cost */
+/* mark: '-', '+' gain, '!' cost */
+typedef struct lm_doc_item { struct lm_doc_item *next; const char *text; char mark; } lm_doc_item;
 
-typedef struct lm_doc_formula { const char *name, *unicode, *latex; } lm_doc_formula;      /* name NULL: none; latex NULL: none */
+/* name NULL: none; latex NULL: none */
+typedef struct lm_doc_formula { const char *name, *unicode, *latex; } lm_doc_formula;
 
-/* A diagram in all its forms. A writer that draws uses `graph` (not for "heads") or lets `draw` draw `subject` ("timeline", "trends");
- * otherwise it draws `diagram` from the block's facts ("heads", "spectrum", "cache", "window", "norm"). If nothing can be drawn, it
- * shows `text`. */
-typedef bool lm_doc_drawer(const void *subject, const char *name, lm_text *out);      /* append SVG; false: nothing to draw */
+/* A diagram in all its forms. A writer that draws uses `graph` (not for "heads") or lets `draw` draw
+ * `subject` ("timeline", "trends"); otherwise it draws `diagram` from the block's facts ("heads", "spectrum",
+ * "cache", "window", "norm"). If nothing can be drawn, it shows `text`. */
+/* append SVG; false: nothing to draw */
+typedef bool lm_doc_drawer(const void *subject, const char *name, lm_text *out);
 
 typedef struct lm_doc_figure {
     const char          *diagram;        /* a name of lm_diagram_at */
@@ -107,11 +118,14 @@ typedef struct lm_doc_figure {
 typedef struct lm_block {
     lm_block_kind    kind;
     struct lm_block *parent, *first, *last, *next;       /* inner blocks of sections and folds */
-    const char      *id;         /* of sections, folds, tables and figures: a-z 0-9 -, unique in the document; otherwise NULL */
+    const char      *id;         /* of sections, folds, tables and figures: a-z 0-9 -, unique in the document;
+                                    otherwise NULL */
     const char      *title;      /* of sections and folds; captions of tables and figures; NULL: none */
     const char      *number;     /* of sections: "2.3"; "" for the root */
-    const char      *output;     /* the outputs of docs/study/report.md that it provides: "O-12", "O-26, O-27"; NULL: none */
-    const char      *same_as;    /* of folds: the id of an earlier fold with the same contents except for names; writers that cannot
+    const char      *output;     /* the outputs of docs/study/report.md that it provides: "O-12", "O-26,
+                                    O-27"; NULL: none */
+    const char      *same_as;    /* of folds: the id of an earlier fold with the same contents except for
+                                    names; writers that cannot
                                   * collapse a fold may omit the contents. NULL: none */
     uint32_t         level;      /* sections: 1 …; the root 0 */
     lm_facts        *facts;      /* the model that it is about; NULL: none, or several */
@@ -129,7 +143,8 @@ typedef struct lm_document {
     lm_block         root;       /* its title is that of the report */
     lm_block        *at;         /* the open block, which receives new blocks */
     lm_facts        *facts;      /* the model of the current chapter */
-    const char      *prefix;     /* prefix of ids if there are several models: "some-model-7b-v0-1-"; otherwise "" */
+    const char      *prefix;     /* prefix of ids if there are several models: "some-model-7b-v0-1-";
+                                    otherwise "" */
     const char      *subtitle;   /* NULL: none */
     lm_facts *const *models;     /* all models */
     size_t           n_models;
@@ -159,9 +174,11 @@ typedef struct lm_document {
 /* Begin an empty document about models that must outlive it. lm_document_free frees its contents, not `d`. */
 void      lm_document_init(lm_document *d, lm_facts *const *models, size_t n_models);
 void      lm_document_free(lm_document *d);
-lm_status lm_document_check(const lm_document *d, lm_error *e);      /* LM_NO_MEMORY, or the failure of a chapter */
+/* LM_NO_MEMORY, or the failure of a chapter */
+lm_status lm_document_check(const lm_document *d, lm_error *e);
 
-/* Return text that lives as long as the document. Invalid UTF-8, control characters and direction marks become U+FFFD. */
+/* Return text that lives as long as the document. Invalid UTF-8, control characters and direction marks
+ * become U+FFFD. */
 const char *lm_doc_keep(lm_document *d, const char *text);
 const char *lm_doc_keepf(lm_document *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -171,7 +188,8 @@ const char *lm_doc_slug(lm_document *d, const char *words);
 /* Return the id that a section opened as `id` has for the current model. */
 const char *lm_doc_anchor(lm_document *d, const char *id);
 
-/* Open a section or fold; each needs a lm_doc_close. `id` gets the model's prefix, and a number if it is taken; `output` may be NULL. */
+/* Open a section or fold; each needs a lm_doc_close. `id` gets the model's prefix, and a number if it is
+ * taken; `output` may be NULL. */
 lm_block *lm_doc_open(lm_document *d, const char *id, const char *output, const char *title);
 lm_block *lm_doc_fold(lm_document *d, const char *id, const char *title);
 void      lm_doc_close(lm_document *d);
@@ -194,20 +212,22 @@ void lm_doc_source(lm_document *d, const char *source);
 void lm_doc_formula_of(lm_document *d, const char *name, const char *unicode, const char *latex);
 void lm_doc_derive(lm_document *d, lm_derivation *x);
 
-/* Add a diagram of the current model in all its forms; nothing if the model has no such part. `o` may be NULL. */
-void lm_doc_diagram(lm_document *d, const char *name, const char *output, const char *caption, const lm_explain_options *o);
+/* Add a diagram of the current model in all its forms; nothing if the model has no such part. `o` may be
+ * NULL. */
+void lm_doc_diagram(lm_document *d, const char *name, const char *output, const char *caption,
+                    const lm_explain_options *o);
 
 /* Add a figure computed by the caller; texts are copied. */
-lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *output, const char *caption, const char *text,
-                           const char *mermaid);
+lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *output, const char *caption,
+                           const char *text, const char *mermaid);
 
 /* Add an empty block, for functions that build a kind of block. `id` NULL: none. */
 lm_block *lm_doc_block(lm_document *d, lm_block_kind kind, const char *id);
 
 /* ---- tables ---- */
 
-/* Add a table. `align`: one letter per column, 'l' or 'r', followed by a title per column ("" for none). `caption` may be NULL. Never
- * returns NULL: after a failed allocation what is added is dropped. */
+/* Add a table. `align`: one letter per column, 'l' or 'r', followed by a title per column ("" for none).
+ * `caption` may be NULL. Never returns NULL: after a failed allocation what is added is dropped. */
 lm_doc_table *lm_doc_table_of(lm_document *d, const char *id, const char *caption, const char *align, ...);
 
 /* Add a column; the title is copied. */
@@ -218,11 +238,13 @@ lm_doc_row *lm_next_row(lm_doc_table *t);
 lm_doc_row *lm_strong_row(lm_doc_table *t);
 lm_doc_row *lm_inner_row(lm_doc_table *t, uint32_t depth);
 void        lm_gap_row(lm_doc_table *t);
-void        lm_group_row(lm_doc_table *t, const char *id, const char *title);      /* title of the following rows */
+/* title of the following rows */
+void        lm_group_row(lm_doc_table *t, const char *id, const char *title);
 
 /* How numbers are formatted. */
 typedef enum lm_manner {
-    LM_PLAIN,                    /* by unit: counts in full, bytes as 6.43 GB, operations as 6.43 GFLOP, percentages with two decimals */
+    LM_PLAIN,                    /* by unit: counts in full, bytes as 6.43 GB, operations as 6.43 GFLOP,
+                                    percentages with two decimals */
     LM_EXACT,                    /* 939,524,096; other numbers as their shortest decimal */
     LM_BOTH,                     /* bytes: 940 MB (896 MiB) */
     LM_SHORT,                    /* 3.21 G */
@@ -234,13 +256,15 @@ void lm_cell_code(lm_doc_table *t, const char *text);
 void lm_cell_empty(lm_doc_table *t);
 void lm_cell_math(lm_doc_table *t, const char *unicode, const char *latex);
 void lm_cell_bar(lm_doc_table *t, double share, uint32_t series);
-void lm_cell_count(lm_doc_table *t, lm_manner m, lm_unit unit, uint64_t n);      /* not a fact: a sum of rows, a rank */
+/* not a fact: a sum of rows, a rank */
+void lm_cell_count(lm_doc_table *t, lm_manner m, lm_unit unit, uint64_t n);
 void lm_cell_number(lm_doc_table *t, double x, lm_unit unit, const char *text);  /* `text`: as displayed */
 
 /* Add a fact of the block's model; an empty cell if there is none. */
 void lm_cell_fact(lm_doc_table *t, lm_manner m, const char *path, ...) __attribute__((format(printf, 3, 4)));
 void lm_cell_fact_of(lm_doc_table *t, lm_manner m, lm_facts *f, const char *path);
-void lm_cell_of_fact(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path);        /* a fact already found, or NULL */
+/* a fact already found, or NULL */
+void lm_cell_of_fact(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path);
 
 /* Format a number as in cells. */
 enum { LM_DOC_FIGURE = 96 };
@@ -252,7 +276,8 @@ char *lm_doc_number_text(char out[LM_DOC_FIGURE], lm_manner m, lm_unit unit, dou
 /* Number the sections ("2.3"); call once, when the document is complete. */
 void lm_document_number(lm_document *d);
 
-/* Return the next block in reading order, inner blocks first; NULL at the end. Begin with lm_document_next(NULL, d). */
+/* Return the next block in reading order, inner blocks first; NULL at the end. Begin with
+ * lm_document_next(NULL, d). */
 lm_block *lm_document_next(lm_block *b, lm_document *d);
 
 /* Return the outputs to name in a caption; NULL if an enclosing section already names them. */
@@ -266,7 +291,8 @@ bool lm_doc_in_contents(const lm_block *b);
 
 /* ---- writers ---- */
 
-typedef struct lm_document_manner { uint32_t columns; bool lines; } lm_document_manner;     /* columns of a terminal; 0: 80 */
+/* columns of a terminal; 0: 80 */
+typedef struct lm_document_manner { uint32_t columns; bool lines; } lm_document_manner;
 
 void lm_document_text(lm_document *d, const lm_document_manner *m, lm_text *out);
 void lm_document_markdown(lm_document *d, bool pandoc, lm_text *out);      /* for GitHub, or for pandoc */

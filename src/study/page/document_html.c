@@ -8,16 +8,19 @@
 /* ---- head ---- */
 
 /* Set the dark or light theme before anything is displayed. */
-static const char early[] = "try{document.documentElement.dataset.theme=localStorage.getItem('lamina-theme')||''}catch(e){}";
+static const char early[] =
+    "try{document.documentElement.dataset.theme=localStorage.getItem('lamina-theme')||''}catch(e){}";
 
 static void put_head(lm_html *h)
 {
-    lm_text_printf(h->out, "<!doctype html>\n<html lang=\"%s\">\n<head>\n<meta charset=\"utf-8\">\n", lm_language_tag(h->d->language));
+    lm_text_printf(h->out, "<!doctype html>\n<html lang=\"%s\">\n<head>\n<meta charset=\"utf-8\">\n",
+                   lm_language_tag(h->d->language));
     lm_text_add_str(h->out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                            "<meta name=\"color-scheme\" content=\"light dark\">\n"
                            "<meta name=\"generator\" content=\"lamina " LAMINA_VERSION "\">\n");
     lm_html_element(h, "title", NULL, h->d->root.title);
-    lm_text_printf(h->out, "<style>\n%s%s</style>\n<script>%s</script>\n</head>\n", lm_html_figure_css, lm_html_report_css, early);
+    lm_text_printf(h->out, "<style>\n%s%s</style>\n<script>%s</script>\n</head>\n", lm_html_figure_css,
+                   lm_html_report_css, early);
 }
 
 /* ---- contents ---- */
@@ -172,7 +175,8 @@ static void put_inner(lm_html *h, const lm_block *b, bool panel)
 static void put_block(lm_html *h, const lm_block *b, bool panel)
 {
     const char *tag   = b->kind == LM_BLOCK_SECTION ? "section" : "details";
-    bool        inner = panel && h->d->n_models > 1 && b->level == 1;        /* the section covers a whole model */
+    /* the section covers a whole model */
+    bool        inner = panel && h->d->n_models > 1 && b->level == 1;
 
     if (b->kind != LM_BLOCK_SECTION && b->kind != LM_BLOCK_FOLD) {
         put_leaf(h, b);
@@ -224,8 +228,10 @@ lm_status lm_document_html(lm_document *d, lm_text *out, lm_error *e)
         put_contents(&h);
     put_main(&h);
     lm_text_add_str(out, "</div>\n<footer>");
-    lm_markup_text(out, _("Every figure is counted from the program that runs, or derived from such counts by a formula "
-                          "shown here."));
-    lm_text_printf(out, " lamina " LAMINA_VERSION "</footer>\n<script>\n%s</script>\n</body>\n</html>\n", lm_html_report_js);
+    lm_markup_text(
+        out, _("Every figure is counted from the program that runs, or derived from such counts by a formula "
+               "shown here."));
+    lm_text_printf(out, " lamina " LAMINA_VERSION "</footer>\n<script>\n%s</script>\n</body>\n</html>\n",
+                   lm_html_report_js);
     return h.status;
 }

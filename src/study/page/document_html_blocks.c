@@ -12,8 +12,8 @@
 
 /* ---- tables ---- */
 
-/* Return whether rows may be reordered: not if they are grouped or belong to the row above, nor in tables of models, where each row is a
- * different quantity. */
+/* Return whether rows may be reordered: not if they are grouped or belong to the row above, nor in tables of
+ * models, where each row is a different quantity. */
 static bool sortable(const lm_doc_table *t)
 {
     uint32_t rows = 0;
@@ -72,7 +72,8 @@ static void put_lines(lm_html *h, double axis, bool labels)
 
     for (size_t i = 0; i < MEMORIES; i++)
         if (lines >> i & 1)
-            lm_text_printf(h->out, "<i style=\"left:%.2f%%\">%s</i>", 100 * memories[i].gib * GIB / axis, labels ? memories[i].label : "");
+            lm_text_printf(h->out, "<i style=\"left:%.2f%%\">%s</i>", 100 * memories[i].gib * GIB / axis,
+                           labels ? memories[i].label : "");
 }
 
 static void put_axis(lm_html *h, double axis)
@@ -165,7 +166,8 @@ static void put_lead(lm_html *h, const lm_doc_cell *c)
 
 enum { LONG = 40, SHORT = 24 };
 
-/* Bit masks of columns: those with sentences, which need space, and the short ones next to them, which stay on one line. */
+/* Bit masks of columns: those with sentences, which need space, and the short ones next to them, which stay
+ * on one line. */
 typedef struct widths { uint32_t prose, kept; } widths;
 
 static widths measure(const lm_doc_table *t)
@@ -204,7 +206,8 @@ static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uin
     lm_text_add_str(h->out, head ? "</th>" : "</td>");
 }
 
-/* Return the value of a number's bar, which is relative to 100 for a percentage and otherwise to the largest. */
+/* Return the value of a number's bar, which is relative to 100 for a percentage and otherwise to the
+ * largest. */
 static double number_of(const lm_doc_cell *c)
 {
     return c->kind == LM_CELL_COUNT ? (double)c->count : c->kind == LM_CELL_NUMBER ? c->number : -1;
@@ -216,20 +219,23 @@ static double largest(const lm_doc_table *t)
 
     for (const lm_doc_row *r = t->first; r && t->drawn; r = r->next)
         if (!r->gap && !r->strong)
-            most = fmax(most, r->cells[t->drawn].unit == LM_UNIT_PERCENT ? 100 : number_of(&r->cells[t->drawn]));
+            most = fmax(most,
+                        r->cells[t->drawn].unit == LM_UNIT_PERCENT ? 100 : number_of(&r->cells[t->drawn]));
     return t->sized ? axis_of(most) : most;
 }
 
 static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widths w, double most)
 {
     if (r->gap) {
-        lm_text_printf(h->out, "<tr class=\"gap\"><td colspan=\"%u\"></td></tr>\n", t->n_columns + (t->drawn > 0));
+        lm_text_printf(h->out, "<tr class=\"gap\"><td colspan=\"%u\"></td></tr>\n",
+                       t->n_columns + (t->drawn > 0));
         return;
     }
     if (r->group) {
         lm_text_add_str(h->out, "<tr class=\"group\"");
         lm_html_attribute(h, "id", r->group);
-        lm_text_printf(h->out, "><th scope=\"rowgroup\" colspan=\"%u\"><span>", t->n_columns + (t->drawn > 0));
+        lm_text_printf(h->out, "><th scope=\"rowgroup\" colspan=\"%u\"><span>",
+                       t->n_columns + (t->drawn > 0));
         lm_markup_text(h->out, r->cells[0].text);
         lm_text_add_str(h->out, "</span></th></tr>\n");
         return;
@@ -258,7 +264,8 @@ static void put_switch(lm_html *h, const lm_block *b)
         any |= r->same;
     if (!any || !b->id)
         return;
-    lm_text_add_str(h->out, "<p class=\"note\"><label class=\"differs-only\"><input type=\"checkbox\" data-differs=\"");
+    lm_text_add_str(
+        h->out, "<p class=\"note\"><label class=\"differs-only\"><input type=\"checkbox\" data-differs=\"");
     lm_markup_text(h->out, b->id);
     lm_text_add_str(h->out, "\"> ");
     lm_markup_text(h->out, _("only what differs"));
@@ -279,7 +286,8 @@ void lm_html_table(lm_html *h, const lm_block *b)
     if (b->output)
         lm_html_attribute(h, "data-output", b->output);
     if (sorts || t->sized)
-        lm_text_printf(h->out, " class=\"%s%s%s\"", sorts ? "sorts" : "", sorts && t->sized ? " " : "", t->sized ? "sized" : "");
+        lm_text_printf(h->out, " class=\"%s%s%s\"", sorts ? "sorts" : "", sorts && t->sized ? " " : "",
+                       t->sized ? "sized" : "");
     lm_text_add_str(h->out, ">\n");
     if (b->title)
         lm_html_element(h, "caption", NULL, b->title);
@@ -303,7 +311,8 @@ static void put_glossary(lm_html *h, const lm_derivation *d)
         if (!s->used || !s->meaning)
             continue;
         if (!any) {
-            lm_text_add_str(h->out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"glossary\">\n<thead><tr><th scope=\"col\">");
+            lm_text_add_str(h->out, "<div class=\"scroll\" tabindex=\"0\"><table "
+                                    "class=\"glossary\">\n<thead><tr><th scope=\"col\">");
             lm_markup_text(h->out, _("symbol"));
             lm_text_add_str(h->out, "</th><th scope=\"col\" class=\"n\">");
             lm_markup_text(h->out, _("value"));
@@ -372,7 +381,9 @@ static void put_step(lm_html *h, lm_derivation *d, const lm_formula *s)
         lm_markup_text(h->out, text);
         lm_text_add_str(h->out, "</span>");
     }
-    lm_text_add_str(h->out, "</p>\n<div class=\"math\" tabindex=\"0\"><math display=\"block\"><mtable class=\"aligned\">\n");
+    lm_text_add_str(
+        h->out,
+        "</p>\n<div class=\"math\" tabindex=\"0\"><math display=\"block\"><mtable class=\"aligned\">\n");
     lm_formula_forms(d, s, LM_LATEX, put_form, &rows);
     lm_text_add_str(h->out, "</mtable></math></div></div>\n");
     lm_text_free(&verdict);

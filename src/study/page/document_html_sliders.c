@@ -1,4 +1,5 @@
-/* document_html_sliders.c - write the panel of sliders: controls, places for the results, and the results as data. */
+/* document_html_sliders.c - write the panel of sliders: controls, places for the results, and the results as
+ * data. */
 #include <string.h>
 
 #include "study/page/html.h"
@@ -22,14 +23,18 @@ static void put_result(lm_html *h, const char *what, const char *title, const ch
 {
     lm_text_printf(h->out, "<tr%s><th scope=\"row\">", classes);
     lm_markup_text(h->out, title);
-    lm_text_printf(h->out, "</th><td class=\"n\" data-out=\"%s\"></td><td class=\"n\" data-exact=\"%s\"></td></tr>\n", what, what);
+    lm_text_printf(h->out,
+                   "</th><td class=\"n\" data-out=\"%s\"></td><td class=\"n\" data-exact=\"%s\"></td></tr>\n",
+                   what, what);
 }
 
 static void put_results(lm_html *h, const lm_sliders *s)
 {
-    lm_text_add_str(h->out, "<div class=\"results\"><div class=\"stack\" aria-hidden=\"true\"><span data-bar=\"weights\"></span>"
-                           "<span data-bar=\"cache\"></span><span data-bar=\"scratch\"></span></div>\n"
-                           "<div class=\"scroll\" tabindex=\"0\"><table aria-live=\"polite\"><tbody>\n");
+    lm_text_add_str(
+        h->out,
+        "<div class=\"results\"><div class=\"stack\" aria-hidden=\"true\"><span data-bar=\"weights\"></span>"
+        "<span data-bar=\"cache\"></span><span data-bar=\"scratch\"></span></div>\n"
+        "<div class=\"scroll\" tabindex=\"0\"><table aria-live=\"polite\"><tbody>\n");
     put_result(h, "weights", _("weights"), " class=\"weights\"");
     put_result(h, "cache", _("cache"), " class=\"cache\"");
     put_result(h, "scratch", _("scratch"), " class=\"scratch\"");
@@ -50,7 +55,8 @@ void lm_html_sliders(lm_html *h, lm_facts *f)
 
     if (!s)
         return;
-    lm_text_printf(h->out, "<section class=\"panel\" id=\"settings-%u\" data-panel=\"%u\">\n", h->panels, h->panels);
+    lm_text_printf(h->out, "<section class=\"panel\" id=\"settings-%u\" data-panel=\"%u\">\n", h->panels,
+                   h->panels);
     lm_html_element(h, "h2", NULL, _("At other settings"));
     lm_text_add_str(h->out, "<div class=\"controls\">\n");
     put_slider(h, "context", _("context"), s->n_contexts, s->context);
@@ -59,13 +65,14 @@ void lm_html_sliders(lm_html *h, lm_facts *f)
     put_slider(h, "precision", _("weights as"), s->n_precisions, s->precision);
     lm_text_add_str(h->out, "</div>\n");
     put_results(h, s);
-    lm_html_element(h, "p", "note",
-                    f->s.device ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
-                                    "device's published peaks.")
-                    : s->rated  ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
-                                    "measured limits of this machine.")
-                                : _("Sizes are those of the plan, exact to the byte. No speeds: this machine has not "
-                                    "been measured."));
+    lm_html_element(
+        h, "p", "note",
+        f->s.device ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
+                        "device's published peaks.")
+        : s->rated  ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
+                         "measured limits of this machine.")
+                    : _("Sizes are those of the plan, exact to the byte. No speeds: this machine has not "
+                         "been measured."));
     lm_text_add_str(h->out, "<script type=\"application/json\">");
     lm_sliders_json(s, h->out);
     lm_text_add_str(h->out, "</script>\n</section>\n");

@@ -1,5 +1,5 @@
-/* document_markdown.c - write a report as GitHub renders it: details, Mermaid, LaTeX (github.github.com/gfm); or as pandoc reads it:
- * heading attributes, formulas between dollars, text diagrams.
+/* document_markdown.c - write a report as GitHub renders it: details, Mermaid, LaTeX (github.github.com/gfm);
+ * or as pandoc reads it: heading attributes, formulas between dollars, text diagrams.
  *
  * Headings contain explicit anchors, so that links do not depend on how GitHub generates ids. */
 #include <string.h>

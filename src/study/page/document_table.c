@@ -45,7 +45,10 @@ char *lm_doc_number_text(char out[LM_DOC_FIGURE], lm_manner m, lm_unit unit, dou
     else if (unit == LM_UNIT_BYTES_PER_SECOND)
         lm_print(figure, sizeof figure, x < 99.95e9 ? "%.1f GB/s" : "%.0f GB/s", x / 1e9);
     else if (unit == LM_UNIT_FLOPS_PER_SECOND)
-        lm_print(figure, sizeof figure, x < 999.5e9 ? "%.0f GFLOP/s" : x < 99.95e12 ? "%.1f TFLOP/s" : "%.0f TFLOP/s",
+        lm_print(figure, sizeof figure,
+                 x < 999.5e9    ? "%.0f GFLOP/s"
+                 : x < 99.95e12 ? "%.1f TFLOP/s"
+                                : "%.0f TFLOP/s",
                  x < 999.5e9 ? x / 1e9 : x / 1e12);
     else if (unit == LM_UNIT_SECONDS)
         lm_print(figure, sizeof figure, x < 1 ? "%.3g ms" : "%.3g s", x < 1 ? 1000 * x : x);

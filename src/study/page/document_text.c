@@ -65,7 +65,8 @@ static void measure(const lm_doc_table *t, bool lines, unsigned width[LM_DOC_COL
     }
 }
 
-static void put_cell(const lm_doc_table *t, const lm_doc_row *r, uint32_t i, unsigned width, bool lines, lm_text *out)
+static void put_cell(const lm_doc_table *t, const lm_doc_row *r, uint32_t i, unsigned width, bool lines,
+                     lm_text *out)
 {
     const lm_doc_cell *c    = &r->cells[i];
     lm_text             text = { 0 };
@@ -129,7 +130,8 @@ static void put_table(const lm_doc_table *t, unsigned indent, unsigned columns, 
     for (const lm_doc_row *r = t->first; r; r = r->next) {
         uint32_t last = cells_of(t, r);
         bool breaks = columns && last == t->n_columns && last > 1 && !t->columns[last - 1].right &&
-                      r->cells[last - 1].kind != LM_CELL_BAR && at + 24 < columns && at + cell_width(t, r, last - 1, lines) > columns;
+                      r->cells[last - 1].kind != LM_CELL_BAR && at + 24 < columns &&
+                      at + cell_width(t, r, last - 1, lines) > columns;
         if (!r->gap)
             lm_text_printf(out, "%*s", (int)indent, "");
         for (uint32_t i = 0; i < last - breaks; i++) {
@@ -251,7 +253,9 @@ static void put_heading(const writer *w, const lm_block *b)
 /* Return whether no empty line separates the blocks: consecutive formulas, and folds that repeat others. */
 static bool stays_close(const lm_block *before, const lm_block *b)
 {
-    return before ? (b->kind == LM_BLOCK_FORMULA && before->kind == LM_BLOCK_FORMULA) || (b->same_as && before->same_as) : false;
+    return before ? (b->kind == LM_BLOCK_FORMULA && before->kind == LM_BLOCK_FORMULA) ||
+                        (b->same_as && before->same_as)
+                  : false;
 }
 
 static void put_blocks(const writer *w, const lm_block *within);

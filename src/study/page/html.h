@@ -22,7 +22,8 @@ void lm_html_attribute(lm_html *h, const char *name, const char *text);
 /* Append `<tag>text</tag>`; `classes` NULL: none. */
 void lm_html_element(lm_html *h, const char *tag, const char *classes, const char *text);
 
-/* The same, with addresses (only https:// and plain characters) and arXiv numbers as links, which load nothing until they are clicked. */
+/* The same, with addresses (only https:// and plain characters) and arXiv numbers as links, which load
+ * nothing until they are clicked. */
 void lm_html_linked(lm_html *h, const char *tag, const char *classes, const char *text);
 
 /* Append a formula as displayed or inline MathML, or as Unicode if there is no LaTeX. */

@@ -1,6 +1,6 @@
 /* mathml.c - convert the LaTeX of formulas to MathML Core (https://www.w3.org/TR/mathml-core/) by recursive
- * descent: a row is a list of atoms, each with its sub- and superscripts. A command that is not in the tables is
- * an error that names it, so that no formula is shown in part. */
+ * descent: a row is a list of atoms, each with its sub- and superscripts. A command that is not in the tables
+ * is an error that names it, so that no formula is shown in part. */
 #include "study/page/mathml.h"
 
 #include <ctype.h>
@@ -65,7 +65,8 @@ static lm_status read_plain(reader *r, lm_view *out)
     return LM_OK;
 }
 
-/* Return whether the letters between braces are a word: three or more, or two capitals. Two with a lower-case letter are indices. */
+/* Return whether the letters between braces are a word: three or more, or two capitals. Two with a lower-case
+ * letter are indices. */
 static bool is_word(const char *at, size_t *n)
 {
     size_t i = 1, capitals = 0;
@@ -227,7 +228,8 @@ static lm_status read_styled(reader *r, bool blackboard, lm_text *out)
     lm_view letter;
 
     LM_TRY(read_plain(r, &letter));
-    bool known = blackboard ? lm_view_is(letter, "R") || lm_view_is(letter, "N") : letter.size == 1 && isupper((unsigned char)*letter.data);
+    bool known = blackboard ? lm_view_is(letter, "R") || lm_view_is(letter, "N")
+                            : letter.size == 1 && isupper((unsigned char)*letter.data);
     if (!known)
         return unknown(r, letter.data, letter.size);
     if (blackboard)
@@ -332,8 +334,8 @@ static lm_status read_item(reader *r, lm_text *out)
     skip_blanks(r);
     if (++r->depth > DEEPEST)
         return lm_fail(r->e, LM_FAILED, "a formula", LM_NO_OFFSET, "it is nested too deeply");
-    lm_status status = !*r->at         ? lm_fail(r->e, LM_FAILED, "a formula", LM_NO_OFFSET, "it ends too early")
-                       : *r->at == '{' ? read_group(r, out)
+    lm_status status = !*r->at ? lm_fail(r->e, LM_FAILED, "a formula", LM_NO_OFFSET, "it ends too early")
+                       : *r->at == '{'  ? read_group(r, out)
                        : *r->at == '\\' ? read_command(r, out)
                                         : read_character(r, out);
     r->depth--;
@@ -353,7 +355,8 @@ static bool reads_sum(reader *r)
 
 static lm_status read_scripts(reader *r, lm_text *base, bool sum, lm_text *out)
 {
-    static const char *const elements[2][4] = { { NULL, "msub", "msup", "msubsup" }, { NULL, "munder", "mover", "munderover" } };
+    static const char *const elements[2][4] = { { NULL, "msub", "msup", "msubsup" },
+                                                { NULL, "munder", "mover", "munderover" } };
     lm_text                   below = { 0 }, above = { 0 };
     lm_status                status = LM_OK;
 
@@ -363,7 +366,8 @@ static lm_status read_scripts(reader *r, lm_text *base, bool sum, lm_text *out)
             break;
         lm_text *script = *r->at == '_' ? &below : &above;
         if (script->size) {
-            status = lm_fail(r->e, LM_FAILED, "a formula", r->at - r->start, "a second script at the same place");
+            status = lm_fail(r->e, LM_FAILED, "a formula", r->at - r->start,
+                             "a second script at the same place");
             break;
         }
         r->at++;
@@ -373,7 +377,8 @@ static lm_status read_scripts(reader *r, lm_text *base, bool sum, lm_text *out)
     }
     const char *element = elements[sum][(below.size > 0) + 2 * (above.size > 0)];
     if (status == LM_OK && element)
-        lm_text_printf(out, "<%s>%s%s%s</%s>", element, base->data, below.size ? below.data : "", above.size ? above.data : "", element);
+        lm_text_printf(out, "<%s>%s%s%s</%s>", element, base->data, below.size ? below.data : "",
+                       above.size ? above.data : "", element);
     else if (status == LM_OK && base->size)
         lm_text_add_str(out, base->data);
     out->failed |= below.failed || above.failed || base->failed;
@@ -431,7 +436,9 @@ static lm_status read_row(reader *r, const char *end, lm_text *out)
         if (at_end(r, end))
             return LM_OK;
         if (!*r->at)
-            return *end ? lm_fail(r->e, LM_FAILED, "a formula", LM_NO_OFFSET, "%s is missing", *end == '&' ? "\\end" : end) : LM_OK;
+            return *end ? lm_fail(r->e, LM_FAILED, "a formula", LM_NO_OFFSET, "%s is missing",
+                                  *end == '&' ? "\\end" : end)
+                        : LM_OK;
         bool      word   = is_function(r->at), sum = reads_sum(r);
         lm_status status = LM_OK;
         put_thin(word && ends_with_letter(out), out);

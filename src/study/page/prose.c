@@ -1,5 +1,5 @@
-/* prose.c - break lines first-fit: a word goes on the line if it still fits. Between Chinese characters a line
- * may end anywhere, but not before a closing mark. Widths are columns of a terminal. */
+/* prose.c - break lines first-fit: a word goes on the line if it still fits. Between Chinese characters a
+ * line may end anywhere, but not before a closing mark. Widths are columns of a terminal. */
 #include "study/page/prose.h"
 
 #include <string.h>

@@ -12,7 +12,8 @@
 
 /* ---- stops ---- */
 
-/* Initial position of the slider if no context was given, unless the model's context is shorter: few requests are longer. */
+/* Initial position of the slider if no context was given, unless the model's context is shorter: few requests
+ * are longer. */
 enum { USUAL = 8192 };
 
 static uint32_t add_stop(uint64_t *stops, uint32_t *n, uint64_t value)
@@ -39,7 +40,8 @@ static void choose_stops(lm_facts *f, lm_sliders *s)
         add_stop(s->contexts, &s->n_contexts, c);
     add_stop(s->contexts, &s->n_contexts, most);
     add_stop(s->contexts, &s->n_contexts, f->s.context);
-    s->context = add_stop(s->contexts, &s->n_contexts, f->s.context == most && most > USUAL ? USUAL : f->s.context);
+    s->context = add_stop(s->contexts, &s->n_contexts,
+                          f->s.context == most && most > USUAL ? USUAL : f->s.context);
     for (uint64_t b = 1; b <= 64; b *= 4)
         add_stop(s->batches, &s->n_batches, b);
     s->batch = add_stop(s->batches, &s->n_batches, f->s.batch);
@@ -120,7 +122,8 @@ static void take(void *arg, const lm_plan *base)
     for (uint32_t k = 0; k < s->n_kv && t->status == LM_OK; k++) {
         lm_plan *p;
         t->status = lm_plan_resized(base, base->options.context, s->kv[k], &p, NULL);
-        if (t->status == LM_UNSUPPORTED) {           /* the heads do not fit the blocks of this type: it is not offered */
+        if (t->status == LM_UNSUPPORTED) {           /* the heads do not fit the blocks of this type: it is
+                                                        not offered */
             memmove(&s->kv[k], &s->kv[k + 1], (s->n_kv - k - 1) * sizeof *s->kv);
             s->n_kv--;
             k--;
@@ -274,7 +277,8 @@ void lm_sliders_json(const lm_sliders *s, lm_text *out)
 {
     char name[LM_CACHE_TYPES_NAME];
 
-    lm_text_printf(out, "{\"now\":[%u,%u,%u,%u],\"contexts\":", s->context, s->batch, s->kv_now, s->precision);
+    lm_text_printf(out, "{\"now\":[%u,%u,%u,%u],\"contexts\":", s->context, s->batch, s->kv_now,
+                   s->precision);
     put_list(out, s->contexts, s->n_contexts);
     lm_text_add_str(out, ",\"batches\":");
     put_list(out, s->batches, s->n_batches);

@@ -1,4 +1,5 @@
-/* chapter_cache.c - the key/value cache: bytes at any context, the savings by sharing heads, comparison of methods. */
+/* chapter_cache.c - the key/value cache: bytes at any context, the savings by sharing heads, comparison of
+ * methods. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,15 +18,21 @@ void lm_part_cache(lm_document *d)
     char          a[LM_FIG], b[LM_FIG];
 
     lm_doc_textf(d, _("%s: %s elements for each token, %s bytes as %s."), lm_facts_text(f, "attention.type"),
-                 lm_fig_count(a, lm_facts_count(f, "kv.elements_per_token")), lm_fig_count(b, lm_facts_count(f, "kv.bytes_per_token")),
-                 lm_facts_text(f, "kv.type"));
+                 lm_fig_count(a, lm_facts_count(f, "kv.elements_per_token")),
+                 lm_fig_count(b, lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0)
-        lm_doc_textf(d, _("With one key/value head per query head the cache would take %s bytes; this is %.1f\u00a0%% less."),
-                     lm_fig_count(a, lm_facts_count(f, "kv.mha.bytes_per_token")), lm_facts_number(f, "kv.mha.saved"));
+        lm_doc_textf(d,
+                     _("With one key/value head per query head the cache would take %s bytes; this is "
+                       "%.1f\u00a0%% less."),
+                     lm_fig_count(a, lm_facts_count(f, "kv.mha.bytes_per_token")),
+                     lm_facts_number(f, "kv.mha.saved"));
     if (lm_facts_count(f, "attention.windowed_layers") && lm_facts_has(f, "kv.window"))
-        lm_doc_textf(d, _("%" PRIu64 " of %" PRIu64 " layers keep a window: beyond %s tokens their cache no longer grows."),
+        lm_doc_textf(d,
+                     _("%" PRIu64 " of %" PRIu64
+                       " layers keep a window: beyond %s tokens their cache no longer grows."),
                      lm_facts_count(f, "attention.windowed_layers"),
-                     lm_facts_count(f, "attention.windowed_layers") + lm_facts_count(f, "attention.full_layers"),
+                     lm_facts_count(f, "attention.windowed_layers") +
+                         lm_facts_count(f, "attention.full_layers"),
                      lm_fig_count(a, lm_facts_count(f, "kv.window")));
     t = lm_doc_table_of(d, "cache-by-context", NULL, "rrrr", _("context"), _("bytes"), "", _("as MHA"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
@@ -62,8 +69,10 @@ static void write_why(lm_document *d)
 
     if (!shares(f))
         return;
-    lm_doc_open(d, "why-sharing", "O-14", lm_doc_keepf(d, _("Why %s"), lm_facts_text(f, "attention.sharing")));
-    lm_doc_table *t = lm_doc_table_of(d, "why", NULL, "lrr", _("metric"), "MHA", lm_facts_text(f, "attention.sharing"));
+    lm_doc_open(d, "why-sharing", "O-14",
+                lm_doc_keepf(d, _("Why %s"), lm_facts_text(f, "attention.sharing")));
+    lm_doc_table *t = lm_doc_table_of(d, "why", NULL, "lrr", _("metric"), "MHA",
+                                      lm_facts_text(f, "attention.sharing"));
     lm_next_row(t);
     lm_cell(t, _("cached for a token, elements"));
     lm_cell_fact(t, LM_EXACT, "kv.mha.elements_per_token");
@@ -74,7 +83,8 @@ static void write_why(lm_document *d)
     lm_cell_fact(t, LM_EXACT, "kv.bytes_per_token");
     lm_print(saved, sizeof saved, "−%.1f %%", lm_facts_number(f, "kv.mha.saved"));
     why_row(t, _("change"), "", saved);
-    why_row(t, _("speed of generating (qualitative)"), _("reads the most"), _("reads less of the cache in each step"));
+    why_row(t, _("speed of generating (qualitative)"), _("reads the most"),
+            _("reads less of the cache in each step"));
     why_row(t, _("quality (qualitative)"), _("each head separate"),
             lm_facts_count(f, "attention.kv_heads") == 1 && !lm_facts_has(f, "attention.latent")
                 ? _("a little below MHA in the paper on GQA") : _("close to MHA in the papers' own tests"));
@@ -114,8 +124,8 @@ static void write_savings(lm_document *d)
     if (!lm_facts_has(f, "what_if.kv_projections") || lm_facts_has(f, "attention.latent"))
         return;
     lm_doc_open(d, "sharing-saves", "O-15", _("What sharing key/value heads saves"));
-    lm_doc_table *t = lm_doc_table_of(d, "projection-savings", _("Projections of a layer, in → out"), "lrrr", _("matrix"), "MHA",
-                                      _("this model"), "MQA");
+    lm_doc_table *t = lm_doc_table_of(d, "projection-savings", _("Projections of a layer, in → out"), "lrrr",
+                                      _("matrix"), "MHA", _("this model"), "MQA");
     for (size_t i = 0; i < sizeof projections / sizeof *projections; i++)
         projection_row(t, &projections[i]);
     lm_next_row(t);
@@ -135,7 +145,8 @@ static void write_savings(lm_document *d)
         lm_cell_fact(t, LM_PLAIN, "what_if.kv_projections_saved");
         lm_cell_fact(t, LM_PLAIN, "what_if.kv_projections_saved_mqa");
     }
-    t = lm_doc_table_of(d, "cache-savings", _("Cache at 1,024 tokens, one sequence"), "lrr", "", "MHA", _("this model"));
+    t = lm_doc_table_of(d, "cache-savings", _("Cache at 1,024 tokens, one sequence"), "lrr", "", "MHA",
+                        _("this model"));
     if (lm_facts_count(f, "architecture.layers") && lm_facts_count(f, "architecture.kinds_of_layer") == 1) {
         lm_next_row(t);
         lm_cell(t, _("a layer"));
@@ -175,18 +186,22 @@ static void write_methods(lm_document *d)
     uint64_t k      = lm_facts_count(f, latent ? "attention.latent.qk_dim" : "attention.head_dim");
     uint64_t v      = lm_facts_count(f, latent ? "attention.latent.v_dim" : "attention.value_dim");
     lm_doc_open(d, "cache-by-method", "O-16", _("By method"));
-    lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr", _("method"), _("formula"),
-                                      _("elements"));
+    lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr",
+                                      _("method"), _("formula"), _("elements"));
     method_row(t, "MHA", "mha", lm_doc_keepf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")", heads, k, v));
     if (!latent)
         method_row(t, "GQA", "gqa",
-                   lm_doc_keepf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")", lm_facts_count(f, "attention.kv_heads"), k, v));
+                   lm_doc_keepf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")",
+                                lm_facts_count(f, "attention.kv_heads"), k, v));
     method_row(t, "MQA", "mqa", lm_doc_keepf(d, "%" PRIu64 " + %" PRIu64, k, v));
     if (latent)
-        method_row(t, "MLA", "mla", lm_doc_keepf(d, "%" PRIu64 " + %" PRIu64, lm_facts_count(f, "attention.latent.kv_rank"),
-                                                 lm_facts_count(f, "attention.latent.rope_dim")));
-    lm_doc_note(d, _("The same heads with separate keys and values, shared in groups, or shared by all; a latent stores "
-                     "what all of them are projected from."));
+        method_row(t, "MLA", "mla",
+                   lm_doc_keepf(d, "%" PRIu64 " + %" PRIu64, lm_facts_count(f, "attention.latent.kv_rank"),
+                                lm_facts_count(f, "attention.latent.rope_dim")));
+    lm_doc_note(
+        d,
+        _("The same heads with separate keys and values, shared in groups, or shared by all; a latent stores "
+          "what all of them are projected from."));
     lm_doc_close(d);
 }
 
@@ -208,7 +223,8 @@ void lm_chapter_cache(lm_document *d)
     lm_doc_open(d, "cache-steps", "O-37", _("The cache, token by token"));
     bool spelled = d->n_models && d->facts == d->models[0];      /* tokens are those of the first model */
     lm_doc_diagram(d, "cache", "O-37", NULL,
-                   &(lm_explain_options){ .pieces = spelled ? d->pieces : NULL, .n_pieces = spelled ? d->n_pieces : 0 });
+                   &(lm_explain_options){ .pieces = spelled ? d->pieces : NULL,
+                                          .n_pieces = spelled ? d->n_pieces : 0 });
     lm_doc_drop_empty(d);
     lm_doc_close(d);
 }

@@ -78,7 +78,8 @@ static bool write_rows(lm_document *d, lm_doc_table *t, const lm_comparison_sect
 static void write_blocks(lm_document *d)
 {
     lm_comparison *c = lm_shared(d)->comparison;
-    lm_doc_table  *t = lm_doc_table_of(d, "blocks", _("Forms of blocks"), "lll", _("norms"), _("a branch of a layer"), _("models"));
+    lm_doc_table *t = lm_doc_table_of(d, "blocks", _("Forms of blocks"), "lll", _("norms"),
+                                      _("a branch of a layer"), _("models"));
 
     for (size_t i = 0; i < c->n; i++) {
         const char *place = lm_compare_text(c, i, "architecture.norm_position");
@@ -107,14 +108,15 @@ static uint64_t shortest_context(const lm_comparison *c)
     return most == UINT64_MAX ? 0 : most;
 }
 
-/* Values that differ by more than this have a logarithmic axis: on a linear one the smallest would not be visible. */
+/* Values that differ by more than this have a logarithmic axis: on a linear one the smallest would not be
+ * visible. */
 enum { LINEAR_SPAN = 20 };
 
 /* An axis of bars. `from` 0: linear. */
 typedef struct scale { double from, to; } scale;
 
-/* Return the axis for one quantity of every model: of shares the whole, else the largest value, and from a power of ten that is at most
- * half of the smallest if the values differ much. */
+/* Return the axis for one quantity of every model: of shares the whole, else the largest value, and from a
+ * power of ten that is at most half of the smallest if the values differ much. */
 static scale scale_of(const lm_comparison *c, const char *path, double whole)
 {
     double least = INFINITY, most = whole;
@@ -190,8 +192,8 @@ static bool draw_chart(const void *chart, const char *name, lm_text *out)
 
 enum { EVEN_STEPS = 16, MAX_STEPS = EVEN_STEPS + 2, FIRST = 16 };
 
-/* Choose ascending positions up to `most`: even steps or, for two logarithmic axes, which show linear growth as a line as well, doublings.
- * Returns their number. */
+/* Choose ascending positions up to `most`: even steps or, for two logarithmic axes, which show linear growth
+ * as a line as well, doublings. Returns their number. */
 static uint32_t choose_positions(uint64_t most, bool doubling, double *out)
 {
     uint64_t step = 1, at[MAX_STEPS];
@@ -228,9 +230,15 @@ static void write_curves(lm_document *d)
     if (!x || !v || c->n > LM_CURVES || most < 2)
         return;
     bool logs = scale_of(c, lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", most), 0).from > 0;
-    *x    = (lm_chart){ .title = _("the cache by context"), .x_title = _("positions of the context"), .y_title = _("bytes of the cache"),
-                        .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = choose_positions(most, logs, v), .x = v, .log_x = logs,
-                        .log_y = logs };
+    *x = (lm_chart){ .title = _("the cache by context"),
+                     .x_title = _("positions of the context"),
+                     .y_title = _("bytes of the cache"),
+                     .x_unit = LM_UNIT_TOKENS,
+                     .y_unit = LM_UNIT_BYTES,
+                     .n = choose_positions(most, logs, v),
+                     .x = v,
+                     .log_x = logs,
+                     .log_y = logs };
     for (size_t i = 0; i < c->n; i++) {
         double *y = v + (i + 1) * MAX_STEPS;
         for (uint32_t k = 0; k < x->n; k++)
@@ -240,7 +248,8 @@ static void write_curves(lm_document *d)
     lm_chart_text(c->models[0], x, d->lines, &text);
     lm_chart_mermaid(x, &mermaid);
     d->failed |= text.failed || mermaid.failed;
-    lm_block *b = lm_doc_figure_of(d, "kv-curves", "O-17", _("Bytes of the cache by context"), text.data, mermaid.data);
+    lm_block *b = lm_doc_figure_of(d, "kv-curves", "O-17", _("Bytes of the cache by context"), text.data,
+                                   mermaid.data);
     if (b->kind == LM_BLOCK_FIGURE) {
         b->figure.draw    = draw_chart;
         b->figure.subject = x;
@@ -300,8 +309,8 @@ static void figure_of(lm_document *d, const char *name, const char *output, cons
 static void write_events(lm_document *d)
 {
     const lm_comparison *c = lm_shared(d)->comparison;
-    lm_doc_table        *t = lm_doc_table_of(d, "events", NULL, "lllllll", _("month"), _("model"), _("attention"), _("MLP"), _("norm"),
-                                             _("position"), _("source"));
+    lm_doc_table *t = lm_doc_table_of(d, "events", NULL, "lllllll", _("month"), _("model"), _("attention"),
+                                      _("MLP"), _("norm"), _("position"), _("source"));
 
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_publication *e = &c->events[i];
@@ -339,35 +348,46 @@ enum { SMALL = 8, LARGE = 24, TOKENS = 4096 };      /* gigabytes of common devic
 static void write_size(lm_document *d)
 {
     lm_facts *f    = d->facts;
-    uint64_t  most = lm_facts_count(f, "architecture.context"), tokens = most && most < TOKENS ? most : TOKENS;
-    uint64_t  need = lm_facts_count(f, "weights.as.Q4_K_M.bytes") + lm_facts_count(f, "kv.at[%" PRIu64 "].bytes", tokens);
+    uint64_t most = lm_facts_count(f, "architecture.context"), tokens = most && most < TOKENS ? most : TOKENS;
+    uint64_t need = lm_facts_count(f, "weights.as.Q4_K_M.bytes") +
+                    lm_facts_count(f, "kv.at[%" PRIu64 "].bytes", tokens);
     char      n[LM_FIG], a[LM_FIG];
 
     lm_fig_count(n, tokens);
     lm_fig_bytes(a, need);
     if (need <= SMALL * 1000000000ull)
-        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of %s tokens need %s: fits a machine with %d GB."), n, a, SMALL);
+        lm_doc_itemf(d, '+',
+                     _("Weights as Q4_K_M and a cache of %s tokens need %s: fits a machine with %d GB."), n,
+                     a, SMALL);
     else if (need <= LARGE * 1000000000ull)
-        lm_doc_itemf(d, '-', _("Weights as Q4_K_M and a cache of %s tokens take %s: more than %d GB, and one device of %d GB holds it."),
+        lm_doc_itemf(d, '-',
+                     _("Weights as Q4_K_M and a cache of %s tokens take %s: more than %d GB, and one device "
+                       "of %d GB holds it."),
                      n, a, SMALL, LARGE);
     else
-        lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of %s tokens take %s: no device of %d GB holds it."), n, a, LARGE);
+        lm_doc_itemf(d, '!',
+                     _("Weights as Q4_K_M and a cache of %s tokens take %s: no device of %d GB holds it."), n,
+                     a, LARGE);
 }
 
 static void write_sequences(lm_document *d)
 {
     lm_facts *f     = d->facts;
-    double    cache = lm_facts_number(f, "kv.bytes_at_context"), weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
+    double cache = lm_facts_number(f, "kv.bytes_at_context"),
+           weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
     lm_fig_count(a, lm_facts_count(f, "kv.context"));
     lm_fig_size(b, cache);
     lm_fig_size(c, weights);
     if (cache > weights)
-        lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): memory limits "
-                               "long contexts and many sequences."), a, b, c);
+        lm_doc_itemf(d, '!',
+                     _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): memory limits "
+                       "long contexts and many sequences."),
+                     a, b, c);
     else
-        lm_doc_itemf(d, '+', _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a, b, c);
+        lm_doc_itemf(d, '+', _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a,
+                     b, c);
 }
 
 static void write_rate(lm_document *d)
@@ -377,9 +397,11 @@ static void write_rate(lm_document *d)
     char      a[LM_FIG], b[LM_FIG];
 
     if (active < total)
-        lm_doc_itemf(d, '+', _("%s of %s parameters are active per token: if all fit into memory, it generates as fast "
-                               "as a dense model of that size."),
-                     lm_fig_short(a, (double)active), lm_fig_short(b, (double)total));
+        lm_doc_itemf(
+            d, '+',
+            _("%s of %s parameters are active per token: if all fit into memory, it generates as fast "
+              "as a dense model of that size."),
+            lm_fig_short(a, (double)active), lm_fig_short(b, (double)total));
     if (lm_facts_truth(f, "architecture.context_is_hard"))
         lm_doc_itemf(d, '!', _("The position table has %s entries: longer texts must be truncated."),
                      lm_fig_count(a, lm_facts_count(f, "architecture.context")));
@@ -398,7 +420,8 @@ void lm_chapter_reading(lm_document *d)
         lm_doc_close(d);
     }
     lm_doc_open(d, "suits", "O-41", _("Suitability"));
-    lm_doc_note(d, _("Derived by rules from sizes alone (qualitative); training and task are not considered."));
+    lm_doc_note(d,
+                _("Derived by rules from sizes alone (qualitative); training and task are not considered."));
     write_size(d);
     write_sequences(d);
     write_rate(d);
@@ -455,7 +478,8 @@ static void write_values(lm_document *d)
 
     for (uint32_t i = 0; i + 1 < c->n_sections; i++)
         if (c->sections[i].output)
-            outputs = outputs ? lm_doc_keepf(d, "%s, %s", outputs, c->sections[i].output) : c->sections[i].output;
+            outputs = outputs ? lm_doc_keepf(d, "%s, %s", outputs, c->sections[i].output)
+                              : c->sections[i].output;
     lm_doc_open(d, "compare-values", outputs, _("Value by value"));
     lm_doc_table *t = table_of(d, "compare-values-table");
     for (uint32_t i = 0; i + 1 < c->n_sections; i++) {
@@ -467,7 +491,8 @@ static void write_values(lm_document *d)
     }
     if (qualitative)
         lm_doc_note(d, _("† qualitative, derived by a rule"));
-    lm_doc_note(d, _("A window caches only the visible keys; a latent is cached instead of keys and values."));
+    lm_doc_note(d,
+                _("A window caches only the visible keys; a latent is cached instead of keys and values."));
     for (uint32_t i = 0; i + 1 < c->n_sections; i++)
         for (size_t k = 0; (note = lm_compare_note(lm_shared(d)->comparison, &c->sections[i], k)); k++)
             lm_doc_note(d, note);

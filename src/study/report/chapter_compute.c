@@ -13,7 +13,8 @@ static const uint64_t contexts[] = { 512, 2048, 8192, 32768, 131072, 1048576 };
 
 uint64_t lm_context_at(lm_facts *f, size_t i)
 {
-    uint64_t most = lm_facts_has(f, "architecture.context") ? lm_facts_count(f, "architecture.context") : 131072;
+    uint64_t most = lm_facts_has(f, "architecture.context") ? lm_facts_count(f, "architecture.context")
+                                                            : 131072;
     size_t   n = 0;
 
     for (; n < sizeof contexts / sizeof *contexts && contexts[n] < most; n++)
@@ -47,7 +48,8 @@ void lm_part_flops(lm_document *d)
     };
     lm_facts     *f = d->facts;
     char          window[LM_FIG];
-    lm_doc_table *t = lm_doc_table_of(d, "flops-of-a-token", NULL, "lrr", _("FLOP for each token"), "", _("share"));
+    lm_doc_table *t = lm_doc_table_of(d, "flops-of-a-token", NULL, "lrr", _("FLOP for each token"), "",
+                                      _("share"));
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (lm_facts_has(f, "%s", parts[i].path))
@@ -61,11 +63,14 @@ void lm_part_flops(lm_document *d)
     if (naive)
         flop_row(t, _("scores, for each key seen, MLA naive"), "flops.per_context_token_naive", false);
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
-        flop_row(t, lm_doc_keepf(d, _("scores, for each key beyond %s"), lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+        flop_row(t,
+                 lm_doc_keepf(d, _("scores, for each key beyond %s"),
+                              lm_fig_count(window, lm_facts_count(f, "kv.window"))),
                  "flops.per_context_token_past_windows", false);
-    t = lm_doc_table_of(d, "flops-by-context", NULL, naive ? "rrrrrr" : "rrrrr", _("context"), _("one token with this context"),
-                        _("of which attention scores"), naive ? _("a prompt, MLA absorbed") : _("a prompt of this length"),
-                        _("per token"), _("a prompt, MLA naive"));
+    t = lm_doc_table_of(d, "flops-by-context", NULL, naive ? "rrrrrr" : "rrrrr", _("context"),
+                        _("one token with this context"), _("of which attention scores"),
+                        naive ? _("a prompt, MLA absorbed") : _("a prompt of this length"), _("per token"),
+                        _("a prompt, MLA naive"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
         uint64_t n   = lm_context_at(f, i);
         double   all = lm_facts_number(f, "flops.prefill_of[%" PRIu64 "].total", n);
@@ -79,8 +84,10 @@ void lm_part_flops(lm_document *d)
         if (naive)
             lm_cell_fact(t, LM_PLAIN, "flops.prefill_of[%" PRIu64 "].naive", n);
     }
-    lm_doc_note(d, _("A multiply-add counts as 2 operations, a look-up as none. Prompt processing computes logits for "
-                     "the last token only."));
+    lm_doc_note(
+        d,
+        _("A multiply-add counts as 2 operations, a look-up as none. Prompt processing computes logits for "
+          "the last token only."));
 }
 
 /* ---- by module, for one pass ---- */
@@ -89,12 +96,14 @@ static void write_modules(lm_document *d)
 {
     lm_facts         *f = d->facts;
     const lm_program *p = f->s.program;
-    lm_doc_table     *t = lm_doc_table_of(d, "mult-adds-by-module", NULL, "llrr", _("module"), _("class"), _("one token"),
-                                          lm_doc_keepf(d, P_(f->s.tokens, "a pass of %u token", "a pass of %u tokens"), f->s.tokens));
+    lm_doc_table *t = lm_doc_table_of(
+        d, "mult-adds-by-module", NULL, "llrr", _("module"), _("class"), _("one token"),
+        lm_doc_keepf(d, P_(f->s.tokens, "a pass of %u token", "a pass of %u tokens"), f->s.tokens));
 
     for (uint32_t m = 0; m < p->n_modules; m++) {
         const lm_module *x = &p->modules[m];
-        if (f->ledger->child[m] != LM_NONE || (x->layer >= 0 && f->ledger->twin[x->layer] != (uint32_t)x->layer))
+        if (f->ledger->child[m] != LM_NONE ||
+            (x->layer >= 0 && f->ledger->twin[x->layer] != (uint32_t)x->layer))
             continue;
         if (!lm_facts_count(f, "modules[%u].mult_adds", m))
             continue;
@@ -104,7 +113,8 @@ static void write_modules(lm_document *d)
         lm_cell_fact(t, LM_EXACT, "modules[%u].mult_adds", m);
         lm_cell_fact(t, LM_EXACT, "modules[%u].pass_mult_adds", m);
     }
-    lm_doc_note(d, _("Multiply-adds of modules that have products; one layer of each kind. Look-ups and norms have none."));
+    lm_doc_note(d, _("Multiply-adds of modules that have products; one layer of each kind. Look-ups and "
+                     "norms have none."));
 }
 
 void lm_chapter_compute(lm_document *d)
@@ -115,7 +125,8 @@ void lm_chapter_compute(lm_document *d)
     lm_doc_diagram(d, "flops-growth", NULL, _("Operations of a token by context"), NULL);
     lm_doc_close(d);
     lm_doc_open(d, "flops-derivation", "O-18", _("The operations, derived"));
-    lm_doc_topic(d, "flops", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_topic(d, "flops", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT,
+                 NULL);
     lm_doc_close(d);
     lm_doc_open(d, "mult-adds", NULL, _("By module"));
     lm_doc_fold(d, "mult-adds-list", _("Every module"));
@@ -131,7 +142,8 @@ static void speed_row(lm_doc_table *t, const char *label, const char *path)
 {
     lm_facts *f = t->d->facts;
 
-    if (!lm_facts_has(f, "%s.generation.tokens_per_second", path) && !lm_facts_has(f, "%s.prompt.tokens_per_second", path))
+    if (!lm_facts_has(f, "%s.generation.tokens_per_second", path) &&
+        !lm_facts_has(f, "%s.prompt.tokens_per_second", path))
         return;
     lm_next_row(t);
     lm_cell(t, label);
@@ -172,21 +184,24 @@ void lm_chapter_speed(lm_document *d)
         return;
     }
     if (lm_facts_has(f, "speed.device"))
-        lm_doc_textf(d, _("On %s, from the manufacturer's published figures."), lm_facts_text(f, "speed.device"));
+        lm_doc_textf(d, _("On %s, from the manufacturer's published figures."),
+                     lm_facts_text(f, "speed.device"));
     else
         lm_doc_text(d, _("On this machine, from its measured limits."));
     if (lm_facts_has(f, "speed.too_low") && lm_facts_truth(f, "speed.too_low"))
         lm_doc_text(d, _("Other programs were running during the measurement; the figures are too low."));
     write_limits(d);
-    lm_doc_table *t = lm_doc_table_of(d, "predicted-speed", _("Upper bounds in tokens per second"), "lrlrl", _("weights"), _("generating"),
-                                      _("limited by"), _("reading"), _("limited by"));
+    lm_doc_table *t = lm_doc_table_of(d, "predicted-speed", _("Upper bounds in tokens per second"), "lrlrl",
+                                      _("weights"), _("generating"), _("limited by"), _("reading"),
+                                      _("limited by"));
     if (lm_facts_has(f, "weights.bytes"))
         speed_row(t, _("as stored"), "speed");
     for (size_t i = 0; lm_precision_at(i); i++)
         if (!(lm_precision_at(i)->bits > 0) && lm_precision_shown(lm_precision_at(i), f->s.program))
             speed_row(t, lm_precision_at(i)->name, lm_doc_keepf(d, "speed.as.%s", lm_precision_at(i)->name));
     lm_doc_diagram(d, "roofline", NULL, _("What limits speed"), NULL);
-    lm_doc_note(d, _("Roofline model: each step takes the longer of its memory reads and its arithmetic. Generation with "
-                     "512 tokens in the cache, prompts of 512 tokens. These are limits, not forecasts."));
+    lm_doc_note(d, _("Roofline model: each step takes the longer of its memory reads and its arithmetic. "
+                     "Generation with 512 tokens in the cache, prompts of 512 tokens. These are limits, not "
+                     "forecasts."));
     lm_doc_close(d);
 }

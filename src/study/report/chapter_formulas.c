@@ -31,8 +31,8 @@ static const lm_form_words latex_words = {
     .final = "\\mathrm{Norm}_f(h_L)", .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
 };
 
-static void put_line(lm_facts *f, lm_value at, lm_value stream, const char *text_name, const char *latex_name, lm_text *text,
-                     lm_text *latex)
+static void put_line(lm_facts *f, lm_value at, lm_value stream, const char *text_name, const char *latex_name,
+                     lm_text *text, lm_text *latex)
 {
     lm_put_form(f->ledger, &text_words, at, stream, text_name, text);
     lm_put_form(f->ledger, &latex_words, at, stream, latex_name, latex);
@@ -66,7 +66,9 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
     bool mixes = lm_facts_has(f, "formulas.mixture");
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const char *form = lm_facts_has(f, "formulas.%s", parts[i].fact) ? lm_facts_text(f, "formulas.%s", parts[i].fact) : NULL;
+        const char *form = lm_facts_has(f, "formulas.%s", parts[i].fact)
+                               ? lm_facts_text(f, "formulas.%s", parts[i].fact)
+                               : NULL;
         const char *name = parts[i].name, *set = parts[i].latex, *equals = form ? strstr(form, " = ") : NULL;
         char        own[32], normed[64];
         if (!form)
@@ -80,7 +82,8 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
             name  = own;
             form = equals + 3;
         }
-        if (strcmp(parts[i].fact, "latent") == 0 && lm_facts_has(f, "formulas.latent_norm")) {      /* two lines of the list */
+        /* two lines of the list */
+        if (strcmp(parts[i].fact, "latent") == 0 && lm_facts_has(f, "formulas.latent_norm")) {
             snprintf(normed, sizeof normed, "Norm(%s)", form);
             form = normed;
         }
@@ -126,12 +129,14 @@ static void write_forward(lm_document *d, lm_text *out)
     lm_text_add_str(out, text.data ? text.data : "");
     lm_text_free(&text);
     lm_text_free(&latex);
-    lm_doc_text(d, t.tied ? _("W_E is the embedding table, also used as the head.") : _("W_E is the embedding table."));
+    lm_doc_text(d, t.tied ? _("W_E is the embedding table, also used as the head.")
+                          : _("W_E is the embedding table."));
 }
 
 /* ---- all formulas and their letters ---- */
 
-/* A letter of the list of letters, found by its LaTeX; what differs here, or is missing there, stands here. */
+/* A letter of the list of letters, found by its LaTeX; what differs here, or is missing there, stands
+ * here. */
 struct letter {
     const char *latex, *path, *meaning;
     const char *text;            /* the letter as text; NULL: as the list has it */
@@ -220,9 +225,11 @@ static bool occurs(const char *formulas, const struct letter *x)
     size_t      n      = index ? (size_t)(index - letter) : strlen(letter);
 
     for (const char *at = formulas; *at; at++) {
-        if (strncmp(at, letter, n) != 0 || (at > formulas && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
+        if (strncmp(at, letter, n) != 0 ||
+            (at > formulas && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
             continue;
-        if (index && strncmp(at, "b_v", 3) == 0 && !isalnum((unsigned char)at[3]))       /* a letter of its own */
+        /* a letter of its own */
+        if (index && strncmp(at, "b_v", 3) == 0 && !isalnum((unsigned char)at[3]))
             continue;
         bool indexed = at[n] == '_' || isdigit((unsigned char)at[n]);
         if (indexed ? may : !index && !isalnum((unsigned char)at[n]))
@@ -231,12 +238,14 @@ static bool occurs(const char *formulas, const struct letter *x)
     return false;
 }
 
-/* Add a letter of the formulas, unless its quantity does not exist in the model (a latent of queries, a dense MLP). */
+/* Add a letter of the formulas, unless its quantity does not exist in the model (a latent of queries, a dense
+ * MLP). */
 static void write_letter(lm_document *d, lm_doc_table *t, const char *formulas, const struct letter *letter)
 {
     const struct letter x = complete(letter);
 
-    if (!occurs(formulas, &x) || (x.path && (!lm_facts_has(d->facts, "%s", x.path) || !lm_facts_count(d->facts, "%s", x.path))))
+    if (!occurs(formulas, &x) ||
+        (x.path && (!lm_facts_has(d->facts, "%s", x.path) || !lm_facts_count(d->facts, "%s", x.path))))
         return;
     lm_next_row(t);
     lm_cell_math(t, x.text, x.latex);
@@ -272,9 +281,8 @@ static void write_formula(lm_document *d, lm_doc_table *t, const char *form)
 {
     lm_text unicode = { 0 }, latex = { 0 };
 
-    if (strstr(form, " of ") || strstr(form,
-                                       " from ") || strstr(form,
-                                                           " else ") || strncmp(form, "top-", 4) == 0 || (unsigned char)*form >= 0x80) {
+    if (strstr(form, " of ") || strstr(form, " from ") || strstr(form, " else ") ||
+        strncmp(form, "top-", 4) == 0 || (unsigned char)*form >= 0x80) {
         if (strncmp(form, "top-", 4) == 0)       /* the same letters in every language */
             lm_cell_code(t, form);
         else
@@ -288,7 +296,8 @@ static void write_formula(lm_document *d, lm_doc_table *t, const char *form)
     lm_text_free(&latex);
 }
 
-/* Return a formula as it is shown: width and rotated dimensions are both "d" in the facts, and the title names what is computed. */
+/* Return a formula as it is shown: width and rotated dimensions are both "d" in the facts, and the title
+ * names what is computed. */
 static const char *shown(const lm_fact *x)
 {
     static const struct { const char *name, *text, *shown; } others[] = {
@@ -316,9 +325,11 @@ static void write_letters(lm_document *d, const lm_fact *g, const char *forward)
     d->failed |= formulas.failed || latex.failed;
     lm_doc_table *t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
     for (size_t i = 0; i < sizeof letters / sizeof *letters && formulas.data; i++)
-        if (!traits.latent || (strncmp(letters[i].path, "attention.", 10) != 0 && strcmp(letters[i].path, "rope.dim") != 0))
+        if (!traits.latent ||
+            (strncmp(letters[i].path, "attention.", 10) != 0 && strcmp(letters[i].path, "rope.dim") != 0))
             write_letter(d, t, formulas.data, &letters[i]);
-    for (size_t i = 0; traits.latent && i < sizeof latent_letters / sizeof *latent_letters && formulas.data; i++)
+    for (size_t i = 0; traits.latent && i < sizeof latent_letters / sizeof *latent_letters && formulas.data;
+         i++)
         write_letter(d, t, formulas.data, &latent_letters[i]);
     for (size_t i = 0; i < sizeof other_letters / sizeof *other_letters && formulas.data; i++)
         write_letter(d, t, formulas.data, &other_letters[i]);
@@ -336,7 +347,8 @@ static void write_table(lm_document *d, const lm_fact *g)
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
         lm_next_row(t);
         lm_cell(t, title_of(x->name));
-        write_formula(d, t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : shown(x));
+        write_formula(d, t,
+                      strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : shown(x));
     }
 }
 
@@ -357,7 +369,8 @@ void lm_part_formulas(lm_document *d)
     write_letters(d, g, "");
 }
 
-/* Return whether a paragraph of a forward pass is prose: below the name of an operation its values are indented. */
+/* Return whether a paragraph of a forward pass is prose: below the name of an operation its values are
+ * indented. */
 static bool is_prose(const char *from, const char *end)
 {
     const char *line = memchr(from, '\n', (size_t)(end - from));
@@ -373,7 +386,8 @@ static void write_values(lm_document *d, const char *from, const char *end)
         lm_doc_verbatim(d, from, (size_t)(end - from));
 }
 
-/* Add the text of a forward pass: prose as paragraphs, which are wrapped on narrow pages, and values as they are aligned. */
+/* Add the text of a forward pass: prose as paragraphs, which are wrapped on narrow pages, and values as they
+ * are aligned. */
 static void write_pass(lm_document *d, const char *text)
 {
     const char *values = text;           /* start of the values not yet written */

@@ -38,7 +38,8 @@ static void describe_attention(const lm_program *p, const lm_attention_spec *s, 
     uint32_t window = lm_acting_window(p, s->window);
     double   square = 1 / ((double)s->scale * (double)s->scale);
 
-    if (square > 0.99 && square - (double)(uint64_t)(square + 0.5) < 1e-3 && (double)(uint64_t)(square + 0.5) - square < 1e-3)
+    if (square > 0.99 && square - (double)(uint64_t)(square + 0.5) < 1e-3 &&
+        (double)(uint64_t)(square + 0.5) - square < 1e-3)
         lm_text_printf(out, "softmax(q·kᵀ / √%" PRIu64 ")", (uint64_t)(square + 0.5));
     else
         lm_text_printf(out, "softmax(%g q·kᵀ)", lm_decimal(s->scale));
@@ -97,8 +98,10 @@ static void describe_container(lm_facts *f, uint32_t m, lm_text *out)
 
     for (uint32_t i = p->modules[m].first_op; i < p->modules[m].end_op; i++) {
         const lm_node *n = &p->nodes[i];
-        if (n->code == LM_OP_ATTENTION && n->attention.spec.v_in_k) {            /* the keys are latents, which no head owns */
-            lm_text_printf(out, _("%u query heads on a latent, %u wide"), n->attention.spec.n_heads, n->attention.spec.k_dim);
+        /* the keys are latents, which no head owns */
+        if (n->code == LM_OP_ATTENTION && n->attention.spec.v_in_k) {
+            lm_text_printf(out, _("%u query heads on a latent, %u wide"), n->attention.spec.n_heads,
+                           n->attention.spec.k_dim);
             return;
         }
         if (n->code == LM_OP_ATTENTION) {
@@ -157,7 +160,8 @@ static uint64_t parameters_of(const lm_facts *f, uint32_t i)
     return n;
 }
 
-/* Add an operation that is directly in the layer, or that belongs to a module shared with others: kv_b_proj.k. */
+/* Add an operation that is directly in the layer, or that belongs to a module shared with others:
+ * kv_b_proj.k. */
 static void put_operation(branch *b, uint32_t m, uint32_t i)
 {
     const lm_program *p    = b->f->s.program;
@@ -221,8 +225,8 @@ lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, boo
     branch b = { .f = d->facts, .depth = depth, .level = 1, .shapes = titles };
 
     if (titles)
-        b.t = lm_doc_table_of(d, NULL, NULL, "llllr", _("module or operation"), _("class"), _("what it does"), _("output"),
-                              _("parameters"));
+        b.t = lm_doc_table_of(d, NULL, NULL, "llllr", _("module or operation"), _("class"), _("what it does"),
+                              _("output"), _("parameters"));
     else
         b.t = lm_doc_table_of(d, NULL, NULL, "lllr", "", "", "", "");
     b.t->tree = true;
@@ -236,8 +240,8 @@ static void put_outside(lm_document *d, const char *id, const char *caption, uin
 {
     lm_facts         *f = d->facts;
     const lm_program *p = f->s.program;
-    lm_doc_table     *t = lm_doc_table_of(d, id, caption, "lllr", _("module or operation"), _("what it does"), _("output"),
-                                          _("parameters"));
+    lm_doc_table *t = lm_doc_table_of(d, id, caption, "lllr", _("module or operation"), _("what it does"),
+                                      _("output"), _("parameters"));
 
     for (uint32_t i = from; i < to; i++) {
         const lm_node *n    = &p->nodes[i];
@@ -280,12 +284,13 @@ static const char *title_of(lm_document *d, uint32_t layer)
 
     lm_fig_count(n, lm_facts_count(d->facts, "parameters.per_layer[%u]", layer));
     if (layer == 0)
-        return lm_doc_keepf(d, _("%s (first layer): [T, %u] → [T, %u], %s parameters"), m->path, p->values[m->in].width,
-                            p->values[m->out].width, n);
+        return lm_doc_keepf(d, _("%s (first layer): [T, %u] → [T, %u], %s parameters"), m->path,
+                            p->values[m->in].width, p->values[m->out].width, n);
     if (layer + 1 == p->n_layers)
-        return lm_doc_keepf(d, _("%s (last layer): [T, %u] → [T, %u], %s parameters"), m->path, p->values[m->in].width,
-                            p->values[m->out].width, n);
-    return lm_doc_keepf(d, _("%s: [T, %u] → [T, %u], %s parameters"), m->path, p->values[m->in].width, p->values[m->out].width, n);
+        return lm_doc_keepf(d, _("%s (last layer): [T, %u] → [T, %u], %s parameters"), m->path,
+                            p->values[m->in].width, p->values[m->out].width, n);
+    return lm_doc_keepf(d, _("%s: [T, %u] → [T, %u], %s parameters"), m->path, p->values[m->in].width,
+                        p->values[m->out].width, n);
 }
 
 static void write_likeness(lm_document *d, uint32_t layer)
@@ -301,8 +306,8 @@ static void write_likeness(lm_document *d, uint32_t layer)
     else if (twin == layer)
         lm_doc_textf(d, _("%u of %u layers have this structure."), n, p->n_layers);
     else
-        lm_doc_textf(d, _("Same structure as %s, as are %u of %u layers; the weights differ."), p->modules[f->ledger->layer[twin]].path, n,
-                     p->n_layers);
+        lm_doc_textf(d, _("Same structure as %s, as are %u of %u layers; the weights differ."),
+                     p->modules[f->ledger->layer[twin]].path, n, p->n_layers);
 }
 
 static void write_next(lm_document *d, uint32_t layer)
@@ -341,7 +346,8 @@ static uint32_t write_run(lm_document *d, uint32_t from)
         end++;
     if (end - from > 2)
         lm_doc_fold(d, lm_doc_keepf(d, "layers-%u-%u", from, end - 1),
-                    lm_doc_keepf(d, _("%s … %s: %u layers with the same structure"), p->modules[f->ledger->layer[from]].path,
+                    lm_doc_keepf(d, _("%s … %s: %u layers with the same structure"),
+                                 p->modules[f->ledger->layer[from]].path,
                                  p->modules[f->ledger->layer[end - 1]].path, end - from));
     for (uint32_t i = from; i < end; i++)
         write_layer(d, i);
@@ -359,9 +365,11 @@ void lm_chapter_layers(lm_document *d)
         return;
     lm_doc_open(d, "layers", "O-2", _("Layer by layer"));
     lm_doc_text(d, _("T tokens pass through the layers in order; shapes are [T, width]."));
-    put_outside(d, "before-the-stack", _("Before the first layer"), 0, p->modules[f->ledger->layer[0]].first_op);
+    put_outside(d, "before-the-stack", _("Before the first layer"), 0,
+                p->modules[f->ledger->layer[0]].first_op);
     for (uint32_t i = 0; i < p->n_layers;)
         i = write_run(d, i);
-    put_outside(d, "after-the-stack", _("After the last layer"), p->modules[f->ledger->layer[p->n_layers - 1]].end_op, p->n_nodes);
+    put_outside(d, "after-the-stack", _("After the last layer"),
+                p->modules[f->ledger->layer[p->n_layers - 1]].end_op, p->n_nodes);
     lm_doc_close(d);
 }

@@ -1,4 +1,5 @@
-/* chapter_memory.c - bytes: weights by precision, what the engine allocates, the devices it fits on, fine-tuning. */
+/* chapter_memory.c - bytes: weights by precision, what the engine allocates, the devices it fits on,
+ * fine-tuning. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 void lm_part_precisions(lm_document *d)
 {
     lm_facts     *f = d->facts;
-    lm_doc_table *t = lm_doc_table_of(d, "precisions", NULL, "lrrr", _("weights as"), _("bytes"), "", _("bits each"));
+    lm_doc_table *t = lm_doc_table_of(d, "precisions", NULL, "lrrr", _("weights as"), _("bytes"), "",
+                                      _("bits each"));
     t->drawn        = 1;
     t->sized        = true;
     char          bits[32];
@@ -37,9 +39,11 @@ static void write_stored(lm_document *d)
 {
     const lm_fact *types = NULL;
 
-    if (!lm_facts_has(d->facts, "weights.bytes") || lm_facts_find(d->facts, "weights.by_type", &types, NULL) != LM_OK)
+    if (!lm_facts_has(d->facts, "weights.bytes") ||
+        lm_facts_find(d->facts, "weights.by_type", &types, NULL) != LM_OK)
         return;
-    lm_doc_table *t = lm_doc_table_of(d, "stored-types", _("As stored in the file"), "lrr", _("type"), _("bytes"), "");
+    lm_doc_table *t = lm_doc_table_of(d, "stored-types", _("As stored in the file"), "lrr", _("type"),
+                                      _("bytes"), "");
     for (const lm_fact *x = lm_fact_first(types); x; x = lm_fact_next(x)) {
         lm_next_row(t);
         lm_cell_code(t, x->name);
@@ -67,8 +71,9 @@ void lm_part_plan(lm_document *d)
     lm_facts *f = d->facts;
     char      a[LM_FIG], pages[LM_PAGES_TEXT];
 
-    lm_doc_textf(d, _("The engine, weights %s, cache %s, %" PRIu64 " × %s positions:"), lm_facts_text(f, "weights.precision"),
-                 lm_facts_text(f, "kv.type"), lm_facts_count(f, "kv.batch"), lm_fig_count(a, lm_facts_count(f, "kv.context")));
+    lm_doc_textf(d, _("The engine, weights %s, cache %s, %" PRIu64 " × %s positions:"),
+                 lm_facts_text(f, "weights.precision"), lm_facts_text(f, "kv.type"),
+                 lm_facts_count(f, "kv.batch"), lm_fig_count(a, lm_facts_count(f, "kv.context")));
     if (!lm_facts_has(f, "memory.total")) {
         lm_doc_warning(d, lm_facts_text(f, "memory.not_planned"));
         return;
@@ -117,16 +122,19 @@ static void write_devices(lm_document *d)
         need[k] = lm_facts_number(f, "weights.as.%s.bytes", shown[k]) + kv;
     for (size_t i = 0; lm_device_at(i); i++) {
         all += strcmp(lm_device_at(i)->kind, "cpu") != 0;
-        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 && need[2] <= (double)lm_device_room(lm_device_at(i));
+        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 &&
+                   need[2] <= (double)lm_device_room(lm_device_at(i));
     }
     lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch."),
                  lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_size(b, kv));
-    lm_doc_text(d, _("Of the memory of each device, what the operating system, the driver and the runtime need is left free."));
+    lm_doc_text(d, _("Of the memory of each device, what the operating system, the driver and the runtime "
+                     "need is left free."));
     lm_doc_textf(d, _("%u of %u devices of the catalogue hold it as Q4_K_M."), holding, all);
     if (!holding)
         return;
     lm_doc_fold(d, "devices-list", _("These devices"));
-    lm_doc_table *t = lm_doc_table_of(d, "devices", NULL, "lrlll", _("device"), _("memory"), shown[0], shown[1], shown[2]);
+    lm_doc_table *t = lm_doc_table_of(d, "devices", NULL, "lrlll", _("device"), _("memory"), shown[0],
+                                      shown[1], shown[2]);
     for (size_t i = 0; lm_device_at(i); i++) {
         const lm_device *x = lm_device_at(i);
         if (strcmp(x->kind, "cpu") == 0 || need[2] > (double)lm_device_room(x))
@@ -146,20 +154,23 @@ void lm_chapter_memory(lm_document *d)
     lm_doc_open(d, "precision", "O-21", _("Weights by precision"));
     lm_part_precisions(d);
     write_stored(d);
-    lm_doc_note(d, _("int8 and int4 count bare bits; stored types include scales, and vectors in f32. Quality is not "
-                     "considered."));
+    lm_doc_note(
+        d, _("int8 and int4 count bare bits; stored types include scales, and vectors in f32. Quality is not "
+             "considered."));
     lm_doc_close(d);
     lm_doc_open(d, "allocated", NULL, _("What the engine allocates"));
     lm_part_plan(d);
     lm_doc_diagram(d, "memory-growth", NULL, _("Weights, cache and scratch by context"), NULL);
     if (lm_facts_has(d->facts, "memory.total"))
-        lm_doc_note(d, _("These are the figures of the plan that the engine runs; planned and allocated bytes are equal."));
+        lm_doc_note(d, _("These are the figures of the plan that the engine runs; planned and allocated "
+                         "bytes are equal."));
     lm_doc_close(d);
     lm_doc_open(d, "fits", "O-21", _("Devices that hold it"));
     write_devices(d);
     lm_doc_close(d);
     lm_doc_open(d, "memory-derivation", NULL, _("The memory, derived"));
-    lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT,
+                 NULL);
     lm_doc_close(d);
     lm_doc_close(d);
 }
@@ -174,7 +185,8 @@ static void tuning_row(lm_doc_table *t, const char *label, const char *name)
     lm_cell(t, label);
     for (int i = 0; i < 3; i++)
         if (lm_facts_has(t->d->facts, "tuning.%s.%s", ways[i], name))
-            lm_cell_fact(t, strcmp(name, "trainable") == 0 ? LM_EXACT : LM_PLAIN, "tuning.%s.%s", ways[i], name);
+            lm_cell_fact(t, strcmp(name, "trainable") == 0 ? LM_EXACT : LM_PLAIN, "tuning.%s.%s", ways[i],
+                         name);
         else
             lm_cell_empty(t);
 }
@@ -187,7 +199,8 @@ static void planned_row(lm_doc_table *t, const char *label, const char *name)
     lm_cell(t, label);
     for (int i = 0; i < 2; i++)
         if (lm_facts_has(t->d->facts, "memory.training.%s.%s", ways[i], name))
-            lm_cell_fact(t, strcmp(name, "parameters") == 0 ? LM_EXACT : LM_PLAIN, "memory.training.%s.%s", ways[i], name);
+            lm_cell_fact(t, strcmp(name, "parameters") == 0 ? LM_EXACT : LM_PLAIN, "memory.training.%s.%s",
+                         ways[i], name);
         else
             lm_cell_empty(t);
 }
@@ -199,9 +212,11 @@ static void write_training(lm_document *d)
 
     if (!lm_facts_has(d->facts, "memory.training.lora.parameters"))
         return;
-    lm_doc_textf(d, _("What training allocates, by the plan of the program backwards; a step of %s tokens, an adapter of rank %" PRIu64
-                      " on every linear layer but the head:"),
-                 lm_fig_count(a, lm_facts_count(d->facts, "memory.training.tokens")), lm_facts_count(d->facts, "memory.training.rank"));
+    lm_doc_textf(d,
+                 _("What training allocates, by the plan of the program backwards; a step of %s tokens, an "
+                   "adapter of rank %" PRIu64 " on every linear layer but the head:"),
+                 lm_fig_count(a, lm_facts_count(d->facts, "memory.training.tokens")),
+                 lm_facts_count(d->facts, "memory.training.rank"));
     lm_doc_table *t = lm_doc_table_of(d, "training", NULL, "lrr", "", _("all weights"), "LoRA");
     planned_row(t, _("parameters trained"), "parameters");
     planned_row(t, _("mapped from the file"), "mapped");
@@ -252,7 +267,8 @@ void lm_chapter_tuning(lm_document *d)
     tuning_row(t, _("together with checkpoints"), "vram_checkpointed");
     t->last->strong = true;
     if (lm_facts_find(f, "tuning.lora.targets", &targets, NULL) == LM_OK) {
-        t = lm_doc_table_of(d, "adapters", _("Adapter parameters by target"), "lr", _("matrices"), _("parameters"));
+        t = lm_doc_table_of(d, "adapters", _("Adapter parameters by target"), "lr", _("matrices"),
+                            _("parameters"));
         t->drawn = 1;
         for (const lm_fact *x = lm_fact_first(targets); x; x = lm_fact_next(x)) {
             if (!x->count)
@@ -262,9 +278,11 @@ void lm_chapter_tuning(lm_document *d)
             lm_cell_fact(t, LM_EXACT, "tuning.lora.targets.%s", x->name);
         }
     }
-    lm_doc_note(d, _("Mixed precision with AdamW: 2-byte weights and gradients, a float32 copy and two moments of the "
-                     "trained parameters; QLoRA keeps the matrices in NF4. An estimate: frameworks add buffers of their "
-                     "own."));
+    lm_doc_note(
+        d,
+        _("Mixed precision with AdamW: 2-byte weights and gradients, a float32 copy and two moments of the "
+          "trained parameters; QLoRA keeps the matrices in NF4. An estimate: frameworks add buffers of their "
+          "own."));
     lm_doc_source(d, "Hu et al., LoRA, arXiv 2106.09685");
     lm_doc_source(d, "Dettmers et al., QLoRA, arXiv 2305.14314");
     lm_doc_close(d);

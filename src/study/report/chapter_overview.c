@@ -41,7 +41,8 @@ void lm_part_info(lm_document *d)
         lm_next_row(t);
         lm_cell_code(t, "num_key_value_heads");
         lm_cell_fact(t, LM_EXACT, "attention.kv_heads");
-        t->last->cells[1].text = lm_doc_keepf(d, "%s (%s)", t->last->cells[1].text, lm_facts_text(f, "attention.type"));
+        t->last->cells[1].text = lm_doc_keepf(d, "%s (%s)", t->last->cells[1].text,
+                                              lm_facts_text(f, "attention.type"));
     }
     if (!lm_facts_has(f, "attention.latent"))
         info(t, "head_dim", "attention.head_dim");
@@ -59,7 +60,8 @@ void lm_part_info(lm_document *d)
     if (lm_facts_has(f, "architecture.norm")) {
         lm_next_row(t);
         lm_cell_code(t, "norm");
-        lm_cellf(t, "%s, %s", _(lm_facts_text(f, "architecture.norm")), _(lm_facts_text(f, "architecture.norm_position")));
+        lm_cellf(t, "%s, %s", _(lm_facts_text(f, "architecture.norm")),
+                 _(lm_facts_text(f, "architecture.norm_position")));
     }
     lm_next_row(t);
     lm_cell_code(t, "tie_word_embeddings");
@@ -93,15 +95,19 @@ static void write_figures(lm_document *d)
            lm_doc_keepf(d, "weights.as.%s.bytes", published));
     figure(t, _("weights as Q4_K_M"), LM_BOTH, "weights.as.Q4_K_M.bytes");
     figure(t, _("context, positions"), LM_EXACT, "architecture.context");
-    figure(t, lm_facts_has(f, "kv.window")
-                  ? lm_doc_keepf(d, _("cache for each of the first %s tokens, bytes"), lm_fig_count(window, lm_facts_count(f, "kv.window")))
-                  : _("cache for each token, bytes"), LM_EXACT, "kv.bytes_per_token");
+    figure(t,
+           lm_facts_has(f, "kv.window") ? lm_doc_keepf(d, _("cache for each of the first %s tokens, bytes"),
+                                                       lm_fig_count(window, lm_facts_count(f, "kv.window")))
+                                        : _("cache for each token, bytes"),
+           LM_EXACT, "kv.bytes_per_token");
     figure(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
     figure(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
     figure(t, _("attention scores, for each token of context"), LM_PLAIN, "flops.per_context_token");
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
-        figure(t, lm_doc_keepf(d, _("scores, for each key beyond %s"), lm_fig_count(window, lm_facts_count(f, "kv.window"))), LM_PLAIN,
-               "flops.per_context_token_past_windows");
+        figure(t,
+               lm_doc_keepf(d, _("scores, for each key beyond %s"),
+                            lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+               LM_PLAIN, "flops.per_context_token_past_windows");
 }
 
 static void write_warnings(lm_document *d)
@@ -177,7 +183,8 @@ void lm_chapter_configuration(lm_document *d)
     if (lm_facts_find(d->facts, "config", &config, NULL) != LM_OK || !lm_fact_first(config))
         return;
     lm_doc_open(d, "configuration", NULL, _("Configuration"));
-    lm_doc_textf(d, _("Keys and values of the configuration, from %s."), lm_facts_text(d->facts, "model.source"));
+    lm_doc_textf(d, _("Keys and values of the configuration, from %s."),
+                 lm_facts_text(d->facts, "model.source"));
     lm_doc_fold(d, "configuration-keys", _("Every key"));
     write_keys(lm_doc_table_of(d, "keys", NULL, "ll", _("key"), _("value")), config, 0);
     lm_doc_close(d);

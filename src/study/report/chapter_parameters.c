@@ -29,7 +29,8 @@ static bool is_plain(const char *name)
     return *name && !strpbrk(name, ".[]*") && !(*name >= '0' && *name <= '9');
 }
 
-/* Add the same module in all layers. `path`: below parameters.stack; NULL: a part of it cannot be in a path. */
+/* Add the same module in all layers. `path`: below parameters.stack; NULL: a part of it cannot be in a
+ * path. */
 static void put_place(lm_doc_table *t, const lm_fact *g, const char *path, const char *name, uint32_t depth)
 {
     const lm_fact *all = member(g, "parameters"), *in = member(g, "in_layers");
@@ -48,7 +49,8 @@ static void put_place(lm_doc_table *t, const lm_fact *g, const char *path, const
     cell_share(t, all->count);
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x))
         if (x->kind == LM_FACT_GROUP && (!d->depth || depth + 1 < d->depth))
-            put_place(t, x, path && is_plain(x->name) ? lm_doc_keepf(d, "%s.%s", path, x->name) : NULL, x->name, depth + 1);
+            put_place(t, x, path && is_plain(x->name) ? lm_doc_keepf(d, "%s.%s", path, x->name) : NULL,
+                      x->name, depth + 1);
 }
 
 /* Add the modules outside the decoder layers that have their own parameters. */
@@ -88,8 +90,8 @@ void lm_part_parameters(lm_document *d)
 {
     lm_facts      *f     = d->facts;
     const lm_fact *stack = NULL;
-    lm_doc_table  *t     = lm_doc_table_of(d, "parameters-by-module", NULL, "lrrrr", _("module"), _("each"), _("layers"), _("together"),
-                                           _("share"));
+    lm_doc_table *t = lm_doc_table_of(d, "parameters-by-module", NULL, "lrrrr", _("module"), _("each"),
+                                      _("layers"), _("together"), _("share"));
 
     t->drawn = 4;
     if (lm_facts_find(f, "parameters.stack", &stack, NULL) == LM_OK)
@@ -215,14 +217,16 @@ static void write_arguments(lm_doc_table *t, uint32_t m)
     case LM_OP_POSITION:
         argument(t, "num_embeddings", p->weights[n->weights[0]].dims[0],
                  n->code == LM_OP_EMBED ? _("tokens of the vocabulary") : _("number of positions"));
-        argument(t, "embedding_dim", p->values[n->out].width, _("width of the residual stream, the length of a table row"));
+        argument(t, "embedding_dim", p->values[n->out].width,
+                 _("width of the residual stream, the length of a table row"));
         break;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
         argument(t, "normalized_shape", p->weights[n->weights[0]].elements, _("normalised dimensions"));
         lm_inner_row(t, 1);
         lm_cell_code(t, "eps");
-        lm_cell_number(t, lm_decimal(n->norm.eps), LM_UNIT_NONE, lm_number_text(eps, lm_decimal(n->norm.eps)));
+        lm_cell_number(t, lm_decimal(n->norm.eps), LM_UNIT_NONE,
+                       lm_number_text(eps, lm_decimal(n->norm.eps)));
         lm_cell(t, _("added under the root for numerical stability"));
         break;
     case LM_OP_EXPERTS:
@@ -259,14 +263,15 @@ static void write_meanings(lm_document *d)
 {
     lm_facts         *f = d->facts;
     const lm_program *p = f->s.program;
-    lm_doc_table     *t = lm_doc_table_of(d, "arguments", NULL, "lrlrr", _("module, argument"), _("value"), _("meaning"), _("parameters"),
-                                          _("bytes as f32"));
+    lm_doc_table *t = lm_doc_table_of(d, "arguments", NULL, "lrlrr", _("module, argument"), _("value"),
+                                      _("meaning"), _("parameters"), _("bytes as f32"));
 
     for (uint32_t m = 0; m < p->n_modules; m++)
         if (p->modules[m].layer < 0 || f->ledger->twin[p->modules[m].layer] == (uint32_t)p->modules[m].layer)
             write_module(t, m);
     if (f->ledger->stack != LM_NONE)
-        lm_doc_note(d, _("One layer of each kind is listed. A head without parameters shares the embedding table."));
+        lm_doc_note(
+            d, _("One layer of each kind is listed. A head without parameters shares the embedding table."));
 }
 
 /* ---- each layer ---- */
@@ -291,7 +296,8 @@ static void write_layers(lm_document *d)
 
 /* ---- kinds of MLP (O-20) ---- */
 
-static void mlp_row(lm_doc_table *t, const char *kind, const char *matrices, uint64_t n, uint64_t width, uint64_t hidden, bool ours)
+static void mlp_row(lm_doc_table *t, const char *kind, const char *matrices, uint64_t n, uint64_t width,
+                    uint64_t hidden, bool ours)
 {
     lm_next_row(t);
     lm_cellf(t, ours ? _("%s (this model)") : "%s", kind);
@@ -312,14 +318,16 @@ static void write_mlps(lm_document *d)
         return;
     uint64_t i = lm_facts_count(f, dense ? "mlp.intermediate" : "mlp.expert_width"), parity = (2 * i + 1) / 3;
     lm_doc_open(d, "mlp-parameters", "O-20", _("What a gate costs"));
-    lm_doc_table *t = lm_doc_table_of(d, "mlp-kinds", NULL, "lrlrr", _("MLP"), _("matrices"), _("formula"), _("width"),
+    lm_doc_table *t = lm_doc_table_of(d, "mlp-kinds", NULL, "lrlrr", _("MLP"), _("matrices"), _("formula"),
+                                      _("width"),
                                       dense ? _("weights in a layer") : _("weights of an expert"));
     mlp_row(t, _("plain"), "2 · D · F", 2, i, h, !gated);
     mlp_row(t, _("gated"), "3 · D · F", 3, i, h, gated);
     if (gated)
         mlp_row(t, _("gated, as many weights as plain"), "3 · D · ⅔F", 3, parity, h, false);
-    lm_doc_note(d, _("Matrices of one dense MLP, without biases. A third matrix of the same width adds 50 %; a width "
-                     "reduced to two thirds restores the count."));
+    lm_doc_note(
+        d, _("Matrices of one dense MLP, without biases. A third matrix of the same width adds 50 %; a width "
+             "reduced to two thirds restores the count."));
     lm_doc_close(d);
 }
 
@@ -330,8 +338,8 @@ static bool has_inner_norms(const lm_facts *f)
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
-        if (n->layer >= 0 && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) && n->weights[0] != LM_NONE &&
-            p->modules[n->module].parent != f->ledger->layer[n->layer])
+        if (n->layer >= 0 && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) &&
+            n->weights[0] != LM_NONE && p->modules[n->module].parent != f->ledger->layer[n->layer])
             return true;
     }
     return false;
@@ -364,6 +372,7 @@ void lm_chapter_parameters(lm_document *d)
 void lm_chapter_estimates(lm_document *d)
 {
     lm_doc_open(d, "estimates", "O-19", _("Estimates and the exact count"));
-    lm_doc_topic(d, "estimate", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_topic(d, "estimate", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT,
+                 NULL);
     lm_doc_close(d);
 }

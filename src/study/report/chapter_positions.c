@@ -20,9 +20,11 @@ void lm_part_frequencies(lm_document *d)
         return;
     }
     bool scaled = lm_facts_count(f, "rope.theta_scaled") > 0;
-    lm_doc_textf(d, _("θᵢ = %s^(−2i/%" PRIu64 "), scaling: %s."), lm_number_text(a, lm_facts_number(f, "rope.base")),
-                 lm_facts_count(f, "rope.dim"), lm_facts_text(f, "rope.scaling"));
-    lm_doc_table *t = lm_doc_table_of(d, "frequencies", NULL, "rrrrl", "i", "θ", scaled ? _("as it runs") : "", _("turns once in"), "");
+    lm_doc_textf(d, _("θᵢ = %s^(−2i/%" PRIu64 "), scaling: %s."),
+                 lm_number_text(a, lm_facts_number(f, "rope.base")), lm_facts_count(f, "rope.dim"),
+                 lm_facts_text(f, "rope.scaling"));
+    lm_doc_table *t = lm_doc_table_of(d, "frequencies", NULL, "rrrrl", "i", "θ",
+                                      scaled ? _("as it runs") : "", _("turns once in"), "");
     for (uint64_t k = 0; k < lm_facts_count(f, "rope.pairs"); k++) {
         double x = lm_facts_number(f, "rope.theta[%" PRIu64 "]", k);
         double y = scaled ? lm_facts_number(f, "rope.theta_scaled[%" PRIu64 "]", k) : x;
@@ -57,13 +59,19 @@ static void write_reach(lm_document *d)
     if (!some)
         lm_doc_text(d, _("Every layer sees every earlier token."));
     else if (full)
-        lm_doc_textf(d, _("%" PRIu64 " layers have a window, %" PRIu64 " see every earlier token, so tokens outside the "
-                          "windows still affect the output."), some, full);
+        lm_doc_textf(d,
+                     _("%" PRIu64 " layers have a window, %" PRIu64
+                       " see every earlier token, so tokens outside the windows still affect the output."),
+                     some, full);
     if (lm_facts_has(f, "attention.window") && lm_facts_has(f, "attention.reach"))
-        lm_doc_textf(d, lm_facts_count(f, "attention.reach") >= lm_facts_count(f, "architecture.context")
-                            ? _("Each layer sees the last %s tokens; through all layers the reach is more than the context: %s tokens.")
-                            : _("Each layer sees the last %s tokens; through all layers the reach is at most %s tokens."),
-                     lm_fig_count(a, lm_facts_count(f, "attention.window")), lm_fig_count(b, lm_facts_count(f, "attention.reach")));
+        lm_doc_textf(
+            d,
+            lm_facts_count(f, "attention.reach") >= lm_facts_count(f, "architecture.context")
+                ? _("Each layer sees the last %s tokens; through all layers the reach is more than the "
+                    "context: %s tokens.")
+                : _("Each layer sees the last %s tokens; through all layers the reach is at most %s tokens."),
+            lm_fig_count(a, lm_facts_count(f, "attention.window")),
+            lm_fig_count(b, lm_facts_count(f, "attention.reach")));
     if (some)
         lm_doc_diagram(d, "window", NULL, NULL, NULL);
     lm_doc_close(d);

@@ -28,7 +28,8 @@ void lm_part_diagrams(lm_document *d)
         for (uint32_t k = 0; k < p->n_layers; k++)
             alike += f->ledger->twin[k] == f->ledger->twin[i];
         const char *path = p->modules[f->ledger->layer[i]].path;
-        lm_doc_diagram(d, "layer", "O-3", lm_doc_keepf(d, _("%s, one of %u with this structure"), path, alike),
+        lm_doc_diagram(d, "layer", "O-3",
+                       lm_doc_keepf(d, _("%s, one of %u with this structure"), path, alike),
                        &(lm_explain_options){ .layer = i });
     }
     lm_doc_diagram(d, "heads", "O-31", _("Which query heads read which key/value heads"), NULL);
@@ -50,7 +51,8 @@ static void write_table(lm_document *d, bool compatible)
     lm_put_torchinfo(d->facts, 0, compatible, &text);
     d->failed |= text.failed;
     const char *rule  = text.data ? strrchr(text.data, '=') : NULL;
-    size_t      table = rule ? (size_t)(rule + 2 - text.data) : text.size;       /* the note below the last rule is prose, which wraps */
+    /* the note below the last rule is prose, which wraps */
+    size_t      table = rule ? (size_t)(rule + 2 - text.data) : text.size;
     lm_doc_verbatim(d, text.data ? text.data : "", table);
     if (table + 1 < text.size)
         lm_doc_notef(d, "%.*s", (int)(text.size - table - 1), text.data + table);
@@ -71,14 +73,16 @@ static void write_torchinfo(lm_document *d)
     lm_doc_textf(d, P_(d->facts->s.tokens, "The table that torchinfo prints, for a pass of %u token.",
                        "The table that torchinfo prints, for a pass of %u tokens."), d->facts->s.tokens);
     if (d->facts->s.tokens > 1 && lm_facts_has(d->facts, "attention.heads"))
-        lm_doc_text(d, _("Scores are counted as the products compute them: for every pair of tokens, those behind the causal mask too. "
-                         "FLOPs of a token count only the pairs that it sees."));
+        lm_doc_text(d, _("Scores are counted as the products compute them: for every pair of tokens, those "
+                         "behind the causal mask too. FLOPs of a token count only the pairs that it sees."));
     lm_doc_fold(d, "torchinfo-table", _("Each weight once, products of the whole pass, no backward pass"));
     write_table(d, false);
     lm_doc_close(d);
     lm_doc_fold(d, "torchinfo-compatible", _("As printed by torchinfo 1.8.0, including its over-counts"));
-    lm_doc_warning(d, _("Here a tied head counts twice, products ignore the sequence length, look-ups count as products, "
-                        "and activations are doubled for a backward pass that is not run."));
+    lm_doc_warning(
+        d,
+        _("Here a tied head counts twice, products ignore the sequence length, look-ups count as products, "
+          "and activations are doubled for a backward pass that is not run."));
     write_table(d, true);
     lm_doc_close(d);
     lm_doc_close(d);
@@ -97,13 +101,18 @@ void lm_chapter_structure(lm_document *d)
     lm_doc_drop_empty(d);
     lm_doc_open(d, "data-flow", "O-3", _("Data flow"));
     if (lm_facts_count(f, "architecture.kinds_of_layer") > 1)
-        lm_doc_textf(d, _("One layer of each of %" PRIu64 " kinds is shown, with skip connections and sums; there are "
-                          "%" PRIu64 " layers."),
-                     lm_facts_count(f, "architecture.kinds_of_layer"), lm_facts_count(f, "architecture.layers"));
-    else
-        lm_doc_textf(d, _("One layer is shown, with skip connections and sums; it repeats %" PRIu64 " times."),
+        lm_doc_textf(d,
+                     _("One layer of each of %" PRIu64
+                       " kinds is shown, with skip connections and sums; there are "
+                       "%" PRIu64 " layers."),
+                     lm_facts_count(f, "architecture.kinds_of_layer"),
                      lm_facts_count(f, "architecture.layers"));
-    bool several = lm_facts_count(f, "architecture.kinds_of_layer") > 1;         /* would fill several screens */
+    else
+        lm_doc_textf(d,
+                     _("One layer is shown, with skip connections and sums; it repeats %" PRIu64 " times."),
+                     lm_facts_count(f, "architecture.layers"));
+    /* would fill several screens */
+    bool several = lm_facts_count(f, "architecture.kinds_of_layer") > 1;
     if (several)
         lm_doc_fold(d, "flow-drawing", _("Drawing"));
     lm_doc_diagram(d, "flow", "O-3", NULL, NULL);

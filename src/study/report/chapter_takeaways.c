@@ -1,5 +1,5 @@
-/* chapter_takeaways.c - the model in a sentence and four numbers, and its key takeaways: what its design gains and costs, where it
- * fits, and what it suits. */
+/* chapter_takeaways.c - the model in a sentence and four numbers, and its key takeaways: what its design
+ * gains and costs, where it fits, and what it suits. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,10 @@
 #include "study/facts/predict.h"
 #include "study/report/chapters.h"
 
-enum { USUAL = 8192, CARD = 24, SMALL_CARD = 8, STANDING_OUT = 4 };      /* positions; GiB of cards; sentences */
-enum { LONG = 32768, SHORT = 8192 };             /* a context that long texts need; one that they do not fit in */
+/* positions; GiB of cards; sentences */
+enum { USUAL = 8192, CARD = 24, SMALL_CARD = 8, STANDING_OUT = 4 };
+enum { LONG = 32768, SHORT = 8192 };             /* a context that long texts need; one that they do not fit
+                                                    in */
 enum { MANY = 16, FEW = 4 };                     /* sequences at once */
 enum { FLUENT = 10 };                            /* tokens per second: about twice as fast as people read */
 
@@ -34,7 +36,8 @@ static uint64_t usual_context(lm_facts *f)
 /* Return the bytes of weights as Q4_K_M and of the cache at that context. */
 static double need_of(lm_facts *f)
 {
-    return lm_facts_number(f, "weights.as.Q4_K_M.bytes") + lm_facts_number(f, "kv.at[%" PRIu64 "].bytes", usual_context(f));
+    return lm_facts_number(f, "weights.as.Q4_K_M.bytes") +
+           lm_facts_number(f, "kv.at[%" PRIu64 "].bytes", usual_context(f));
 }
 
 /* ---- the headline ---- */
@@ -46,13 +49,16 @@ static void write_sentence(lm_document *d)
     char        n[LM_FIG], layers[LM_FIG], width[LM_FIG], context[LM_FIG];
 
     if (lm_facts_has(f, "attention.kv_heads") && !lm_facts_has(f, "attention.latent"))
-        heads = lm_doc_keepf(d, " %" PRIu64 ":%" PRIu64, lm_facts_count(f, "attention.heads"), lm_facts_count(f, "attention.kv_heads"));
-    lm_doc_textf(d, _("A decoder-only transformer with %s parameters: %s layers of width %s, attention %s%s, MLP %s, norm %s, "
-                      "%s positions."),
+        heads = lm_doc_keepf(d, " %" PRIu64 ":%" PRIu64, lm_facts_count(f, "attention.heads"),
+                             lm_facts_count(f, "attention.kv_heads"));
+    lm_doc_textf(d,
+                 _("A decoder-only transformer with %s parameters: %s layers of width %s, attention %s%s, "
+                   "MLP %s, norm %s, %s positions."),
                  lm_fig_short(n, (double)lm_facts_count(f, "parameters.total")),
                  lm_fig_count(layers, lm_facts_count(f, "architecture.layers")),
-                 lm_fig_count(width, lm_facts_count(f, "architecture.hidden")), lm_facts_text(f, "architecture.attention"), heads,
-                 lm_facts_text(f, "architecture.mlp"), _(lm_facts_text(f, "architecture.norm")),
+                 lm_fig_count(width, lm_facts_count(f, "architecture.hidden")),
+                 lm_facts_text(f, "architecture.attention"), heads, lm_facts_text(f, "architecture.mlp"),
+                 _(lm_facts_text(f, "architecture.norm")),
                  lm_fig_count(context, lm_facts_count(f, "architecture.context")));
 }
 
@@ -90,7 +96,8 @@ static const lm_device *smallest(const char *kind, double need)
     const lm_device *best = NULL, *x;
 
     for (size_t i = 0; (x = lm_device_at(i)); i++)
-        if (strcmp(x->kind, kind) == 0 && (double)lm_device_room(x) >= need && (!best || x->memory < best->memory))
+        if (strcmp(x->kind, kind) == 0 && (double)lm_device_room(x) >= need &&
+            (!best || x->memory < best->memory))
             best = x;
     return best;
 }
@@ -108,13 +115,18 @@ static void write_devices(lm_document *d)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const lm_device *x = smallest(kinds[i], need);
         if (x)
-            list = lm_doc_keepf(d, "%s%s%s (%.0f GiB)", list ? list : "", list ? ", " : "", x->title, (double)x->memory / GIB);
+            list = lm_doc_keepf(d, "%s%s%s (%.0f GiB)", list ? list : "", list ? ", " : "", x->title,
+                                (double)x->memory / GIB);
     }
     if (list)
-        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of %s tokens take %s; the smallest devices that hold them: %s."),
-                     context, bytes, list);
+        lm_doc_itemf(
+            d, '+',
+            _("Weights as Q4_K_M and a cache of %s tokens take %s; the smallest devices that hold them: %s."),
+            context, bytes, list);
     else
-        lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of %s tokens take %s; no device of the catalogue holds them alone."),
+        lm_doc_itemf(d, '!',
+                     _("Weights as Q4_K_M and a cache of %s tokens take %s; no device of the catalogue holds "
+                       "them alone."),
                      context, bytes);
     if (need > 0 && room_of_card(CARD) / need >= 2)
         lm_doc_itemf(d, '+', _("A card of %d GiB holds %s copies, each with its cache."), CARD,
@@ -132,15 +144,18 @@ static void write_tuning(lm_document *d)
     int    card = need <= room_of_card(SMALL_CARD) ? SMALL_CARD : CARD;
     lm_fig_size(bytes, need);
     lm_fig_count(tokens, lm_facts_count(f, "tuning.tokens"));
-    lm_doc_itemf(d, need <= room_of_card(card) ? '+' : '!',
-                 need <= room_of_card(card) ? _("QLoRA on %s tokens with checkpoints takes about %s: a card of %d GiB holds it.")
-                                    : _("QLoRA on %s tokens with checkpoints takes about %s: a card of %d GiB does not hold it."),
-                 tokens, bytes, card);
+    lm_doc_itemf(
+        d, need <= room_of_card(card) ? '+' : '!',
+        need <= room_of_card(card)
+            ? _("QLoRA on %s tokens with checkpoints takes about %s: a card of %d GiB holds it.")
+            : _("QLoRA on %s tokens with checkpoints takes about %s: a card of %d GiB does not hold it."),
+        tokens, bytes, card);
 }
 
 /* ---- what the design gains and costs ---- */
 
-/* Add the sentences about this model that contain a number: advantages first, then sentences that are both, then limits. */
+/* Add the sentences about this model that contain a number: advantages first, then sentences that are both,
+ * then limits. */
 static void write_design(lm_document *d)
 {
     static const struct { char sign; const char *text; } kinds[] = {
@@ -161,7 +176,8 @@ static void write_design(lm_document *d)
 
 /* ---- uses, each with the number that decides ---- */
 
-/* Return the tokens per second that a device generates at most with weights as Q4_K_M and this context; 0: unknown. */
+/* Return the tokens per second that a device generates at most with weights as Q4_K_M and this context; 0:
+ * unknown. */
 static double rate_on(lm_facts *f, const lm_device *x, uint64_t context)
 {
     const lm_plan  *p     = NULL;
@@ -196,19 +212,22 @@ static void write_phones(lm_document *d)
     char             a[LM_FIG], b[LM_FIG];
 
     if (x && rate >= FLUENT)
-        lm_doc_itemf(d, '+', _("Suits phones: %s generates up to %s tokens per second."), x->title, lm_fig_rate(a, rate));
+        lm_doc_itemf(d, '+', _("Suits phones: %s generates up to %s tokens per second."), x->title,
+                     lm_fig_rate(a, rate));
     else if (x && rate > 0)
-        lm_doc_itemf(d, '!', _("Does not suit phones: %s generates %s tokens per second at most."), x->title, lm_fig_rate(a, rate));
+        lm_doc_itemf(d, '!', _("Does not suit phones: %s generates %s tokens per second at most."), x->title,
+                     lm_fig_rate(a, rate));
     else if (!x && most)
-        lm_doc_itemf(d, '!', _("Does not suit phones: it takes %s, and %s has %s for it."), lm_fig_size(a, need_of(d->facts)), most->title,
-                     lm_fig_bytes(b, lm_device_room(most)));
+        lm_doc_itemf(d, '!', _("Does not suit phones: it takes %s, and %s has %s for it."),
+                     lm_fig_size(a, need_of(d->facts)), most->title, lm_fig_bytes(b, lm_device_room(most)));
 }
 
 static void write_long_texts(lm_document *d)
 {
     lm_facts *f       = d->facts;
     uint64_t  context = lm_facts_count(f, "architecture.context");
-    double    cache   = lm_facts_number(f, "kv.at[%" PRIu64 "].bytes", context), weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
+    double cache = lm_facts_number(f, "kv.at[%" PRIu64 "].bytes", context),
+           weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
     lm_fig_count(a, context);
@@ -217,17 +236,23 @@ static void write_long_texts(lm_document *d)
     if (context && context < SHORT)
         lm_doc_itemf(d, '!', _("Does not suit long texts: its context has %s positions."), a);
     else if (context >= LONG && cache > weights)
-        lm_doc_itemf(d, '-', _("Suits long texts, %s positions, with enough memory: their cache takes %s, the weights as Q4_K_M %s."), a, b,
-                     c);
+        lm_doc_itemf(d, '-',
+                     _("Suits long texts, %s positions, with enough memory: their cache takes %s, the "
+                       "weights as Q4_K_M %s."),
+                     a, b, c);
     else if (context >= LONG)
-        lm_doc_itemf(d, '+', _("Suits long texts: the cache of %s positions takes %s, the weights as Q4_K_M %s."), a, b, c);
+        lm_doc_itemf(d, '+',
+                     _("Suits long texts: the cache of %s positions takes %s, the weights as Q4_K_M %s."), a,
+                     b, c);
 }
 
-/* Say how many sequences a card of 24 GiB holds beside the weights or, if it is too small, the smallest GPU that holds one. */
+/* Say how many sequences a card of 24 GiB holds beside the weights or, if it is too small, the smallest GPU
+ * that holds one. */
 static void write_sequences(lm_document *d)
 {
     lm_facts        *f       = d->facts;
-    double           weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes"), need = need_of(f), room = room_of_card(CARD);
+    double weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes"), need = need_of(f),
+           room = room_of_card(CARD);
     const lm_device *x       = need > room ? smallest("gpu", need) : NULL;
     char             tokens[LM_FIG], many[LM_FIG];
 
@@ -237,10 +262,13 @@ static void write_sequences(lm_document *d)
     if (n < 1 || (n >= FEW && n < MANY))
         return;
     const char *card = x ? x->title : lm_doc_keepf(d, _("a card of %d GiB"), CARD);
-    lm_doc_itemf(d, n >= MANY ? '+' : '!',
-                 n >= MANY ? _("Suits many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s tokens.")
-                           : _("Does not suit many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s tokens."),
-                 card, lm_fig_count(many, (uint64_t)n), lm_fig_count(tokens, usual_context(f)));
+    lm_doc_itemf(
+        d, n >= MANY ? '+' : '!',
+        n >= MANY
+            ? _("Suits many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s tokens.")
+            : _("Does not suit many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s "
+                "tokens."),
+        card, lm_fig_count(many, (uint64_t)n), lm_fig_count(tokens, usual_context(f)));
 }
 
 static void write_uses(lm_document *d)
@@ -259,8 +287,8 @@ void lm_part_takeaways(lm_document *d)
     lm_doc_open(d, "takeaways", "O-41", _("Key takeaways"));
     write_design(d);
     write_uses(d);
-    lm_doc_note(d, _("Sizes are those of this report, without scratch memory; training data and tasks are not considered "
-                     "(qualitative)."));
+    lm_doc_note(d, _("Sizes are those of this report, without scratch memory; training data and tasks are "
+                     "not considered (qualitative)."));
     lm_doc_close(d);
 }
 

@@ -42,7 +42,8 @@ static void write_users(lm_document *d, const lm_card *card)
     if (u->n == u->of)
         return;                      /* used by all: no list needed */
     if (u->n) {
-        lm_doc_fold(d, lm_doc_keepf(d, "users-%s", card->topic), lm_doc_keepf(d, _("Who uses it: %u of %u presets"), u->n, u->of));
+        lm_doc_fold(d, lm_doc_keepf(d, "users-%s", card->topic),
+                    lm_doc_keepf(d, _("Who uses it: %u of %u presets"), u->n, u->of));
         lm_doc_text(d, u->names.data ? u->names.data : "");
         lm_doc_close(d);
     } else
@@ -70,7 +71,8 @@ static void write_judgement(lm_document *d, const lm_card *c)
 
 /* ---- a topic ---- */
 
-/* Return the section that already draws a diagram of the current model, because each is drawn only once; NULL: none. */
+/* Return the section that already draws a diagram of the current model, because each is drawn only once;
+ * NULL: none. */
 static const lm_block *drawn_in(lm_document *d, const char *diagram)
 {
     for (const lm_block *b = lm_document_next(NULL, d); b; b = lm_document_next((lm_block *)b, d))
@@ -111,7 +113,8 @@ static void write_letters(lm_document *d, const lm_explanation *x)
 
     if (!n)
         return;
-    lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "letters-of-%s", x->card->topic), NULL, "ll", _("symbol"), _("is"));
+    lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "letters-of-%s", x->card->topic), NULL, "ll",
+                                      _("symbol"), _("is"));
     for (size_t i = 0; i < n; i++) {
         lm_next_row(t);
         lm_cell_math(t, letters[i]->unicode, letters[i]->latex);
@@ -119,7 +122,8 @@ static void write_letters(lm_document *d, const lm_explanation *x)
     }
 }
 
-/* Add the letters and the arithmetic in one fold, so that a reader who opens it has both; "Letters" if there is no arithmetic. */
+/* Add the letters and the arithmetic in one fold, so that a reader who opens it has both; "Letters" if there
+ * is no arithmetic. */
 static void write_arithmetic(lm_document *d, const lm_explanation *x, unsigned parts)
 {
     bool derived = x->d && (parts & LM_TOPIC_ARITHMETIC);
@@ -155,7 +159,7 @@ static void write_sheet(lm_document *d, const char *topic, const lm_sheet *s)
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output)
 {
     static const lm_explain_options defaults;
-    lm_explanation                  x = { .card = lm_card_named(topic, NULL, NULL), .f = d->facts, .o = &defaults };
+    lm_explanation x = { .card = lm_card_named(topic, NULL, NULL), .f = d->facts, .o = &defaults };
 
     lm_find_traits(d->facts->ledger, &x.traits);
     if (!x.card || d->failed || d->status != LM_OK)
@@ -201,9 +205,12 @@ static bool is_used(const lm_document *d, const lm_card *c)
 static void write_component(lm_document *d, const lm_card *c, const char *output)
 {
     lm_doc_open(d, lm_doc_keepf(d, "explain-%s", c->topic), output, _(c->title));
-    bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;         /* small, and the diagram that most readers want */
-    lm_doc_topic(d, c->topic, LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_DIAGRAM | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT |
-                                 (heads ? 0 : LM_TOPIC_CLOSED), NULL);
+    /* small, and the diagram that most readers want */
+    bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;
+    lm_doc_topic(d, c->topic,
+                 LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_DIAGRAM | LM_TOPIC_ARITHMETIC |
+                     LM_TOPIC_JUDGEMENT | (heads ? 0 : LM_TOPIC_CLOSED),
+                 NULL);
     lm_doc_close(d);
 }
 

@@ -42,10 +42,11 @@ static void free_shared(lm_chapters_shared *s)
 }
 
 static lm_chapter *const chapters[] = {
-    lm_chapter_overview,   lm_chapter_configuration,
-    lm_chapter_structure,  lm_chapter_layers,   lm_chapter_parameters, lm_chapter_estimates, lm_chapter_compute,
-    lm_chapter_cache,      lm_chapter_memory,    lm_chapter_speed,    lm_chapter_tuning,     lm_chapter_positions, lm_chapter_components,
-    lm_chapter_formulas,   lm_chapter_reading,   lm_chapter_history,  lm_chapter_sources,
+    lm_chapter_overview, lm_chapter_configuration, lm_chapter_structure, lm_chapter_layers,
+    lm_chapter_parameters, lm_chapter_estimates, lm_chapter_compute, lm_chapter_cache,
+    lm_chapter_memory, lm_chapter_speed, lm_chapter_tuning, lm_chapter_positions,
+    lm_chapter_components, lm_chapter_formulas, lm_chapter_reading, lm_chapter_history,
+    lm_chapter_sources,
 };
 
 static void write_model(lm_document *d)
@@ -55,7 +56,8 @@ static void write_model(lm_document *d)
         return;
     }
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
-        if (chapters[i] != lm_chapter_history || d->n_models == 1)       /* for several models it is in the comparison */
+        if (chapters[i] != lm_chapter_history ||
+            d->n_models == 1)       /* for several models it is in the comparison */
             chapters[i](d);
 }
 
@@ -66,11 +68,15 @@ static void write_subtitle(lm_document *d)
     const char *device = lm_facts_has(f, "speed.device") ? lm_facts_text(f, "speed.device") : NULL;
 
     if (d->n_models > 1)
-        d->subtitle = lm_doc_keepf(d, _("Written by lamina %s. All figures are computed from the programs that run."), LAMINA_VERSION);
+        d->subtitle = lm_doc_keepf(
+            d, _("Written by lamina %s. All figures are computed from the programs that run."),
+            LAMINA_VERSION);
     else
-        d->subtitle = lm_doc_keepf(d, _("%s, %s. Written by lamina %s. All figures are computed from the program that "
-                                        "runs."),
-                                   _(lm_facts_text(f, "model.container")), lm_facts_text(f, "model.source"), LAMINA_VERSION);
+        d->subtitle = lm_doc_keepf(
+            d,
+            _("%s, %s. Written by lamina %s. All figures are computed from the program that "
+              "runs."),
+            _(lm_facts_text(f, "model.container")), lm_facts_text(f, "model.source"), LAMINA_VERSION);
     d->device = device;
 }
 
@@ -132,7 +138,8 @@ static lm_status check(lm_document *d, lm_error *e)
     return lm_document_check(d, e);
 }
 
-lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_options *o, lm_text *out, lm_error *e)
+lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_options *o, lm_text *out,
+                          lm_error *e)
 {
     static const lm_report_options defaults;
 

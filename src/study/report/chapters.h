@@ -1,5 +1,6 @@
-/* chapters.h - the chapters of a report. Each adds its blocks about the current model (lm_document.facts) and omits what the model does
- * not have. Parts of chapters that views show too (views.c) are functions of the same kind. */
+/* chapters.h - the chapters of a report. Each adds its blocks about the current model (lm_document.facts) and
+ * omits what the model does not have. Parts of chapters that views show too (views.c) are functions of the
+ * same kind. */
 #ifndef LM_ANALYSIS_CHAPTERS_H
 #define LM_ANALYSIS_CHAPTERS_H
 
@@ -21,26 +22,28 @@ static inline lm_chapters_shared *lm_shared(lm_document *d)
 }
 
 /* ---- chapters, in order ---- */
-lm_chapter lm_chapter_overview, lm_chapter_configuration, lm_chapter_structure, lm_chapter_layers, lm_chapter_parameters,
-    lm_chapter_estimates, lm_chapter_compute, lm_chapter_cache, lm_chapter_memory, lm_chapter_speed, lm_chapter_tuning,
-    lm_chapter_positions, lm_chapter_components, lm_chapter_formulas, lm_chapter_reading, lm_chapter_history, lm_chapter_sources;
+lm_chapter lm_chapter_overview, lm_chapter_configuration, lm_chapter_structure, lm_chapter_layers,
+    lm_chapter_parameters, lm_chapter_estimates, lm_chapter_compute, lm_chapter_cache, lm_chapter_memory,
+    lm_chapter_speed, lm_chapter_tuning, lm_chapter_positions, lm_chapter_components, lm_chapter_formulas,
+    lm_chapter_reading, lm_chapter_history, lm_chapter_sources;
 
 /* For several models: what they have in common and what differs. */
 lm_chapter lm_chapter_comparison;
 
 /* ---- tables shared by views and chapters ---- */
-lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_part_precisions, lm_part_plan, lm_part_memory,
-    lm_part_frequencies, lm_part_diagrams, lm_part_formulas;
+lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_part_precisions, lm_part_plan,
+    lm_part_memory, lm_part_frequencies, lm_part_diagrams, lm_part_formulas;
 
-/* The beginning of an overview. What stands out requires the comparison of the single model, made by lm_compare_one. */
+/* The beginning of an overview. What stands out requires the comparison of the single model, made by
+ * lm_compare_one. */
 lm_chapter lm_part_headline, lm_part_takeaways, lm_part_summary;
 void lm_compare_one(lm_document *d);
 
 /* Add a decoder layer as a table, operation by operation, `depth` levels deep. */
 lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles);
 
-/* Add what `lamina explain TOPIC` shows: the formula, the diagram, the letters and the arithmetic in a fold. A diagram of this model that
- * the report already contains is not drawn again. */
+/* Add what `lamina explain TOPIC` shows: the formula, the diagram, the letters and the arithmetic in a fold.
+ * A diagram of this model that the report already contains is not drawn again. */
 typedef enum lm_topic_parts {
     LM_TOPIC_WHAT = 1, LM_TOPIC_ARITHMETIC = 2, LM_TOPIC_DIAGRAM = 4, LM_TOPIC_JUDGEMENT = 8,
     LM_TOPIC_CLOSED = 16,        /* the diagram in a fold */

@@ -30,8 +30,8 @@ static void put_sizes(const lm_facts *f, uint32_t m, lm_text *out)
     lm_linear_form    linear;
 
     if (lm_module_linear(p, m, &linear) && strcmp(x->class_name, "Conv1D") != 0) {
-        lm_text_printf(out, "in_features=%" PRIu64 ", out_features=%" PRIu64 ", bias=%s", linear.in, linear.out,
-                       linear.bias ? "True" : "False");
+        lm_text_printf(out, "in_features=%" PRIu64 ", out_features=%" PRIu64 ", bias=%s", linear.in,
+                       linear.out, linear.bias ? "True" : "False");
         return;
     }
     if (x->end_op == x->first_op || (x->end_op != x->first_op + 1 && n->code != LM_OP_EMBED))
@@ -45,12 +45,14 @@ static void put_sizes(const lm_facts *f, uint32_t m, lm_text *out)
         lm_text_printf(out, "%" PRIu64 ", %u", p->weights[n->weights[0]].dims[0], p->values[n->out].width);
         break;
     case LM_OP_RMS_NORM:
-        lm_text_printf(out, "(%" PRIu64 ",), eps=%s", p->weights[n->weights[0]].elements, lm_number_text(text, lm_decimal(n->norm.eps)));
+        lm_text_printf(out, "(%" PRIu64 ",), eps=%s", p->weights[n->weights[0]].elements,
+                       lm_number_text(text, lm_decimal(n->norm.eps)));
         break;
     case LM_OP_LAYER_NORM:
         if (strcmp(x->class_name, "LayerNorm") == 0)
             lm_text_printf(out, "(%u,), eps=%s, elementwise_affine=True, bias=%s", p->values[n->out].width,
-                           lm_number_text(text, lm_decimal(n->norm.eps)), n->weights[1] != LM_NONE ? "True" : "False");
+                           lm_number_text(text, lm_decimal(n->norm.eps)),
+                           n->weights[1] != LM_NONE ? "True" : "False");
         break;
     default:
         break;

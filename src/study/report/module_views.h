@@ -9,8 +9,9 @@ void lm_put_module_tree(const lm_facts *f, unsigned depth, lm_text *out);
 
 /* Append the table that torchinfo prints, `depth` levels deep; 0: 4.
  *
- * `compatible`: as torchinfo 1.8.0 prints it for a pass of [1, tokens], byte for byte, including its over-counts. Otherwise the same
- * table with every weight counted once, products of the whole pass, look-ups free, and no backward pass. */
+ * `compatible`: as torchinfo 1.8.0 prints it for a pass of [1, tokens], byte for byte, including its
+ * over-counts. Otherwise the same table with every weight counted once, products of the whole pass, look-ups
+ * free, and no backward pass. */
 void lm_put_torchinfo(lm_facts *f, unsigned depth, bool compatible, lm_text *out);
 
 #endif

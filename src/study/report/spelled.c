@@ -36,7 +36,8 @@ static void put_word(setting *s, const char *word, size_t n)
     size_t base = 0;
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i].word) == n && memcmp(words[i].word, word, n) == 0 && !(word[n] == '(' && strncmp(word, "mean", 4) == 0)) {
+        if (strlen(words[i].word) == n && memcmp(words[i].word, word, n) == 0 &&
+            !(word[n] == '(' && strncmp(word, "mean", 4) == 0)) {
             both(s, words[i].unicode, words[i].latex);
             lm_text_add_char(s->latex, ' ');
             return;
@@ -47,7 +48,8 @@ static void put_word(setting *s, const char *word, size_t n)
     if (n == 1)
         lm_text_add_char(s->latex, *word);
     else if (base == 1)          /* W_Q, b1: a letter with an index */
-        lm_text_printf(s->latex, "%c_{%.*s}", *word, (int)(n - 1 - (word[1] == '_')), word + 1 + (word[1] == '_'));
+        lm_text_printf(s->latex, "%c_{%.*s}", *word, (int)(n - 1 - (word[1] == '_')),
+                       word + 1 + (word[1] == '_'));
     else {
         lm_text_add_str(s->latex, "\\mathrm{");
         for (size_t i = 0; i < n; i++)
@@ -58,8 +60,10 @@ static void put_word(setting *s, const char *word, size_t n)
 
 static void set(setting *s, char end);
 
-/* Write the contents of parentheses; in LaTeX the parentheses are replaced by a root, a fraction bar or the like. */
-static void put_inner(setting *s, const char *open_unicode, const char *open_latex, const char *close_unicode, const char *close_latex)
+/* Write the contents of parentheses; in LaTeX the parentheses are replaced by a root, a fraction bar or the
+ * like. */
+static void put_inner(setting *s, const char *open_unicode, const char *open_latex, const char *close_unicode,
+                      const char *close_latex)
 {
     both(s, open_unicode, open_latex);
     s->at++;
@@ -130,7 +134,8 @@ static void put_sign(setting *s)
     s->operand = *s->at == ')' || *s->at == ']' || (*s->at == ' ' && s->operand);
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         if (strncmp(s->at, signs[i].sign, strlen(signs[i].sign)) == 0) {
-            bool thin = *s->at == ' ' && (!s->operand || strchr("+-=<*/;)]", s->at[1]));     /* the sign that follows has its own space */
+            /* the sign that follows has its own space */
+            bool thin = *s->at == ' ' && (!s->operand || strchr("+-=<*/;)]", s->at[1]));
             both(s, signs[i].unicode, thin ? " " : signs[i].latex);
             s->at += strlen(signs[i].sign);
             return;

@@ -1,4 +1,5 @@
-/* spelled.h - formulas of facts ("softmax(Q K^T / sqrt(head_dim)) V") as mathematics: with Unicode symbols, and in LaTeX. */
+/* spelled.h - formulas of facts ("softmax(Q K^T / sqrt(head_dim)) V") as mathematics: with Unicode symbols,
+ * and in LaTeX. */
 #ifndef LM_ANALYSIS_SPELLED_H
 #define LM_ANALYSIS_SPELLED_H
 

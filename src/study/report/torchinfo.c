@@ -108,7 +108,8 @@ static void shapes(const summary *s, uint32_t m, char in[64], char out[64])
         return;
     shape(s, p->values[x->out].width, out);
     if (s->f->ledger->attends[m] && x->layer >= 0 && s->f->ledger->layer[x->layer] != m && !x->by_position)
-        return;                      /* attention modules are called with keyword arguments, which torchinfo does not see */
+        return;                      /* attention modules are called with keyword arguments, which torchinfo
+                                        does not see */
     shape(s, x->in == LM_NONE ? 0 : p->values[x->in].width, in);
 }
 
@@ -170,7 +171,8 @@ static void put_tree(const summary *s, uint32_t m, unsigned depth)
     }
 }
 
-/* Return the width of the longest name including its indent, rounded up to a multiple of five; at least 40. */
+/* Return the width of the longest name including its indent, rounded up to a multiple of five; at least
+ * 40. */
 static unsigned name_width(const summary *s)
 {
     const lm_program *p    = s->f->s.program;
@@ -202,7 +204,8 @@ static void put_total_mult_adds(const summary *s)
 
     if (!s->compatible && lm_facts_has(s->f, "pass.mult_adds_naive"))
         lm_text_printf(out, "Total mult-adds (MLA absorbed): %s\nTotal mult-adds (MLA naive): %s\n",
-                       lm_fig_fact(figure, s->f, "pass.mult_adds"), lm_fig_fact(naive, s->f, "pass.mult_adds_naive"));
+                       lm_fig_fact(figure, s->f, "pass.mult_adds"),
+                       lm_fig_fact(naive, s->f, "pass.mult_adds_naive"));
     else if (!s->compatible)
         lm_text_printf(out, "Total mult-adds: %s\n", lm_fig_fact(figure, s->f, "pass.mult_adds"));
     else if (n % (uint64_t)scale == 0)
@@ -238,16 +241,18 @@ static void put_notes(const summary *s)
     lm_text *out = s->out;
 
     if (s->compatible)
-        return;                      /* byte for byte; the command line reports separately what the table over-counts */
-    lm_text_printf(
-        out, _("Every stored weight once; multiply-adds of all %u tokens, scores included, look-ups free; no backward pass.\n"),
-        s->f->s.tokens);
+        return;                      /* byte for byte; the command line reports separately what the table
+                                        over-counts */
+    lm_text_printf(out,
+                   _("Every stored weight once; multiply-adds of all %u tokens, scores included, look-ups "
+                     "free; no backward pass.\n"),
+                   s->f->s.tokens);
 }
 
 void lm_put_torchinfo(lm_facts *f, unsigned depth, bool compatible, lm_text *out)
 {
     static const char *const heads[4] = { "Input Shape", "Output Shape", "Param #", "Mult-Adds" };
-    summary                  s = { .f = f, .out = out, .depth = depth ? depth : DEPTH, .compatible = compatible };
+    summary s = { .f = f, .out = out, .depth = depth ? depth : DEPTH, .compatible = compatible };
 
     s.name_width = name_width(&s);
     put_rule(&s);

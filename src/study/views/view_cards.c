@@ -54,15 +54,17 @@ static void put_attention(lm_page *v)
                    " heads; projections up from the latent are the price."),
                  lm_facts_count(f, "attention.latent.cached"), lm_facts_count(f, "attention.latent.heads"));
     else
-        snprintf(text, sizeof text, P_(lm_facts_count(f, "attention.kv_heads"),
-                                       "%" PRIu64 " query heads on %" PRIu64 " key/value head: it serves %" PRIu64,
-                                       "%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
-                 lm_facts_count(f, "attention.heads"), lm_facts_count(f, "attention.kv_heads"), lm_facts_count(f, "attention.group"));
+        snprintf(text, sizeof text,
+                 P_(lm_facts_count(f, "attention.kv_heads"),
+                    "%" PRIu64 " query heads on %" PRIu64 " key/value head: it serves %" PRIu64,
+                    "%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
+                 lm_facts_count(f, "attention.heads"), lm_facts_count(f, "attention.kv_heads"),
+                 lm_facts_count(f, "attention.group"));
     line(v, _("heads"), text);
     line(v, _("scores"), lm_facts_text(f, "formulas.attention"));
     line(v, _("visible"), lm_mask_text(&t, text, sizeof text));
-    snprintf(text, sizeof text, _("%s bytes for each token (%s)"), lm_fig_count(a, lm_facts_count(f, "kv.bytes_per_token")),
-             lm_facts_text(f, "kv.type"));
+    snprintf(text, sizeof text, _("%s bytes for each token (%s)"),
+             lm_fig_count(a, lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
     line(v, _("cache"), text);
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0) {
         lm_print(text, sizeof text, _("%.1f %% less than with one key/value head per query head"),
@@ -70,9 +72,11 @@ static void put_attention(lm_page *v)
         line(v, _("saved"), text);
     }
     if (lm_facts_has(f, "attention.reach")) {
-        snprintf(text, sizeof text, lm_facts_count(f, "attention.reach") >= lm_facts_count(f, "architecture.context")
-                                        ? _("the whole context: layers × (window − 1) + 1 = %s tokens")
-                                        : _("%s tokens: layers × (window − 1) + 1"), lm_fig_count(a, lm_facts_count(f, "attention.reach")));
+        snprintf(text, sizeof text,
+                 lm_facts_count(f, "attention.reach") >= lm_facts_count(f, "architecture.context")
+                     ? _("the whole context: layers × (window − 1) + 1 = %s tokens")
+                     : _("%s tokens: layers × (window − 1) + 1"),
+                 lm_fig_count(a, lm_facts_count(f, "attention.reach")));
         line(v, _("reach"), text);
     }
 }
@@ -94,7 +98,8 @@ static void put_rotary(lm_page *v)
     lm_text_free(&on);
     if (lm_facts_has(f, "rope.placement"))
         line(v, _("where"), _(lm_facts_text(f, "rope.placement")));
-    snprintf(text, sizeof text, _("%s, base %s, %" PRIu64 " pairs (%s)"), lm_facts_text(f, "formulas.rope_frequency"),
+    snprintf(text, sizeof text, _("%s, base %s, %" PRIu64 " pairs (%s)"),
+             lm_facts_text(f, "formulas.rope_frequency"),
              lm_number_text(base, lm_facts_number(f, "rope.base")), lm_facts_count(f, "rope.pairs"),
              _(lm_facts_text(f, "rope.pairing")));
     line(v, _("angles"), text);
@@ -110,7 +115,8 @@ static const char *selection(lm_facts *f, char *out, size_t n)
     lm_find_traits(f->ledger, &t);
     const lm_route_spec *r = &t.route->route.spec;
     if (r->n_groups > 1)
-        snprintf(out, n, _("top-%u of %u, best %u of %u groups"), r->top_k, r->n_experts, r->top_groups, r->n_groups);
+        snprintf(out, n, _("top-%u of %u, best %u of %u groups"), r->top_k, r->n_experts, r->top_groups,
+                 r->n_groups);
     else
         snprintf(out, n, _("top-%u of %u"), r->top_k, r->n_experts);
     return out;
@@ -126,16 +132,16 @@ static void put_mlp(lm_page *v)
     if (lm_facts_has(f, "formulas.mlp"))
         line(v, _("formula"), lm_facts_text(f, "formulas.mlp"));
     if (lm_facts_has(f, "mlp.intermediate")) {
-        lm_print(text, sizeof text, "%" PRIu64 " → %" PRIu64 " → %" PRIu64 ", ×%.4g", lm_facts_count(f, "architecture.hidden"),
-                 lm_facts_count(f, "mlp.intermediate"), lm_facts_count(f, "architecture.hidden"),
-                 lm_facts_number(f, "mlp.expansion"));
+        lm_print(text, sizeof text, "%" PRIu64 " → %" PRIu64 " → %" PRIu64 ", ×%.4g",
+                 lm_facts_count(f, "architecture.hidden"), lm_facts_count(f, "mlp.intermediate"),
+                 lm_facts_count(f, "architecture.hidden"), lm_facts_number(f, "mlp.expansion"));
         line(v, _("width"), text);
     }
     if (lm_facts_has(f, "mlp.experts")) {
         char chosen[256];
         snprintf(text, sizeof text, _("%" PRIu64 " of %" PRIu64 " for each token, %" PRIu64 " wide; %s"),
-                 lm_facts_count(f, "mlp.experts_per_token"), lm_facts_count(f, "mlp.experts"), lm_facts_count(f, "mlp.expert_width"),
-                 selection(f, chosen, sizeof chosen));
+                 lm_facts_count(f, "mlp.experts_per_token"), lm_facts_count(f, "mlp.experts"),
+                 lm_facts_count(f, "mlp.expert_width"), selection(f, chosen, sizeof chosen));
         line(v, _("experts"), text);
         line(v, _("mixture"), _(lm_facts_text(f, "formulas.mixture")));
     }

@@ -11,8 +11,8 @@ static void put_layer_head(lm_page *v, uint32_t layer)
     uint32_t         id = v->f->ledger->layer[layer];
     char             a[LM_FIG], b[LM_FIG];
 
-    lm_text_printf(v->out, _("%s  %s   [T, %u] → [T, %u]   %s parameters   %s per token\n"), m->path, m->class_name,
-                   v->f->s.program->values[m->in].width, v->f->s.program->values[m->out].width,
+    lm_text_printf(v->out, _("%s  %s   [T, %u] → [T, %u]   %s parameters   %s per token\n"), m->path,
+                   m->class_name, v->f->s.program->values[m->in].width, v->f->s.program->values[m->out].width,
                    lm_fig_count(a, lm_facts_count(v->f, "modules[%u].parameters", id)),
                    lm_fig_flops(b, 2 * (double)lm_facts_count(v->f, "modules[%u].mult_adds", id)));
 }
@@ -34,7 +34,8 @@ static void put_next(lm_page *v, uint32_t layer)
     if (layer + 1 == p->n_layers) {
         lm_text_add_str(v->out, _("the last layer; next: "));
         for (uint32_t i = p->modules[v->f->ledger->layer[layer]].end_op; i < p->n_nodes; i++)
-            lm_text_printf(v->out, "%s%s", i == p->modules[v->f->ledger->layer[layer]].end_op ? "" : " → ", p->nodes[i].path);
+            lm_text_printf(v->out, "%s%s", i == p->modules[v->f->ledger->layer[layer]].end_op ? "" : " → ",
+                           p->nodes[i].path);
     } else {
         lm_text_printf(v->out, _("next: %s"), p->modules[v->f->ledger->layer[layer + 1]].path);
     }
@@ -80,8 +81,9 @@ void lm_view_layers(lm_page *v)
             continue;
         }
         char in[LM_FIG];
-        lm_text_printf(v->out, _("%s  like %s: [T, %u] → [T, %u], %s parameters%s\n"), p->modules[v->f->ledger->layer[i]].path,
-                       p->modules[v->f->ledger->layer[twin]].path, p->values[p->modules[v->f->ledger->layer[i]].in].width,
+        lm_text_printf(v->out, _("%s  like %s: [T, %u] → [T, %u], %s parameters%s\n"),
+                       p->modules[v->f->ledger->layer[i]].path, p->modules[v->f->ledger->layer[twin]].path,
+                       p->values[p->modules[v->f->ledger->layer[i]].in].width,
                        p->values[p->modules[v->f->ledger->layer[i]].out].width,
                        lm_fig_count(in, lm_facts_count(v->f, "parameters.per_layer[%u]", i)), place);
     }

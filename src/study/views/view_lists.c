@@ -31,7 +31,8 @@ void lm_view_tensors(lm_page *v)
         for (uint32_t d = 0; d < w->n_dims; d++)
             at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, d ? " × " : "", w->dims[d]);
         total += w->constant ? 0 : w->elements;
-        lm_table_row(&t, w->path, shape, lm_fig_count(n, w->elements), f->s.bytes ? lm_dtype_of(f->s.types[i])->name : "",
+        lm_table_row(&t, w->path, shape, lm_fig_count(n, w->elements),
+                     f->s.bytes ? lm_dtype_of(f->s.types[i])->name : "",
                      f->s.bytes ? lm_fig_count(bytes, f->s.bytes[i]) : "");
     }
     lm_table_print(&t, v->out);
@@ -56,7 +57,8 @@ void lm_view_tensors_json(lm_page *v)
             lm_text_printf(v->out, "%s%" PRIu64, d ? ", " : "", w->dims[d]);
         lm_text_printf(v->out, "], \"elements\": %" PRIu64, w->elements);
         if (f->s.bytes)
-            lm_text_printf(v->out, ", \"type\": \"%s\", \"bytes\": %" PRIu64, lm_dtype_of(f->s.types[i])->name, f->s.bytes[i]);
+            lm_text_printf(v->out, ", \"type\": \"%s\", \"bytes\": %" PRIu64,
+                           lm_dtype_of(f->s.types[i])->name, f->s.bytes[i]);
         lm_text_printf(v->out, ", \"parameter\": %s}", w->constant ? "false" : "true");
         gap = ",";
     }
@@ -99,7 +101,8 @@ static void put_facts(lm_page *v, const lm_fact *group)
             lm_text_add_str(v->out, lm_number_text(number, x->number));
         else
             lm_fact_json(x, 0, v->out);
-        lm_text_printf(v->out, "\t%s\t%s\t%s\n", lm_unit_name(x->unit), lm_origin_name(x->origin), x->how ? x->how : "");
+        lm_text_printf(v->out, "\t%s\t%s\t%s\n", lm_unit_name(x->unit), lm_origin_name(x->origin),
+                       x->how ? x->how : "");
         lm_text_free(&path);
     }
 }

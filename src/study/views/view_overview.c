@@ -38,12 +38,14 @@ static void put_title(lm_page *v)
                    lm_facts_count(f, "architecture.layers"));
     put_heads(f, &right);
     if (lm_facts_has(f, "architecture.context"))
-        lm_text_printf(&right, _(" · %s context"), lm_fig_count(figure, lm_facts_count(f, "architecture.context")));
+        lm_text_printf(&right, _(" · %s context"),
+                       lm_fig_count(figure, lm_facts_count(f, "architecture.context")));
     lm_put(v->out, name, 0);
     unsigned used = lm_text_columns(name), wide = right.data ? lm_text_columns(right.data) : 0;
     lm_text_printf(v->out, "%*s%s\n", used + wide + 3 < v->columns ? (int)(v->columns - used - wide) : 3, "",
                    right.data ? right.data : "");
-    lm_text_printf(v->out, "%s, %s", _(lm_facts_text(f, "model.container")), lm_facts_text(f, "model.source"));
+    lm_text_printf(v->out, "%s, %s", _(lm_facts_text(f, "model.container")),
+                   lm_facts_text(f, "model.source"));
     lm_text_printf(v->out, "%s\n", lm_facts_has(f, "weights.bytes") ? "" : _("; no weights loaded"));
     lm_text_free(&right);
 }
@@ -94,9 +96,11 @@ static void put_part(lm_page *v, const char *label, uint64_t n, uint64_t total, 
 static void put_parameters(lm_page *v)
 {
     static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
-    static const char *const words[] = { N_("embedding"), N_("attention"), N_("mlp"), N_("norm"), N_("head"), N_("other") };
+    static const char *const words[] = { N_("embedding"), N_("attention"), N_("mlp"),
+                                         N_("norm"),      N_("head"),      N_("other") };
     lm_facts *f      = v->f;
-    uint64_t  total  = lm_facts_count(f, "parameters.total"), untied = lm_facts_count(f, "parameters.untied_total");
+    uint64_t total = lm_facts_count(f, "parameters.total"),
+             untied = lm_facts_count(f, "parameters.untied_total");
     uint64_t  active = lm_facts_count(f, "parameters.active");
     char      figure[LM_FIG];
 
@@ -108,7 +112,9 @@ static void put_parameters(lm_page *v)
     for (size_t i = 0; i < sizeof parts / sizeof *parts && total; i++) {
         uint64_t n = lm_facts_count(f, "parameters.%s", parts[i]);
         if (n)
-            put_part(v, i == 0 && lm_facts_truth(f, "architecture.tied") ? _("embedding = head") : _(words[i]), n, total, true);
+            put_part(v,
+                     i == 0 && lm_facts_truth(f, "architecture.tied") ? _("embedding = head") : _(words[i]),
+                     n, total, true);
     }
     if (total)
         put_part(v, _("total"), total, total, false);
@@ -157,7 +163,8 @@ static void add_stored(lm_table *t)
     lm_facts_find(t->f, "weights.by_type", &by, NULL);
     lm_text_add_str(&line, lm_fig_bytes(a, lm_facts_count(t->f, "weights.bytes")));
     for (const lm_fact *x = lm_fact_first(by); x && line.size < 110; x = lm_fact_next(x))
-        lm_text_printf(&line, "%s%s %s", x == by->impl.first ? ": " : ", ", x->name, lm_fig_bytes(a, x->count));
+        lm_text_printf(&line, "%s%s %s", x == by->impl.first ? ": " : ", ", x->name,
+                       lm_fig_bytes(a, x->count));
     add_line(t, _("weights, stored"), &line);
 }
 
@@ -167,16 +174,19 @@ static void add_cache(lm_table *t)
     lm_text    line = { 0 };
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
-    lm_text_printf(&line, _("%s = %s positions of %s bytes, %s"), lm_fig_size(a, lm_facts_number(f, "kv.bytes_at_context")),
-                   lm_fig_count(b, lm_facts_count(f, "kv.context")), lm_fig_count(c, lm_facts_count(f, "kv.bytes_per_token")),
-                   lm_facts_text(f, "kv.type"));
+    lm_text_printf(&line, _("%s = %s positions of %s bytes, %s"),
+                   lm_fig_size(a, lm_facts_number(f, "kv.bytes_at_context")),
+                   lm_fig_count(b, lm_facts_count(f, "kv.context")),
+                   lm_fig_count(c, lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
     if (lm_facts_count(f, "kv.batch") > 1)
         lm_text_printf(&line, _(", %" PRIu64 " sequences"), lm_facts_count(f, "kv.batch"));
     if (lm_facts_has(f, "kv.window")) {
-        uint64_t some = lm_facts_count(f, "attention.windowed_layers"), full = lm_facts_count(f, "attention.full_layers");
+        uint64_t some = lm_facts_count(f, "attention.windowed_layers"),
+                 full = lm_facts_count(f, "attention.full_layers");
         lm_fig_count(a, lm_facts_count(f, "kv.window"));
         if (full)
-            lm_text_printf(&line, _(", window %s in %" PRIu64 " of %" PRIu64 " layers"), a, some, some + full);
+            lm_text_printf(&line, _(", window %s in %" PRIu64 " of %" PRIu64 " layers"), a, some,
+                           some + full);
         else
             lm_text_printf(&line, _(", window %s"), a);
     }
@@ -194,13 +204,15 @@ static void add_plan(lm_table *t)
         add_line(t, _("to run"), &line);
         return;
     }
-    lm_text_printf(&line, _("%s, %" PRIu64 " rows in a forward pass"), lm_fig_bytes(a, lm_facts_count(f, "memory.scratch")),
+    lm_text_printf(&line, _("%s, %" PRIu64 " rows in a forward pass"),
+                   lm_fig_bytes(a, lm_facts_count(f, "memory.scratch")),
                    lm_facts_count(f, "memory.scratch_parts.rows"));
     add_line(t, _("scratch"), &line);
     lm_fig_size(a, lm_facts_number(f, "memory.total"));
     if (lm_facts_count(f, "memory.mapped"))
         lm_text_printf(&line, _("%s in memory of its own, %s mapped (%s)"), a,
-                       lm_fig_bytes(b, lm_facts_count(f, "memory.mapped")), _(lm_facts_text(f, "weights.precision")));
+                       lm_fig_bytes(b, lm_facts_count(f, "memory.mapped")),
+                       _(lm_facts_text(f, "weights.precision")));
     else
         lm_text_printf(&line, _("%s in memory of its own (%s)"), a, _(lm_facts_text(f, "weights.precision")));
     add_line(t, _("to run"), &line);
@@ -215,7 +227,8 @@ static void put_memory(lm_page *v)
 
     t.gap = "   ";
     lm_table_row(&t, wide(f, _("memory")), precisions[0], precisions[1], precisions[2]);
-    lm_table_row(&t, wide(f, _("weights")), lm_fig_bytes(a, lm_facts_count(f, "weights.as.%s.bytes", precisions[0])),
+    lm_table_row(&t, wide(f, _("weights")),
+                 lm_fig_bytes(a, lm_facts_count(f, "weights.as.%s.bytes", precisions[0])),
                  lm_fig_bytes(b, lm_facts_count(f, "weights.as.Q8_0.bytes")),
                  lm_fig_bytes(c, lm_facts_count(f, "weights.as.Q4_K_M.bytes")));
     lm_text_add_char(v->out, '\n');
@@ -239,10 +252,12 @@ static void put_compute(lm_page *v)
     lm_text_printf(v->out, _("%s + %s for each token of context; a prompt of %s: %s\n"),
                    lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
                    lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token")),
-                   lm_fig_count(c, lm_facts_count(f, "kv.context")), lm_fig_flops(d, lm_facts_number(f, "flops.prefill")));
+                   lm_fig_count(c, lm_facts_count(f, "kv.context")),
+                   lm_fig_flops(d, lm_facts_number(f, "flops.prefill")));
     if (lm_facts_has(f, "flops.per_context_token_naive")) {
         put_label(v, "");
-        lm_text_printf(v->out, _("with MLA in the naive form: %s for each token of context; the prompt: %s\n"),
+        lm_text_printf(v->out,
+                       _("with MLA in the naive form: %s for each token of context; the prompt: %s\n"),
                        lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token_naive")),
                        lm_fig_flops(d, lm_facts_number(f, "flops.prefill_naive")));
     }
@@ -271,7 +286,8 @@ static void put_speed(lm_page *v)
     for (size_t i = here ? 2 : 0; i < 3; i++) {
         char at[32];
         snprintf(at, sizeof at, "speed%s%s", here ? "" : ".as.", here ? "" : precisions[i]);
-        if (!lm_facts_has(f, "%s.generation.tokens_per_second", at) || !lm_facts_has(f, "%s.prompt.tokens_per_second", at))
+        if (!lm_facts_has(f, "%s.generation.tokens_per_second", at) ||
+            !lm_facts_has(f, "%s.prompt.tokens_per_second", at))
             continue;
         char a[LM_FIG], b[LM_FIG];
         put_label(v, here || i == 0 ? _("this machine") : "");
@@ -299,8 +315,8 @@ static void put_rope(lm_page *v)
         return;
     put_label(v, "rope");
     lm_text_printf(v->out, _("base %s, %" PRIu64 " of %" PRIu64 " dimensions"),
-                   lm_fig_count(figure, (uint64_t)lm_facts_number(f, "rope.base")), lm_facts_count(f, "rope.dim"),
-                   lm_facts_count(f, "rope.head_dim"));
+                   lm_fig_count(figure, (uint64_t)lm_facts_number(f, "rope.base")),
+                   lm_facts_count(f, "rope.dim"), lm_facts_count(f, "rope.head_dim"));
     if (lm_is_scaled(&f->s.program->ropes[lm_main_rope(f->s.program)].spec))
         lm_text_printf(v->out, _(", %s scaling"), lm_facts_text(f, "rope.scaling"));
     if (lm_facts_has(f, "rope.factor"))
@@ -322,7 +338,8 @@ static void put_notes(lm_page *v)
     }
     if (lm_facts_count(f, "architecture.kinds_of_layer") > 1) {
         put_label(v, _("layers"));
-        lm_text_printf(v->out, _("%" PRIu64 " kinds: see the view layers\n"), lm_facts_count(f, "architecture.kinds_of_layer"));
+        lm_text_printf(v->out, _("%" PRIu64 " kinds: see the view layers\n"),
+                       lm_facts_count(f, "architecture.kinds_of_layer"));
     }
     lm_facts_find(f, "warnings", &list, NULL);
     for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x)) {

@@ -23,7 +23,8 @@ static const struct {
     const char     *name, *summary;
     lm_view_writer *write;
     lm_chapter     *part;
-    lm_view_writer *data;            /* writes a JSON array instead of `write`, under the view's name; NULL: the view has only text */
+    lm_view_writer *data;            /* writes a JSON array instead of `write`, under the view's name; NULL:
+                                        the view has only text */
 } views[] = {
     { "overview", N_("overview: type, structure, memory"), lm_view_overview, NULL, NULL },
     { "info", N_("values of the configuration"), NULL, lm_part_info, NULL },
@@ -118,7 +119,8 @@ static lm_status unknown(const char *name, lm_error *e)
 
     for (size_t i = 0; i < N_VIEWS; i++)
         lm_text_printf(&list, "%s%s", i ? ", " : "", views[i].name);
-    lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "unknown view \"%s\"; use %s or all", name, list.data ? list.data : "");
+    lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "unknown view \"%s\"; use %s or all", name,
+            list.data ? list.data : "");
     lm_text_free(&list);
     return LM_USAGE;
 }
@@ -127,10 +129,12 @@ static lm_status unknown(const char *name, lm_error *e)
 static void write_all(lm_page *v)
 {
     for (size_t i = 0; i < N_VIEWS; i++) {
-        if (views[i].write == lm_view_facts || views[i].write == lm_view_plan || views[i].write == lm_view_program)
+        if (views[i].write == lm_view_facts || views[i].write == lm_view_plan ||
+            views[i].write == lm_view_program)
             continue;
         if (i)
-            lm_text_printf(v->out, "\n%s %s %s\n\n", v->lines ? "──" : "--", views[i].name, v->lines ? "──" : "--");
+            lm_text_printf(v->out, "\n%s %s %s\n\n", v->lines ? "──" : "--", views[i].name,
+                           v->lines ? "──" : "--");
         write_view(v, i);
     }
 }
@@ -149,7 +153,8 @@ static lm_status view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_er
         return lm_fail(e, LM_USAGE, "layer", LM_NO_OFFSET, "there is no layer %d; the model has %u", o->layer,
                        f->s.program->n_layers);
     if (all && o->json)
-        return lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "\"all\" cannot be written as JSON; use `json` without `view`");
+        return lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET,
+                       "\"all\" cannot be written as JSON; use `json` without `view`");
     if (all)
         write_all(&v);
     else if (o->json)

@@ -10,7 +10,9 @@
 
 void lm_answer_emit(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id)
 {
-    lm_answer_event event = { .kind = kind, .call = kind >= LM_ANSWER_CALL ? a->n_calls : 0, .text = text, .size = n, .id = id };
+    lm_answer_event event = {
+        .kind = kind, .call = kind >= LM_ANSWER_CALL ? a->n_calls : 0, .text = text, .size = n, .id = id
+    };
 
     a->on_event(a->arg, &event);
 }
@@ -102,7 +104,8 @@ void lm_answer_consume(lm_answer *a, size_t n)
 
 /* ---- marks ---- */
 
-void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at, const char **mark)
+void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at,
+                    const char **mark)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t m = 0; marks[m]; m++) {

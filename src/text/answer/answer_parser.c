@@ -1,7 +1,8 @@
 /* answer_parser.c - split an answer, as it arrives, into reasoning, content and calls.
  *
- * Only what no continuation can change is emitted. Text that may be the start of a mark is held back; a call is held back until it is
- * complete (or, if a grammar guarantees that it will be, only up to its arguments). */
+ * Only what no continuation can change is emitted. Text that may be the start of a mark is held back; a call
+ * is held back until it is complete (or, if a grammar guarantees that it will be, only up to its
+ * arguments). */
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +78,8 @@ static void not_a_call(lm_answer *a, size_t n)
 {
     bool reasoning = a->before == LM_MODE_REASONING;
 
-    if (a->ending && a->n_calls) {                       /* a further call that was cut off is neither a call nor text */
+    if (a->ending && a->n_calls) {                       /* a further call that was cut off is neither a call
+                                                            nor text */
         lm_text_clear(&a->raw);
         lm_answer_consume(a, a->buffer.size);
         a->mode = LM_MODE_TEXT;
@@ -131,7 +133,8 @@ static void end_calls(lm_answer *a)
     lm_answer_consume(a, a->buffer.size);
 }
 
-/* Read the mark that closes a section of calls. LM_READ_DONE: it was read after a call, and the calls are over. */
+/* Read the mark that closes a section of calls. LM_READ_DONE: it was read after a call, and the calls are
+ * over. */
 static lm_answer_reading close_section(lm_answer *a, lm_reader *r)
 {
     lm_reader from = *r;
@@ -256,7 +259,8 @@ static bool step_text(lm_answer *a, bool final)
         to_calls(a, false);
         return true;
     }
-    marks_of(a, marks);                                  /* a partial mark at the end, after a call, is not text */
+    marks_of(a, marks);                                  /* a partial mark at the end, after a call, is not
+                                                            text */
     lm_answer_find(a->buffer.data, a->buffer.size, marks, final && !a->n_calls, &at, &mark);
     lm_answer_emit_text(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
     lm_answer_consume(a, at);
@@ -324,13 +328,14 @@ lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm
 
 static lm_status memory_of(lm_answer *a, lm_error *e)
 {
-    bool failed = a->buffer.failed || a->space.failed || a->raw.failed || a->call.id.failed || a->call.arguments.failed;
+    bool failed = a->buffer.failed || a->space.failed || a->raw.failed || a->call.id.failed ||
+                  a->call.arguments.failed;
 
     return failed ? lm_fail_memory(e, "an answer", a->buffer.size) : LM_OK;
 }
 
-lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*on_event)(void *arg, const lm_answer_event *event), void *arg,
-                         lm_error *e)
+lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size,
+                         void (*on_event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
 {
     LM_REQUIRE(e, a && (text || !size) && on_event);
     bool bracket = false;
@@ -347,7 +352,8 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*on_
     return memory_of(a, e);
 }
 
-lm_status lm_answer_end(lm_answer *a, void (*on_event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
+lm_status lm_answer_end(lm_answer *a, void (*on_event)(void *arg, const lm_answer_event *event), void *arg,
+                        lm_error *e)
 {
     LM_REQUIRE(e, a && on_event);
     a->on_event = on_event;

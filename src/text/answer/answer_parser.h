@@ -19,7 +19,8 @@ struct lm_answer {
     lm_text   buffer;                /* not emitted yet */
     lm_text   space;                 /* white space held back: trimmed at the edges of a part */
     lm_text   raw;                   /* text that may become a call; emitted as text if it does not */
-    bool      edge;                  /* at the start of a part: white space is trimmed, nothing of the part has been emitted */
+    bool      edge;                  /* at the start of a part: white space is trimmed, nothing of the part
+                                        has been emitted */
     bool      text_begun;            /* content has been emitted */
     bool      section;               /* CALLS: the opening mark of the section was read */
     uint32_t  n_calls, in_section;   /* calls emitted; those in this section */
@@ -33,17 +34,22 @@ struct lm_answer {
     void     *arg;
 };
 
-void lm_answer_emit(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id);       /* emit an event */
-void lm_answer_emit_text(lm_answer *a, bool reasoning, const char *text, size_t n); /* emit reasoning or content, edges trimmed */
-void lm_answer_part(lm_answer *a, bool trim);                                        /* begin another part; `trim`: without leading space */
-void lm_answer_call(lm_answer *a);                                                   /* emit the start of a->call; its arguments follow */
+/* emit an event */
+void lm_answer_emit(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id);
+/* emit reasoning or content, edges trimmed */
+void lm_answer_emit_text(lm_answer *a, bool reasoning, const char *text, size_t n);
+/* begin another part; `trim`: without leading space */
+void lm_answer_part(lm_answer *a, bool trim);
+/* emit the start of a->call; its arguments follow */
+void lm_answer_call(lm_answer *a);
 void lm_answer_arguments(lm_answer *a, const char *text, size_t n);
 void lm_answer_call_end(lm_answer *a);
 void lm_answer_consume(lm_answer *a, size_t n);
 
-/* Find the first of the marks, a list that ends with NULL: *at is where it begins, *mark which it is (NULL: none, or only a part of
- * one). What precedes *at is not part of a mark, whatever follows. */
-void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at, const char **mark);
+/* Find the first of the marks, a list that ends with NULL: *at is where it begins, *mark which it is (NULL:
+ * none, or only a part of one). What precedes *at is not part of a mark, whatever follows. */
+void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at,
+                    const char **mark);
 
 /* Stream the arguments of a call. False: more text is needed. */
 bool lm_answer_step_arguments(lm_answer *a, bool final);

@@ -70,7 +70,8 @@ lm_answer_reading lm_reader_json(lm_reader *r, size_t *from)
     for (; i < r->n; i++)
         if (lm_balance_add(&b, r->s[i])) {
             i++;
-            if (!(value = json_loadb(r->s + *from, i - *from, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL)))
+            if (!(value = json_loadb(r->s + *from, i - *from, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
+                                     NULL)))
                 return LM_READ_NONE;
             json_decref(value);
             r->at = i;

@@ -14,8 +14,10 @@ const lm_answer_family lm_answer_families[] = {
     { .name = "mistral-small", .has = { "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]" }, .form = LM_FORM_NAMED, .call = { "[TOOL_CALLS]", NULL },
       .name_end = "[ARGS]", .id_mark = "[CALL_ID]", .ids = LM_IDS_NINE },
     { .name = "harmony", .has = { "<|channel|>" }, .form = LM_FORM_HARMONY },
-    { .name = "kimi-k2", .has = { "<|tool_calls_section_begin|>", "<|tool_call_begin|>" }, .form = LM_FORM_NAMED,
-      .section = { "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>" }, .call = { "<|tool_call_begin|>", "<|tool_call_end|>" },
+    { .name = "kimi-k2", .has = { "<|tool_calls_section_begin|>", "<|tool_call_begin|>" },
+      .form = LM_FORM_NAMED,
+      .section = { "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>" },
+      .call = { "<|tool_call_begin|>", "<|tool_call_end|>" },
       .name_end = "<|tool_call_argument_begin|>", .ids = LM_IDS_KIMI },
     { .name = "cohere2", .has = { "<|START_TEXT|>", "<|START_ACTION|>" }, .form = LM_FORM_OBJECT,
       .section = { "<|START_ACTION|>", "<|END_ACTION|>" }, .name_key = "tool_name", .arguments_key = "parameters",
@@ -34,14 +36,16 @@ const lm_answer_family lm_answer_families[] = {
       .call = { "<｜DSML｜invoke name=\"", "</｜DSML｜invoke>" }, .name_end = "\">",
       .argument = { "<｜DSML｜parameter name=\"", "</｜DSML｜parameter>" }, .key_end = "\"", .typed = true },
     { .name = "gemma4", .has = { "<|tool_call>call:" }, .form = LM_FORM_BRACED, .call = { "<|tool_call>", "<tool_call|>" } },
-    { .name = "minicpm5", .has = { "<function name=\"", "<param name=\"", "Tool usage guidelines:" }, .form = LM_FORM_TAGGED,
+    { .name = "minicpm5", .has = { "<function name=\"", "<param name=\"", "Tool usage guidelines:" },
+      .form = LM_FORM_TAGGED,
       .call = { "<function name=\"", "</function>" }, .name_end = "\">", .argument = { "<param name=\"", "</param>" }, .key_end = "\">",
       .tight = true },
     { .name = "minimax-m2", .has = { "<minimax:tool_call>" }, .form = LM_FORM_TAGGED,
       .section = { "<minimax:tool_call>", "</minimax:tool_call>" }, .call = { "<invoke name=\"", "</invoke>" }, .name_end = "\">",
       .argument = { "<parameter name=\"", "</parameter>" }, .key_end = "\">" },
     { .name = "seed-oss", .has = { "seed:tool_call" }, .form = LM_FORM_TAGGED, .section = { "<seed:tool_call>", "</seed:tool_call>" },
-      .call = { "<function=", "</function>" }, .name_end = ">", .argument = { "<parameter=", "</parameter>" }, .key_end = ">" },
+      .call = { "<function=", "</function>" }, .name_end = ">", .argument = { "<parameter=", "</parameter>" },
+      .key_end = ">" },
     { .name = "glm-4.7", .has = { "<tool_call>", "</arg_key><arg_value>" }, .form = LM_FORM_TAGGED, .call = { "<tool_call>", "</tool_call>" },
       .argument = { "<arg_key>", "</arg_value>" }, .key_end = "</arg_key><arg_value>", .tight = true },
     { .name = "glm", .has = { "<tool_call>", "<arg_key>" }, .form = LM_FORM_TAGGED, .call = { "<tool_call>", "</tool_call>" },
@@ -53,26 +57,31 @@ const lm_answer_family lm_answer_families[] = {
       .section = { "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>" },
       .call = { "<｜tool▁call▁begin｜>function<｜tool▁sep｜>", "```<｜tool▁call▁end｜>" }, .name_end = "```json" },
     { .name = "deepseek-v3.1", .has = { "<｜tool▁calls▁begin｜>" }, .form = LM_FORM_NAMED,
-      .section = { "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>" }, .call = { "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>" },
+      .section = { "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>" },
+      .call = { "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>" },
       .name_end = "<｜tool▁sep｜>" },
     { .name = "nemotron-v2", .has = { "<TOOLCALL>" }, .form = LM_FORM_OBJECT, .section = { "<TOOLCALL>", "</TOOLCALL>" }, JSON_KEYS },
     { .name = "apertus", .has = { "<|tools_prefix|>" }, .form = LM_FORM_KEYED, .section = { "<|tools_prefix|>", "<|tools_suffix|>" } },
     { .name = "phi4-mini", .has = { "<|/tool_call|>" }, .form = LM_FORM_OBJECT, .section = { "<|tool_call|>", "<|/tool_call|>" }, JSON_KEYS },
     { .name = "phi4-mini", .has = { "<|tool|>", "<|/tool|>" }, .form = LM_FORM_OBJECT, .section = { "<|tool_call|>", "<|/tool_call|>" },
       JSON_KEYS },
-    { .name = "granite3", .has = { "<|tool_call|>" }, .form = LM_FORM_OBJECT, .section = { "<|tool_call|>", NULL }, JSON_KEYS,
+    { .name = "granite3", .has = { "<|tool_call|>" }, .form = LM_FORM_OBJECT,
+      .section = { "<|tool_call|>", NULL }, JSON_KEYS,
       .drops = { "<response>", "</response>" } },
     { .name = "apriel", .has = { "<tool_calls>", "</tool_calls>" }, .form = LM_FORM_OBJECT, .section = { "<tool_calls>", "</tool_calls>" },
       JSON_KEYS },
     { .name = "hermes", .has = { "<tool_call>" }, .form = LM_FORM_OBJECT, .call = { "<tool_call>", "</tool_call>" }, JSON_KEYS },
-    { .name = "mistral", .has = { "[TOOL_CALLS]" }, .form = LM_FORM_OBJECT, .section = { "[TOOL_CALLS]", NULL }, JSON_KEYS,
+    { .name = "mistral", .has = { "[TOOL_CALLS]" }, .form = LM_FORM_OBJECT,
+      .section = { "[TOOL_CALLS]", NULL }, JSON_KEYS,
       .ids = LM_IDS_NINE },
     { .name = "functionary-v3.1", .has = { "<function=", "</function>" }, .form = LM_FORM_NAMED, .call = { "<function=", "</function>" },
       .name_end = ">" },
     { .name = "command-r-plus", .has = { "Action:", "```json", "tool_name" }, .form = LM_FORM_OBJECT,
-      .section = { "Action: ```json", "```" }, .list = { "\n[", ",\n", "]" }, .name_key = "tool_name", .arguments_key = "parameters" },
+      .section = { "Action: ```json", "```" }, .list = { "\n[", ",\n", "]" }, .name_key = "tool_name",
+      .arguments_key = "parameters" },
     { .name = "llama3", .has = { "<|start_header_id|>", "ipython", "parameters" }, .form = LM_FORM_OBJECT,
-      .section = { "<|python_tag|>", NULL }, .bare = true, .name_key = "name", .arguments_key = "parameters" },
+      .section = { "<|python_tag|>", NULL }, .bare = true, .name_key = "name",
+      .arguments_key = "parameters" },
     { 0 },
 };
 
@@ -116,7 +125,10 @@ static bool is_harmony(const lm_answer_style *s)
     return f && f->form == LM_FORM_HARMONY;
 }
 
-const char *lm_answer_style_name(const lm_answer_style *s) { return s && s->family ? ((const lm_answer_family *)s->family)->name : NULL; }
+const char *lm_answer_style_name(const lm_answer_style *s)
+{
+    return s && s->family ? ((const lm_answer_family *)s->family)->name : NULL;
+}
 
 const char *lm_answer_family_name(size_t i)
 {
@@ -125,16 +137,20 @@ const char *lm_answer_family_name(size_t i)
 
 const char *lm_answer_mark(const lm_answer_style *s, size_t i)
 {
-    static const char *const harmony[] = { "<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>", "<|return|>",
-                                           "<|constrain|>" };
+    static const char *const harmony[] = { "<|channel|>", "<|message|>", "<|start|>",    "<|end|>",
+                                           "<|call|>",    "<|return|>",  "<|constrain|>" };
     static const lm_answer_family none;
     static const lm_answer_style empty;
     if (!s)
         s = &empty;
     const lm_answer_family *f = s->family ? s->family : &none;
-    const char *const all[] = { s->reasoning, s->reasoning_end, f->section.open, f->section.close, f->call.open, f->call.close,
-                                f->name_end, f->id_mark, f->argument.open, f->argument.close, f->key_end, f->drops[0], f->drops[1],
-                                f->drops[2], f->form == LM_FORM_BRACED ? "<|\"|>" : NULL };
+    const char *const all[] = {
+        s->reasoning, s->reasoning_end, f->section.open,
+        f->section.close, f->call.open, f->call.close,
+        f->name_end, f->id_mark, f->argument.open,
+        f->argument.close, f->key_end, f->drops[0],
+        f->drops[1],       f->drops[2],      f->form == LM_FORM_BRACED ? "<|\"|>" : NULL
+    };
     size_t n = sizeof harmony / sizeof *harmony;
 
     if (is_harmony(s)) {

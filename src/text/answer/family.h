@@ -14,8 +14,12 @@ typedef enum lm_answer_form {
     LM_FORM_HARMONY,                 /* messages with channels and recipients */
 } lm_answer_form;
 
-typedef enum lm_answer_ids { LM_IDS_CALL /* call_… */, LM_IDS_NINE /* 9 letters and digits */, LM_IDS_KIMI /* functions.NAME:I */,
-                             LM_IDS_COUNTER } lm_answer_ids;
+typedef enum lm_answer_ids {
+    LM_IDS_CALL /* call_… */,
+    LM_IDS_NINE /* 9 letters and digits */,
+    LM_IDS_KIMI /* functions.NAME:I */,
+    LM_IDS_COUNTER
+} lm_answer_ids;
 
 enum { LM_FAMILY_HAS = 3, LM_FAMILY_DROPS = 3 };
 
@@ -26,17 +30,23 @@ typedef struct lm_answer_family {
     const char    *has[LM_FAMILY_HAS];       /* the template contains all of these, */
     const char    *hasnt;                    /* and not this one; may be NULL */
     lm_answer_form form;
-    lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a call. `open` may be NULL */
+    lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a
+                                                call. `open` may be NULL */
     lm_answer_mark_pair call;                /* around each call; may be NULL */
     bool           bare;                     /* an answer that begins with "{" may be a call */
-    const char    *name_end;                 /* NAMED, TAGGED: between the name and the arguments; NULL: white space or "<" */
-    const char    *id_mark;                  /* NAMED: between the name and the call's id, which `name_end` follows; NULL: no id */
+    const char    *name_end;                 /* NAMED, TAGGED: between the name and the arguments; NULL: white
+                                                space or "<" */
+    const char    *id_mark;                  /* NAMED: between the name and the call's id, which `name_end`
+                                                follows; NULL: no id */
     lm_answer_mark_pair argument;            /* TAGGED: before the name of an argument, and after its value */
-    const char    *key_end;                  /* TAGGED: between name and value; white space in it is optional in the output */
-    bool           typed;                    /* TAGGED: key_end is followed by string="true"> or string="false"> */
+    const char    *key_end;                  /* TAGGED: between name and value; white space in it is optional
+                                                in the output */
+    bool           typed;                    /* TAGGED: key_end is followed by string="true"> or
+                                                string="false"> */
     bool           own_lines;                /* TAGGED: the model writes a value on separate lines */
     bool           tight;                    /* TAGGED: the model writes no line breaks between the parts */
-    struct { const char *open, *between, *close; } list;     /* OBJECT, in a section: around the calls; all NULL: "[", ", ", "]" */
+    struct { const char *open, *between, *close; } list;     /* OBJECT, in a section: around the calls; all
+                                                                NULL: "[", ", ", "]" */
     const char    *name_key, *arguments_key; /* OBJECT: as the model writes them */
     lm_answer_ids  ids;
     const char    *drops[LM_FAMILY_DROPS];   /* marks around text that are dropped */

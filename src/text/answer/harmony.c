@@ -1,7 +1,8 @@
 /* harmony.c - gpt-oss: an answer consists of messages, each with a channel and, if it is a call, a recipient.
  *
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
- *   … to=functions.f<|channel|>commentary json<|message|>{…}<|call|>        the recipient before or after the channel */
+ *   … to=functions.f<|channel|>commentary json<|message|>{…}<|call|>        the recipient before or after the
+ *   channel */
 #include <string.h>
 
 #include "text/answer/answer_parser.h"
@@ -9,7 +10,9 @@
 enum { MAX_HEADER = 512 };
 
 static const char *const header_begins[] = { "<|channel|>", "<|start|>", " to=", "to=" };
-static const char *const body_ends[] = { "<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>", NULL };
+static const char *const body_ends[] = {
+    "<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>", NULL
+};
 
 /* Return the position of a word; NULL: not found. */
 static const char *find(const char *s, size_t n, const char *word)
@@ -80,7 +83,8 @@ static bool step_header(lm_answer *a, bool final)
     if (!at || at - a->buffer.data > MAX_HEADER) {
         a->analysis = a->recipient = false;
         a->mode = LM_MODE_BODY;
-        if (!at && final && a->buffer.size < MAX_HEADER) {          /* the output ended inside a header: drop it */
+        /* the output ended inside a header: drop it */
+        if (!at && final && a->buffer.size < MAX_HEADER) {
             lm_answer_consume(a, a->buffer.size);
             return false;
         }
@@ -140,7 +144,8 @@ bool lm_answer_harmony(lm_answer *a, bool final)
     if (!mark)
         return false;
     a->mode = LM_MODE_HEADER;
-    if (mark[2] != 's' && mark[3] != 'h')                /* <|start|>, <|channel|>: the next header begins with it */
+    if (mark[2] != 's' && mark[3] != 'h')                /* <|start|>, <|channel|>: the next header begins
+                                                            with it */
         lm_answer_consume(a, strlen(mark));
     return true;
 }

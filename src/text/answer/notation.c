@@ -7,11 +7,15 @@
 
 enum { MAX_DEPTH = 64, MAX_NAME = 256 };
 
-static lm_answer_reading wait_or_none(const lm_reader *r) { return r->final || r->at < r->n ? LM_READ_NONE : LM_READ_MORE; }
+static lm_answer_reading wait_or_none(const lm_reader *r)
+{
+    return r->final || r->at < r->n ? LM_READ_NONE : LM_READ_MORE;
+}
 
 static bool is_name(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
 }
 
 /* Read the name [*from, at). Something must follow it, so that it is known to be complete. */
@@ -304,7 +308,8 @@ static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
     return was;
 }
 
-lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                lm_written *out)
 {
     size_t from;
     lm_answer_reading was = lm_reader_mark(r, "call:");

@@ -18,7 +18,8 @@ static bool allows(const json_t *schema, const char *type)
     if (json_is_string(t))
         return strcmp(json_string_value(t), type) == 0;
     for (size_t i = 0; i < json_array_size(t); i++)
-        if (json_is_string(json_array_get(t, i)) && strcmp(json_string_value(json_array_get(t, i)), type) == 0)
+        if (json_is_string(json_array_get(t, i)) &&
+            strcmp(json_string_value(json_array_get(t, i)), type) == 0)
             return true;
     if (json_is_array(t))
         return false;
@@ -78,7 +79,9 @@ static bool allows_only_text(const json_t *schema)
 static void add_value(const json_t *schema, const char *text, size_t n, int how, lm_text *out)
 {
     const char *word = python_word(text, n);
-    json_t *v = how == 1 ? NULL : json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *v = how == 1
+                    ? NULL
+                    : json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     bool only_text = allows_only_text(schema);
 
     if (how == -1 && v && json_is_string(v) && only_text) {
@@ -183,7 +186,8 @@ static lm_answer_reading read_type(const lm_answer_family *f, lm_reader *r, int 
 }
 
 /* Read one argument into `values`, an object of JSON texts. The last of several values of one key counts. */
-static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r, json_t *values)
+static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r,
+                                       json_t *values)
 {
     lm_text key = { 0 }, value = { 0 };
     size_t from = 0, to = 0;
@@ -201,7 +205,8 @@ static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *
         if (!f->typed && from < to && s[to - 1] == '\n')
             to--;
         add_value(json_object_get(properties, key.data ? key.data : ""), s + from, to - from, how, &value);
-        json_object_set_new(values, key.data ? key.data : "", json_stringn(value.data ? value.data : "", value.size));
+        json_object_set_new(values, key.data ? key.data : "",
+                            json_stringn(value.data ? value.data : "", value.size));
     }
     lm_text_free(&key);
     lm_text_free(&value);
@@ -210,7 +215,8 @@ static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *
 
 /* ---- the call ---- */
 
-static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                   lm_written *out)
 {
     lm_text name = { 0 };
     size_t from, most;
@@ -220,7 +226,8 @@ static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_op
     if (f->name_end) {
         was = lm_reader_until(r, f->name_end, MAX_KEY, &name);
     } else {
-        for (from = r->at, most = from + MAX_KEY; r->at < r->n && r->at < most && !strchr("< \t\r\n", r->s[r->at]); r->at++)
+        for (from = r->at, most = from + MAX_KEY;
+             r->at < r->n && r->at < most && !strchr("< \t\r\n", r->s[r->at]); r->at++)
             ;
         if (r->at == r->n)
             was = r->final ? LM_READ_NONE : LM_READ_MORE;
@@ -259,7 +266,8 @@ static const json_t *schema_of(lm_written *out)
     return out->schema;
 }
 
-lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                 lm_written *out)
 {
     lm_answer_reading was = read_name(f, o, r, out);
     const json_t *schema;
@@ -277,7 +285,8 @@ lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_opti
             break;
         }
         lm_answer_reading next = lm_reader_mark(r, f->argument.open);
-        if (next == LM_READ_DONE && (next = read_argument(f, json_object_get(schema, "properties"), r, values)) == LM_READ_DONE)
+        if (next == LM_READ_DONE &&
+            (next = read_argument(f, json_object_get(schema, "properties"), r, values)) == LM_READ_DONE)
             continue;
         was = was == LM_READ_MORE || next == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
         break;

@@ -48,7 +48,9 @@ static lm_answer_reading read_any(lm_reader *r, size_t *from, size_t *to)
     *from = r->at;
     if (r->at == r->n)
         return r->final ? LM_READ_NONE : LM_READ_MORE;
-    was = r->s[r->at] == '"' ? read_string(r, &inside, to) : strchr("{[", r->s[r->at]) ? lm_reader_json(r, &inside) : read_plain(r);
+    was = r->s[r->at] == '"'          ? read_string(r, &inside, to)
+          : strchr("{[", r->s[r->at]) ? lm_reader_json(r, &inside)
+                                      : read_plain(r);
     *to = r->at;
     return was;
 }
@@ -107,10 +109,11 @@ static lm_answer_reading read_member_key(lm_reader *r, size_t *key, size_t *key_
 }
 
 /* Read members up to the end of the object. `to_arguments`: stop before the arguments. */
-static lm_answer_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out, members *m,
-                               bool to_arguments)
+static lm_answer_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                      lm_written *out, members *m, bool to_arguments)
 {
-    const char *const argument_keys[3] = { f->arguments_key, "arguments", "parameters" }, *const name_keys[3] = { f->name_key, "name" };
+    const char *const argument_keys[3] = { f->arguments_key, "arguments", "parameters" },
+                      *const name_keys[3] = { f->name_key, "name" };
     const char *const id_keys[3] = { "id", "tool_call_id" };
     size_t from, to, key, key_end;
     lm_text name = { 0 };
@@ -167,13 +170,15 @@ static lm_answer_reading close_call(const lm_answer_family *f, lm_reader *r)
     if (!f->call.close)
         return LM_READ_DONE;
     lm_reader_space(r);
-    if (r->at == r->n)                                   /* the text ended where the mark was due: it is still a call */
+    if (r->at == r->n)                                   /* the text ended where the mark was due: it is still
+                                                            a call */
         return r->final ? LM_READ_DONE : LM_READ_MORE;
     was = lm_reader_mark(r, f->call.close);
     return was == LM_READ_NONE ? LM_READ_DONE : was;
 }
 
-static lm_answer_reading read_object(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading read_object(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                     lm_written *out)
 {
     members m = { 0 };
     lm_answer_reading was = lm_reader_mark(r, "{");
@@ -233,7 +238,8 @@ static void trim(lm_text *t)
     t->size -= from;
 }
 
-static lm_answer_reading named_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading named_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                    lm_written *out)
 {
     lm_text name = { 0 };
     lm_answer_reading was = LM_READ_NONE;
@@ -268,7 +274,8 @@ static lm_answer_reading named_head(const lm_answer_family *f, const lm_answer_o
     return was;
 }
 
-static lm_answer_reading read_named(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading read_named(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                    lm_written *out)
 {
     size_t from;
     lm_answer_reading was = named_head(f, o, r, out);
@@ -283,7 +290,8 @@ static lm_answer_reading read_named(const lm_answer_family *f, const lm_answer_o
 
 /* ---- calls of any form ---- */
 
-lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                               lm_written *out)
 {
     lm_text_clear(&out->id);
     lm_text_clear(&out->arguments);
@@ -299,7 +307,8 @@ lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_option
     return LM_READ_NONE;
 }
 
-lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                               lm_written *out)
 {
     members m = { 0 };
     lm_answer_reading was;

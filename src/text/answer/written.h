@@ -20,31 +20,41 @@ typedef struct lm_balance { unsigned depth; bool string, escape, begun; } lm_bal
 
 typedef struct lm_written {
     const lm_answer_tool *tool;
-    const lm_answer_tool *parsed;    /* the tool of `schema`, which is parsed once even if the call is read several times; NULL: none yet */
+    const lm_answer_tool *parsed;    /* the tool of `schema`, which is parsed once even if the call is read
+                                        several times; NULL: none yet */
     json_t *schema;                  /* NULL: the tool has no valid schema */
     lm_text id;                      /* empty: the model wrote none */
     lm_text arguments;               /* JSON, of a complete call */
 } lm_written;
 
-bool       lm_balance_add(lm_balance *b, char c);                  /* true: the value, an object or array, ends with c */
+/* true: the value, an object or array, ends with c */
+bool       lm_balance_add(lm_balance *b, char c);
 void       lm_reader_space(lm_reader *r);
 lm_answer_reading lm_reader_mark(lm_reader *r, const char *mark);  /* match a mark here; skipped when DONE */
-lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out); /* text before the mark; both are skipped */
-lm_answer_reading lm_reader_json(lm_reader *r, size_t *from);      /* a valid JSON object or array: [*from, at) */
+/* text before the mark; both are skipped */
+lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out);
+/* a valid JSON object or array: [*from, at) */
+lm_answer_reading lm_reader_json(lm_reader *r, size_t *from);
 
 const lm_answer_tool *lm_tool_of(const lm_answer_options *o, const char *name, size_t size);
 
 /* Read a complete call. On DONE `r` is after it, including its closing mark. */
-lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
+lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                               lm_written *out);
 
-/* Read up to the "{" of the arguments, which are a JSON object in the text; NONE also if they are known only at the end of the call. */
-lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
+/* Read up to the "{" of the arguments, which are a JSON object in the text; NONE also if they are known only
+ * at the end of the call. */
+lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                               lm_written *out);
 /* Read the rest of a call after its arguments (OBJECT: its further members too). */
 lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r);
 
-lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
-lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out); /* f(a='x'): one of a list */
-lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
+lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                 lm_written *out);
+/* f(a='x'): one of a list */
+lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out);
+lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                lm_written *out);
 
 void lm_written_free(lm_written *w);
 

@@ -1,8 +1,9 @@
 /* jinja.h - the machine that renders one template once.
  *
- * The environment is that of transformers' apply_chat_template: jinja2 3.1's ImmutableSandboxedEnvironment with
- * trim_blocks, lstrip_blocks, loop controls, the generation tag, tojson that is json.dumps, raise_exception and
- * strftime_now. A template is untrusted: every evaluated node costs fuel; text, memory and the depth of calls are limited.
+ * The environment is that of transformers' apply_chat_template: jinja2 3.1's ImmutableSandboxedEnvironment
+ * with trim_blocks, lstrip_blocks, loop controls, the generation tag, tojson that is json.dumps,
+ * raise_exception and strftime_now. A template is untrusted: every evaluated node costs fuel; text, memory
+ * and the depth of calls are limited.
  *
  * Functions return false after lm_jinja_fail; the first error is kept. */
 #ifndef LM_TEXT_JINJA_H
@@ -104,7 +105,8 @@ bool lm_jinja_negate(jinja *m, jval a, bool plus, jval *out);
 bool lm_jinja_compare(jinja *m, jop op, jval a, jval b, bool *out);
 bool lm_jinja_attr(jinja *m, jval v, const jstr *name, jval *out);       /* v.name */
 bool lm_jinja_item(jinja *m, jval v, jval key, jval *out);               /* v[key] */
-bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out);    /* v[a:b:c], J_MISSING where left out */
+/* v[a:b:c], J_MISSING where left out */
+bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out);
 /* Look up an attribute in Python's sense: methods and fields. J_MISSING: there is none. */
 bool lm_jinja_python_attr(jinja *m, jval v, const jstr *name, jval *out);
 bool lm_jv_undefined(jinja *m, const char *hint, jval *out);
@@ -117,28 +119,34 @@ const jbuiltin *lm_jinja_find_function(const char *name, size_t n);
 const jbuiltin *lm_jinja_find_method(jtype of, const char *name, size_t n);
 /* Look up a name in a table of builtins, which ends with a NULL name. */
 const jbuiltin *lm_jinja_find_in(const jbuiltin *table, const char *name, size_t n);
-extern const jbuiltin lm_jinja_text_filters[], lm_jinja_list_filters[], lm_jinja_lazy_filters[], lm_jinja_order_filters[],
-    lm_jinja_number_filters[];
+extern const jbuiltin lm_jinja_text_filters[], lm_jinja_list_filters[], lm_jinja_lazy_filters[],
+    lm_jinja_order_filters[], lm_jinja_number_filters[];
 extern const jbuiltin lm_jinja_str_methods[], lm_jinja_str_search_methods[];
-/* str.strip, lstrip and rstrip (`chars` NULL: white space), str.splitlines, str.replace (count < 0: all), str.center … */
+/* str.strip, lstrip and rstrip (`chars` NULL: white space), str.splitlines, str.replace (count < 0: all),
+ * str.center … */
 const jstr *lm_jstr_strip(jinja *m, const jstr *s, const jstr *chars, bool left, bool right);
 bool lm_jstr_lines(jinja *m, const jstr *s, bool keep_ends, jvec *out);
 bool lm_jstr_replace(jinja *m, const jstr *s, const jstr *old, const jstr *new, int64_t count, jval *out);
 bool lm_jstr_pad(jinja *m, const jstr *s, int64_t width, const jstr *fill, char align, jval *out);
 bool lm_jinja_percent(jinja *m, const jstr *format, jval args, jval *out);              /* format % args */
-bool lm_jinja_format(jinja *m, const jstr *format, const jcall *args, jval *out);       /* format.format(*args) */
+/* format.format(*args) */
+bool lm_jinja_format(jinja *m, const jstr *format, const jcall *args, jval *out);
 bool lm_jinja_format_value(jinja *m, jval v, const jstr *spec, jbuild *out);            /* format(v, spec) */
 
 /* json.dumps */
 typedef struct jdumps { bool ensure_ascii, sort_keys; const jstr *indent, *item, *key; } jdumps;
 bool lm_jinja_dumps(jinja *m, jval v, const jdumps *how, jval *out);
-/* Make a value from JSON; every string in it is content, except plain words under the key "role" (see lm_template_render). */
+/* Make a value from JSON; every string in it is content, except plain words under the key "role" (see
+ * lm_template_render). */
 bool lm_jinja_from_json(jinja *m, const json_t *j, bool content, unsigned depth, jval *out);
 
 /* Read arguments as Python would; a type error names the parameter. */
 bool lm_jarg_int(jinja *m, const jargs *a, int i, int64_t otherwise, const char *name, int64_t *out);
 bool lm_jarg_str(jinja *m, const jargs *a, int i, const char *name, const jstr **out);
 static inline bool lm_jarg_given(const jargs *a, int i) { return a->v[i].type != J_MISSING; }
-static inline bool lm_jarg_truth(const jargs *a, int i) { return lm_jarg_given(a, i) && lm_jv_truth(a->v[i]); }
+static inline bool lm_jarg_truth(const jargs *a, int i)
+{
+    return lm_jarg_given(a, i) && lm_jv_truth(a->v[i]);
+}
 
 #endif

@@ -26,7 +26,8 @@ bool lm_jv_undefined_name(jinja *m, const jstr *name, jtype of, bool unsafe, jva
 /* Return whether the sandbox forbids a method because it would change its list or dict. */
 static bool is_mutator(jtype type, const jstr *name)
 {
-    static const char *const of_list[] = { "append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove", NULL };
+    static const char *const of_list[] = { "append", "clear",  "pop",    "reverse", "insert",
+                                           "sort",   "extend", "remove", NULL };
     static const char *const of_dict[] = { "clear", "pop", "popitem", "setdefault", "update", NULL };
     const char *const *names = type == J_LIST ? of_list : type == J_DICT ? of_dict : NULL;
 
@@ -147,7 +148,8 @@ static bool pick(const jstr *name, const named_value *values, size_t n, jval *ou
     return true;
 }
 
-#define PICK(...) pick(name, (const named_value[]){ __VA_ARGS__ }, sizeof((const named_value[]){ __VA_ARGS__ }) / sizeof(named_value), out)
+#define PICK(...) pick(name, (const named_value[]){ __VA_ARGS__ }, \
+                       sizeof((const named_value[]){ __VA_ARGS__ }) / sizeof(named_value), out)
 
 /* Look up a field of a value that has fields. */
 static bool field(jinja *m, jval v, const jstr *name, jval *out)
@@ -164,7 +166,8 @@ static bool field(jinja *m, jval v, const jstr *name, jval *out)
     case J_JOINER:
         return PICK({ "sep", lm_jv_of_str(v.joiner->sep) }, { "used", lm_jv_bool(v.joiner->used) });
     case J_RANGE:
-        return PICK({ "start", lm_jv_int(v.r->start) }, { "stop", lm_jv_int(v.r->stop) }, { "step", lm_jv_int(v.r->step) });
+        return PICK({ "start", lm_jv_int(v.r->start) }, { "stop", lm_jv_int(v.r->stop) },
+                    { "step", lm_jv_int(v.r->step) });
     case J_TUPLE:
         return !v.l->group || PICK({ "grouper", v.l->items[0] }, { "list", v.l->items[1] });
     default:
@@ -288,7 +291,8 @@ static bool read_slice(jinja *m, jval v, const jval part[3], slice *s)
 static bool slice_range(jinja *m, const jrange *r, const slice *s, jval *out)
 {
     jrange *part = lm_jinja_new(m, 1, jrange);
-    int64_t span = s->step > 0 ? s->stop - s->start : s->start - s->stop, stride = s->step > 0 ? s->step : -s->step;
+    int64_t span = s->step > 0 ? s->stop - s->start : s->start - s->stop,
+            stride = s->step > 0 ? s->step : -s->step;
 
     if (!part)
         return false;
@@ -302,7 +306,8 @@ static bool slice_range(jinja *m, const jrange *r, const slice *s, jval *out)
 static bool slice_whole(jinja *m, jval v, const slice *s, jval *out)
 {
     if (v.type == J_STR) {
-        size_t from = lm_jstr_offset(v.s, (size_t)s->start), to = lm_jstr_offset(v.s, (size_t)(s->stop < s->start ? s->start : s->stop));
+        size_t from = lm_jstr_offset(v.s, (size_t)s->start),
+               to = lm_jstr_offset(v.s, (size_t)(s->stop < s->start ? s->start : s->stop));
         const jstr *part = lm_jinja_spend(m, v.s->n / 256) ? lm_jstr_slice(m, v.s, from, to) : NULL;
         *out = lm_jv_of_str(part);
         return part != NULL;
@@ -310,7 +315,8 @@ static bool slice_whole(jinja *m, jval v, const slice *s, jval *out)
     jlist *l = lm_jinja_new(m, 1, jlist);
     if (!l)
         return false;
-    *l = (jlist){ .items = v.l->items + s->start, .n = (size_t)(s->stop > s->start ? s->stop - s->start : 0) };
+    *l = (jlist){ .items = v.l->items + s->start,
+                  .n = (size_t)(s->stop > s->start ? s->stop - s->start : 0) };
     *out = (jval){ .type = v.type, .l = l };
     return true;
 }

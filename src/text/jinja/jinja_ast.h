@@ -52,7 +52,8 @@ typedef struct jnode jnode;
 typedef struct jbody {
     jnode **items;
     size_t  n;
-    int    *hidden;               /* scope: names that are undefined in it until it assigns them (jinja_scope.c) */
+    int    *hidden;               /* scope: names that are undefined in it until it assigns them
+                                     (jinja_scope.c) */
     size_t  n_hidden;
 } jbody;
 

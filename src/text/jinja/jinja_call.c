@@ -48,11 +48,11 @@ static bool bind_keywords(jinja *m, const jbuiltin *fn, const signature *s, cons
             continue;
         }
         if (i == s->n)
-            return lm_jinja_fail(m, LM_FAILED, "%s() got an unexpected keyword argument '%.*s'", fn->name, (int)key->n,
-                                 key->data);
+            return lm_jinja_fail(m, LM_FAILED, "%s() got an unexpected keyword argument '%.*s'", fn->name,
+                                 (int)key->n, key->data);
         if (a->v[i].type != J_MISSING)
-            return lm_jinja_fail(m, LM_FAILED, "%s() got multiple values for argument '%.*s'", fn->name, (int)key->n,
-                                 key->data);
+            return lm_jinja_fail(m, LM_FAILED, "%s() got multiple values for argument '%.*s'", fn->name,
+                                 (int)key->n, key->data);
         a->v[i] = c->kw[k].value;
     }
     return true;
@@ -70,16 +70,16 @@ bool lm_jinja_call_builtin(jinja *m, const jbuiltin *fn, const jval *self, const
     while (at < s.n && used < c->n_pos)
         a.v[at++] = c->pos[used++];
     if (used < c->n_pos && !s.any)
-        return lm_jinja_fail(m, LM_FAILED, "%s() takes at most %zu arguments (%zu given)", fn->name, s.n - (self ? 1 : 0),
-                             c->n_pos);
+        return lm_jinja_fail(m, LM_FAILED, "%s() takes at most %zu arguments (%zu given)", fn->name,
+                             s.n - (self ? 1 : 0), c->n_pos);
     a.rest.pos = c->pos ? c->pos + used : NULL;
     a.rest.n_pos = c->n_pos - used;
     if (!bind_keywords(m, fn, &s, c, &a))
         return false;
     for (size_t i = 0; i < s.n; i++)
         if (a.v[i].type == J_MISSING && !s.params[i].optional)
-            return lm_jinja_fail(m, LM_FAILED, "%s() missing required argument '%.*s'", fn->name, (int)s.params[i].n,
-                                 s.params[i].name);
+            return lm_jinja_fail(m, LM_FAILED, "%s() missing required argument '%.*s'", fn->name,
+                                 (int)s.params[i].n, s.params[i].name);
     return fn->call(m, &a, out);
 }
 
@@ -183,7 +183,8 @@ static bool bind_kwargs(jinja *m, const jmacro_def *d, jscope *s, const jcall *c
     return lm_jscope_set(m, s, m->t->name_kwargs, lm_jv_of_dict(kwargs));
 }
 
-/* Bind the remaining arguments to varargs and kwargs if the macro mentions these; otherwise they are an error. */
+/* Bind the remaining arguments to varargs and kwargs if the macro mentions these; otherwise they are an
+ * error. */
 static bool bind_rest(jinja *m, const jmacro_def *d, jscope *s, const jcall *c, size_t n_used)
 {
     const char *name = d->name ? d->name->data : "caller";
@@ -194,14 +195,16 @@ static bool bind_rest(jinja *m, const jmacro_def *d, jscope *s, const jcall *c, 
     if (d->uses_kwargs && !bind_kwargs(m, d, s, c))
         return false;
     if (!d->uses_kwargs && n_used < c->n_kw)
-        return lm_jinja_fail(m, LM_FAILED, "macro '%.*s' was given a keyword argument that it does not take", n, name);
+        return lm_jinja_fail(m, LM_FAILED, "macro '%.*s' was given a keyword argument that it does not take",
+                             n, name);
     for (size_t i = d->n_params; d->uses_varargs && i < c->n_pos; i++)
         if (!lm_jvec_add(m, &varargs, c->pos[i]))
             return false;
     if (d->uses_varargs)
         return lm_jvec_done(m, &varargs, J_TUPLE, &v) && lm_jscope_set(m, s, m->t->name_varargs, v);
     if (c->n_pos > d->n_params)
-        return lm_jinja_fail(m, LM_FAILED, "macro '%.*s' takes not more than %zu argument(s)", n, name, d->n_params);
+        return lm_jinja_fail(m, LM_FAILED, "macro '%.*s' takes not more than %zu argument(s)", n, name,
+                             d->n_params);
     return true;
 }
 
@@ -219,8 +222,9 @@ bool lm_jinja_call_macro(jinja *m, const jmacro *macro, const jcall *c, jval *ou
     size_t n_used = 0;
     jflow flow;
 
-    if (!s || !enter_call(m) || !lm_jscope_hide(m, s, &d->body) || !bind_params(m, d, s, c, &n_used) || !bind_caller(m, d, s, c, &n_used) ||
-        !bind_rest(m, d, s, c, n_used) || !lm_jinja_capture(m, s, &d->body, &flow, out))
+    if (!s || !enter_call(m) || !lm_jscope_hide(m, s, &d->body) || !bind_params(m, d, s, c, &n_used) ||
+        !bind_caller(m, d, s, c, &n_used) || !bind_rest(m, d, s, c, n_used) ||
+        !lm_jinja_capture(m, s, &d->body, &flow, out))
         return false;
     m->calls--;
     return true;
@@ -232,7 +236,8 @@ static bool call_loop(jinja *m, jloop *loop, const jcall *c, jval *out)
     jflow flow;
 
     if (!loop->node)
-        return lm_jinja_fail(m, LM_FAILED, "the loop must have the 'recursive' marker to be called recursively");
+        return lm_jinja_fail(m, LM_FAILED,
+                             "the loop must have the 'recursive' marker to be called recursively");
     if (c->n_pos != 1 || c->n_kw)
         return lm_jinja_fail(m, LM_FAILED, "loop() takes one argument");
     if (!enter_call(m))

@@ -9,8 +9,8 @@ bool lm_cp_is_space(int32_t c)
 {
     if (c < 0x80)
         return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
-    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 bool lm_cp_is_printable(int32_t c)
@@ -18,9 +18,14 @@ bool lm_cp_is_printable(int32_t c)
     if (c < 0x80)
         return c >= 0x20 && c < 0x7F;
     switch (utf8proc_category(c)) {
-    case UTF8PROC_CATEGORY_CC: case UTF8PROC_CATEGORY_CF: case UTF8PROC_CATEGORY_CS: case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN: case UTF8PROC_CATEGORY_ZL: case UTF8PROC_CATEGORY_ZP: case UTF8PROC_CATEGORY_ZS:
-        return false;
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_ZS: return false;
     default:
         return true;
     }
@@ -62,17 +67,19 @@ static bool is_within(int32_t c, const cp_range *ranges, size_t n)
 bool lm_cp_is_digit(int32_t c)
 {
     /* superscripts, subscripts, and digits in circles, in parentheses and with a full stop */
-    static const cp_range digits[] = { { 0xB2, 0xB3 }, { 0xB9, 0xB9 }, { 0x2070, 0x2070 }, { 0x2074, 0x2079 }, { 0x2080, 0x2089 },
-                                       { 0x2460, 0x2468 }, { 0x2474, 0x247C }, { 0x2488, 0x2490 }, { 0x24EA, 0x24EA }, { 0x24F5, 0x24FD },
-                                       { 0x24FF, 0x24FF }, { 0x2776, 0x277E }, { 0x2780, 0x2788 }, { 0x278A, 0x2792 } };
+    static const cp_range digits[] = { { 0xB2, 0xB3 },     { 0xB9, 0xB9 },     { 0x2070, 0x2070 },
+                                       { 0x2074, 0x2079 }, { 0x2080, 0x2089 }, { 0x2460, 0x2468 },
+                                       { 0x2474, 0x247C }, { 0x2488, 0x2490 }, { 0x24EA, 0x24EA },
+                                       { 0x24F5, 0x24FD }, { 0x24FF, 0x24FF }, { 0x2776, 0x277E },
+                                       { 0x2780, 0x2788 }, { 0x278A, 0x2792 } };
 
     return lm_cp_is_decimal(c) || is_within(c, digits, sizeof digits / sizeof *digits);
 }
 
 bool lm_cp_is_numeric(int32_t c)
 {
-    static const int32_t ideographs[] = { 0x3007, 0x4E00, 0x4E03, 0x4E07, 0x4E09, 0x4E5D, 0x4E8C, 0x4E94, 0x516B,
-                                          0x516D, 0x5341, 0x5343, 0x56DB, 0x767E };
+    static const int32_t ideographs[] = { 0x3007, 0x4E00, 0x4E03, 0x4E07, 0x4E09, 0x4E5D, 0x4E8C,
+                                          0x4E94, 0x516B, 0x516D, 0x5341, 0x5343, 0x56DB, 0x767E };
     utf8proc_category_t k = utf8proc_category(c);
 
     for (size_t i = 0; i < sizeof ideographs / sizeof *ideographs; i++)
@@ -91,16 +98,20 @@ bool lm_cp_is_word(int32_t c)
 static bool is_lower(int32_t c)
 {
     /* Other_Lowercase: ordinals, modifier letters, small Roman numerals, circled small letters */
-    static const cp_range others[] = { { 0xAA, 0xAA }, { 0xBA, 0xBA }, { 0x2B0, 0x2B8 }, { 0x2C0, 0x2C1 }, { 0x2E0, 0x2E4 },
-                                       { 0x345, 0x345 }, { 0x37A, 0x37A }, { 0x1D2C, 0x1D6A }, { 0x1D78, 0x1D78 }, { 0x1D9B, 0x1DBF },
-                                       { 0x2071, 0x2071 }, { 0x207F, 0x207F }, { 0x2090, 0x209C }, { 0x2170, 0x217F }, { 0x24D0, 0x24E9 } };
+    static const cp_range others[] = { { 0xAA, 0xAA },     { 0xBA, 0xBA },     { 0x2B0, 0x2B8 },
+                                       { 0x2C0, 0x2C1 },   { 0x2E0, 0x2E4 },   { 0x345, 0x345 },
+                                       { 0x37A, 0x37A },   { 0x1D2C, 0x1D6A }, { 0x1D78, 0x1D78 },
+                                       { 0x1D9B, 0x1DBF }, { 0x2071, 0x2071 }, { 0x207F, 0x207F },
+                                       { 0x2090, 0x209C }, { 0x2170, 0x217F }, { 0x24D0, 0x24E9 } };
 
-    return utf8proc_category(c) == UTF8PROC_CATEGORY_LL || is_within(c, others, sizeof others / sizeof *others);
+    return utf8proc_category(c) == UTF8PROC_CATEGORY_LL ||
+           is_within(c, others, sizeof others / sizeof *others);
 }
 
 static bool is_upper(int32_t c)
 {
-    return utf8proc_category(c) == UTF8PROC_CATEGORY_LU || (c >= 0x2160 && c <= 0x216F) || (c >= 0x24B6 && c <= 0x24CF);
+    return utf8proc_category(c) == UTF8PROC_CATEGORY_LU || (c >= 0x2160 && c <= 0x216F) ||
+           (c >= 0x24B6 && c <= 0x24CF);
 }
 
 bool lm_cp_is_cased(int32_t c)
@@ -112,8 +123,8 @@ static bool is_case_ignorable(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
     return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF ||
-           k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' || c == 0xB7 ||
-           c == 0x2018 || c == 0x2019 || c == 0x2024 || c == 0x2027;
+           k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' ||
+           c == 0xB7 || c == 0x2018 || c == 0x2019 || c == 0x2024 || c == 0x2027;
 }
 
 static const struct jcasing *special(int32_t c)
@@ -141,7 +152,8 @@ static void put_upper(jinja *m, jbuild *b, int32_t c, bool title, bool content)
         lm_jb_char(m, b, to[i], content);
 }
 
-/* Return whether a sigma is final: a cased letter precedes it and none follows, apart from ignorable characters. */
+/* Return whether a sigma is final: a cased letter precedes it and none follows, apart from ignorable
+ * characters. */
 static bool is_final_sigma(const jstr *s, size_t at)
 {
     size_t i = at, n;

@@ -50,7 +50,8 @@ static bool eval_cond(jinja *m, jscope *s, const jnode *n, jval *out)
         return lm_jinja_eval(m, s, n->a, out);
     if (n->c)
         return lm_jinja_eval(m, s, n->c, out);
-    return lm_jv_undefined(m, "the inline if-expression evaluated to false and no else section was defined", out);
+    return lm_jv_undefined(m, "the inline if-expression evaluated to false and no else section was defined",
+                           out);
 }
 
 /* `and` and `or` return one of their operands. */
@@ -143,7 +144,8 @@ static bool add_keyword(jinja *m, jcall *c, size_t *capacity, const jstr *key, j
 {
     for (size_t i = 0; i < c->n_kw; i++)
         if (lm_jstr_equal(c->kw[i].key, key))
-            return lm_jinja_fail(m, LM_FAILED, "got multiple values for keyword argument '%.*s'", (int)key->n, key->data);
+            return lm_jinja_fail(m, LM_FAILED, "got multiple values for keyword argument '%.*s'", (int)key->n,
+                                 key->data);
     if (c->n_kw == *capacity) {
         *capacity = 2 * *capacity + 4;
         jkw *kw = lm_jinja_new(m, *capacity, jkw);

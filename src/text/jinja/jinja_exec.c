@@ -16,7 +16,8 @@ static bool unpack(jinja *m, jscope *s, const jnode *target, jval v)
     else if (!lm_jv_collect(m, v, &items))
         return false;
     if (items.n < target->n)
-        return lm_jinja_fail(m, LM_FAILED, "not enough values to unpack (expected %zu, got %zu)", target->n, items.n);
+        return lm_jinja_fail(m, LM_FAILED, "not enough values to unpack (expected %zu, got %zu)", target->n,
+                             items.n);
     if (items.n > target->n)
         return lm_jinja_fail(m, LM_FAILED, "too many values to unpack (expected %zu)", target->n);
     for (size_t i = 0; i < items.n; i++)
@@ -183,7 +184,8 @@ static jflow captured(jinja *m, jscope *s, const jnode *n, jscope **inner, jval 
     jflow flow;
 
     *inner = lm_jscope_new(m, s);
-    if (!*inner || !lm_jscope_hide(m, *inner, &n->bodies[0]) || !lm_jinja_capture(m, *inner, &n->bodies[0], &flow, text))
+    if (!*inner || !lm_jscope_hide(m, *inner, &n->bodies[0]) ||
+        !lm_jinja_capture(m, *inner, &n->bodies[0], &flow, text))
         return J_ERROR;
     return flow;
 }
@@ -326,8 +328,8 @@ static jflow exec(jinja *m, jscope *s, const jnode *n)
     case N_CONTINUE:
         return J_CONTINUE;
     default:
-        lm_jinja_fail(m, LM_UNSUPPORTED, "'%.*s': a chat template has nothing to load from", (int)n->value.s->n,
-                      n->value.s->data);
+        lm_jinja_fail(m, LM_UNSUPPORTED, "'%.*s': a chat template has nothing to load from",
+                      (int)n->value.s->n, n->value.s->data);
         return J_ERROR;
     }
 }

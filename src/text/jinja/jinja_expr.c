@@ -92,12 +92,15 @@ static bool match_product(jparser *p, jop *op)
 
 static bool match_tilde(jparser *p, jop *op) { return take(p, T_TILDE, OP_ADD, op); }
 
-static bool match_sum(jparser *p, jop *op) { return take(p, T_ADD, OP_ADD, op) || take(p, T_SUB, OP_SUB, op); }
+static bool match_sum(jparser *p, jop *op)
+{
+    return take(p, T_ADD, OP_ADD, op) || take(p, T_SUB, OP_SUB, op);
+}
 
 static bool match_compare(jparser *p, jop *op)
 {
-    if (take(p, T_EQ, OP_EQ, op) || take(p, T_NE, OP_NE, op) || take(p, T_LT, OP_LT, op) || take(p, T_LE, OP_LE, op) ||
-        take(p, T_GT, OP_GT, op) || take(p, T_GE, OP_GE, op))
+    if (take(p, T_EQ, OP_EQ, op) || take(p, T_NE, OP_NE, op) || take(p, T_LT, OP_LT, op) ||
+        take(p, T_LE, OP_LE, op) || take(p, T_GT, OP_GT, op) || take(p, T_GE, OP_GE, op))
         return true;
     if (lm_jp_skip_word(p, "in")) {
         *op = OP_IN;
@@ -115,11 +118,26 @@ static bool match_and(jparser *p, jop *op) { *op = OP_ADD; return lm_jp_skip_wor
 static bool match_or(jparser *p, jop *op) { *op = OP_ADD; return lm_jp_skip_word(p, "or"); }
 
 static lm_status parse_filtered_unary(jparser *p, jnode **out) { return lm_jp_unary(p, true, out); }
-static lm_status parse_pow(jparser *p, jnode **out) { return parse_chain(p, N_ARITH, match_pow, parse_filtered_unary, out); }
-static lm_status parse_product(jparser *p, jnode **out) { return parse_chain(p, N_ARITH, match_product, parse_pow, out); }
-static lm_status parse_concat(jparser *p, jnode **out) { return parse_chain(p, N_CONCAT, match_tilde, parse_product, out); }
-static lm_status parse_sum(jparser *p, jnode **out) { return parse_chain(p, N_ARITH, match_sum, parse_concat, out); }
-static lm_status parse_compare(jparser *p, jnode **out) { return parse_chain(p, N_COMPARE, match_compare, parse_sum, out); }
+static lm_status parse_pow(jparser *p, jnode **out)
+{
+    return parse_chain(p, N_ARITH, match_pow, parse_filtered_unary, out);
+}
+static lm_status parse_product(jparser *p, jnode **out)
+{
+    return parse_chain(p, N_ARITH, match_product, parse_pow, out);
+}
+static lm_status parse_concat(jparser *p, jnode **out)
+{
+    return parse_chain(p, N_CONCAT, match_tilde, parse_product, out);
+}
+static lm_status parse_sum(jparser *p, jnode **out)
+{
+    return parse_chain(p, N_ARITH, match_sum, parse_concat, out);
+}
+static lm_status parse_compare(jparser *p, jnode **out)
+{
+    return parse_chain(p, N_COMPARE, match_compare, parse_sum, out);
+}
 
 static lm_status parse_not(jparser *p, jnode **out)
 {
@@ -134,7 +152,10 @@ static lm_status parse_not(jparser *p, jnode **out)
     return lm_jp_over(p, N_NOT, at, below, out);
 }
 
-static lm_status parse_and(jparser *p, jnode **out) { return parse_chain(p, N_AND, match_and, parse_not, out); }
+static lm_status parse_and(jparser *p, jnode **out)
+{
+    return parse_chain(p, N_AND, match_and, parse_not, out);
+}
 static lm_status parse_or(jparser *p, jnode **out) { return parse_chain(p, N_OR, match_or, parse_and, out); }
 
 /* Parse `a if b else c`. Unknown filters inside are errors only if they are reached. */
@@ -199,7 +220,8 @@ lm_status lm_jp_tuple(jparser *p, bool with_if, bool parentheses, jnode **out)
         return LM_OK;
     }
     if (!is_tuple && !parentheses)
-        return lm_jp_fail(p, p->token->at, "expected an expression, got '%s'", lm_jinja_token_name(p->token->type));
+        return lm_jp_fail(p, p->token->at, "expected an expression, got '%s'",
+                          lm_jinja_token_name(p->token->type));
     LM_TRY(lm_jp_node(p, N_TUPLE, at, out));
     lm_jp_list(&list, *out);
     return LM_OK;
@@ -253,7 +275,8 @@ lm_status lm_jp_target(jparser *p, bool name_only, bool with_namespace, jnode **
         is_tuple = true;
     }
     if (!is_tuple && !list.n)
-        return lm_jp_fail(p, p->token->at, "expected an expression, got '%s'", lm_jinja_token_name(p->token->type));
+        return lm_jp_fail(p, p->token->at, "expected an expression, got '%s'",
+                          lm_jinja_token_name(p->token->type));
     if (is_tuple) {
         LM_TRY(lm_jp_node(p, N_TUPLE, at, out));
         lm_jp_list(&list, *out);

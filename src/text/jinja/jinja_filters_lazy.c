@@ -5,7 +5,8 @@ bool lm_jgetter_make(jinja *m, jval attribute, bool lower, jval otherwise, jgett
 {
     jvec parts = { 0 };
 
-    *g = (jgetter){ .otherwise = otherwise.type == J_NONE ? (jval){ .type = J_MISSING } : otherwise, .lower = lower };
+    *g = (jgetter){ .otherwise = otherwise.type == J_NONE ? (jval){ .type = J_MISSING } : otherwise,
+                    .lower = lower };
     if (attribute.type == J_MISSING || attribute.type == J_NONE)
         return true;
     if (attribute.type == J_STR) {
@@ -83,7 +84,8 @@ static bool next_inner(jinja *m, jiter *it, jval *out)
 static bool unknown(jinja *m, const char *what, jval name)
 {
     const jstr *s;
-    return lm_jv_repr(m, name, &s) && lm_jinja_fail(m, LM_FAILED, "no %s named %.*s", what, (int)(s->n < 64 ? s->n : 64), s->data);
+    return lm_jv_repr(m, name, &s) &&
+           lm_jinja_fail(m, LM_FAILED, "no %s named %.*s", what, (int)(s->n < 64 ? s->n : 64), s->data);
 }
 
 static bool prepare_map(jinja *m, lazy *l)
@@ -124,7 +126,8 @@ static bool next_mapped(jinja *m, jiter *it, jval *out)
         return false;
     if (it->done)
         return true;
-    return l->attribute ? lm_jgetter_get(m, &l->get, item, out) : lm_jinja_call_builtin(m, l->fn, &item, &l->args, out);
+    return l->attribute ? lm_jgetter_get(m, &l->get, item, out)
+                        : lm_jinja_call_builtin(m, l->fn, &item, &l->args, out);
 }
 
 static bool prepare_select(jinja *m, lazy *l)
@@ -170,7 +173,8 @@ static bool next_selected(jinja *m, jiter *it, jval *out)
     return true;
 }
 
-static bool lazily(jinja *m, const jargs *a, jnext next, const char *name, bool attribute, bool reject, jval *out)
+static bool lazily(jinja *m, const jargs *a, jnext next, const char *name, bool attribute, bool reject,
+                   jval *out)
 {
     jiter *it = lm_jiter_new(m, next, name);
     lazy *l = lm_jinja_new(m, 1, lazy);
@@ -183,9 +187,18 @@ static bool lazily(jinja *m, const jargs *a, jnext next, const char *name, bool 
     return true;
 }
 
-static bool filter_map(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_mapped, "sync_do_map", false, false, out); }
-static bool filter_select(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_selected, "sync_do_select", false, false, out); }
-static bool filter_reject(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_selected, "sync_do_reject", false, true, out); }
+static bool filter_map(jinja *m, const jargs *a, jval *out)
+{
+    return lazily(m, a, next_mapped, "sync_do_map", false, false, out);
+}
+static bool filter_select(jinja *m, const jargs *a, jval *out)
+{
+    return lazily(m, a, next_selected, "sync_do_select", false, false, out);
+}
+static bool filter_reject(jinja *m, const jargs *a, jval *out)
+{
+    return lazily(m, a, next_selected, "sync_do_reject", false, true, out);
+}
 static bool filter_selectattr(jinja *m, const jargs *a, jval *out)
 {
     return lazily(m, a, next_selected, "sync_do_selectattr", true, false, out);
@@ -208,12 +221,14 @@ static bool next_deferred(jinja *m, jiter *it, jval *out)
     jvec items = { 0 };
     jval list;
 
-    if (!it->inner && (!d->work(m, &d->args, &items) || !lm_jvec_done(m, &items, J_LIST, &list) || !lm_jv_iter(m, list, &it->inner)))
+    if (!it->inner && (!d->work(m, &d->args, &items) || !lm_jvec_done(m, &items, J_LIST, &list) ||
+                       !lm_jv_iter(m, list, &it->inner)))
         return false;
     return next_inner(m, it, out);
 }
 
-static bool defer(jinja *m, const jargs *a, bool (*work)(jinja *m, const jargs *a, jvec *out), const char *name, jval *out)
+static bool defer(jinja *m, const jargs *a, bool (*work)(jinja *m, const jargs *a, jvec *out),
+                  const char *name, jval *out)
 {
     jiter *it = lm_jiter_new(m, next_deferred, name);
     deferred *d = lm_jinja_new(m, 1, deferred);
@@ -241,7 +256,8 @@ static bool work_unique(jinja *m, const jargs *a, jvec *out)
     jvec items = { 0 }, seen = { 0 };
     jgetter g;
 
-    if (!lm_jgetter_make(m, a->v[2], !lm_jarg_truth(a, 1), lm_jv_missing(), &g) || !lm_jv_collect(m, a->v[0], &items))
+    if (!lm_jgetter_make(m, a->v[2], !lm_jarg_truth(a, 1), lm_jv_missing(), &g) ||
+        !lm_jv_collect(m, a->v[0], &items))
         return false;
     for (size_t i = 0; i < items.n; i++) {
         jval key;
@@ -298,7 +314,8 @@ static bool work_slice(jinja *m, const jargs *a, jvec *out)
         return false;
     if (slices == 0)
         return lm_jinja_fail(m, LM_FAILED, "integer division or modulo by zero");
-    size_t n = slices < 0 ? 0 : (size_t)slices, each = n ? items.n / n : 0, extra = n ? items.n % n : 0, at = 0;
+    size_t n = slices < 0 ? 0 : (size_t)slices, each = n ? items.n / n : 0, extra = n ? items.n % n : 0,
+           at = 0;
     for (size_t i = 0; i < n; i++) {
         jvec row = { 0 };
         size_t end = at + each + (i < extra ? 1 : 0);
@@ -313,10 +330,22 @@ static bool work_slice(jinja *m, const jargs *a, jvec *out)
     return true;
 }
 
-static bool filter_items(jinja *m, const jargs *a, jval *out) { return defer(m, a, work_items, "do_items", out); }
-static bool filter_unique(jinja *m, const jargs *a, jval *out) { return defer(m, a, work_unique, "sync_do_unique", out); }
-static bool filter_batch(jinja *m, const jargs *a, jval *out) { return defer(m, a, work_batch, "do_batch", out); }
-static bool filter_slice(jinja *m, const jargs *a, jval *out) { return defer(m, a, work_slice, "sync_do_slice", out); }
+static bool filter_items(jinja *m, const jargs *a, jval *out)
+{
+    return defer(m, a, work_items, "do_items", out);
+}
+static bool filter_unique(jinja *m, const jargs *a, jval *out)
+{
+    return defer(m, a, work_unique, "sync_do_unique", out);
+}
+static bool filter_batch(jinja *m, const jargs *a, jval *out)
+{
+    return defer(m, a, work_batch, "do_batch", out);
+}
+static bool filter_slice(jinja *m, const jargs *a, jval *out)
+{
+    return defer(m, a, work_slice, "sync_do_slice", out);
+}
 
 const jbuiltin lm_jinja_lazy_filters[] = {
     { "map", "value / *", filter_map },

@@ -84,7 +84,8 @@ static bool filter_reverse(jinja *m, const jargs *a, jval *out)
         return false;
     if (possible)
         return true;
-    return lm_jv_collect(m, v, &items) && lm_jvec_done(m, &items, J_LIST, &v) && lm_jinja_slice(m, v, step, out);
+    return lm_jv_collect(m, v, &items) && lm_jvec_done(m, &items, J_LIST, &v) &&
+           lm_jinja_slice(m, v, step, out);
 }
 
 const jbuiltin lm_jinja_list_filters[] = {

@@ -72,7 +72,8 @@ static bool filter_int(jinja *m, const jargs *a, jval *out)
     *out = otherwise;
     if (v.type != J_STR)
         return true;
-    if ((base == 0 || (base >= 2 && base <= 36)) && lm_int_read(v.s->data, v.s->n, (int)base, &i, &overflow)) {
+    if ((base == 0 || (base >= 2 && base <= 36)) &&
+        lm_int_read(v.s->data, v.s->n, (int)base, &i, &overflow)) {
         *out = lm_jv_int(i);
         return true;
     }
@@ -127,7 +128,8 @@ static double round_float(double f, int64_t digits)
         double unit = pow(10, (double)-digits);
         return nearbyint(f / unit) * unit;
     }
-    size_t n = lm_float_format(f, 'f', (int)digits, text, sizeof text);      /* printf rounds the exact value */
+    /* printf rounds the exact value */
+    size_t n = lm_float_format(f, 'f', (int)digits, text, sizeof text);
     lm_float_read(text, n < 390 ? n : 390, &f);
     return f;
 }
@@ -144,7 +146,8 @@ static bool filter_round(jinja *m, const jargs *a, jval *out)
     const jstr *method = NULL;
     int64_t digits;
 
-    if (!lm_jarg_int(m, a, 1, 0, "precision", &digits) || (lm_jarg_given(a, 2) && !lm_jarg_str(m, a, 2, "method", &method)))
+    if (!lm_jarg_int(m, a, 1, 0, "precision", &digits) ||
+        (lm_jarg_given(a, 2) && !lm_jarg_str(m, a, 2, "method", &method)))
         return false;
     bool ceiling = method && lm_jstr_is(method, "ceil"), down = method && lm_jstr_is(method, "floor");
     if (method && !ceiling && !down && !lm_jstr_is(method, "common"))

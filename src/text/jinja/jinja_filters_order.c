@@ -12,7 +12,8 @@ static bool merge_sort(jinja *m, keyed *items, keyed *scratch, size_t n, bool re
 
     if (n < 2)
         return true;
-    if (!merge_sort(m, items, scratch, half, reverse) || !merge_sort(m, items + half, scratch, n - half, reverse))
+    if (!merge_sort(m, items, scratch, half, reverse) ||
+        !merge_sort(m, items + half, scratch, n - half, reverse))
         return false;
     while (i < half && j < n) {
         int order;
@@ -27,7 +28,8 @@ static bool merge_sort(jinja *m, keyed *items, keyed *scratch, size_t n, bool re
     return true;
 }
 
-static bool sort_by(jinja *m, const jvec *items, const jval *keys, bool reverse, jvec *out, jval **sorted_keys)
+static bool sort_by(jinja *m, const jvec *items, const jval *keys, bool reverse, jvec *out,
+                    jval **sorted_keys)
 {
     keyed *pairs = lm_jinja_new(m, 2 * items->n + 1, keyed);
     jval *kept = lm_jinja_new(m, items->n + 1, jval);
@@ -84,7 +86,8 @@ static bool filter_sort(jinja *m, const jargs *a, jval *out)
         if (!lm_jvec_done(m, &key, J_LIST, &keys[i]))
             return false;
     }
-    return sort_by(m, &items, keys, lm_jarg_truth(a, 1), &sorted, NULL) && lm_jvec_done(m, &sorted, J_LIST, out);
+    return sort_by(m, &items, keys, lm_jarg_truth(a, 1), &sorted, NULL) &&
+           lm_jvec_done(m, &sorted, J_LIST, out);
 }
 
 static bool filter_dictsort(jinja *m, const jargs *a, jval *out)
@@ -108,7 +111,8 @@ static bool filter_dictsort(jinja *m, const jargs *a, jval *out)
     for (size_t i = 0; keys && i < items.n; i++)
         if (!lm_jgetter_get(m, &lower, items.items[i].l->items[which], &keys[i]))
             return false;
-    return keys && sort_by(m, &items, keys, lm_jarg_truth(a, 3), &sorted, NULL) && lm_jvec_done(m, &sorted, J_LIST, out);
+    return keys && sort_by(m, &items, keys, lm_jarg_truth(a, 3), &sorted, NULL) &&
+           lm_jvec_done(m, &sorted, J_LIST, out);
 }
 
 static bool keys_of(jinja *m, const jvec *items, const jgetter *g, jval **out)
@@ -124,7 +128,8 @@ static bool add_group(jinja *m, jvec *out, const jgetter *real, const jvec *grou
 {
     jval key, list, pair;
 
-    if (!lm_jgetter_get(m, real, group->items[0], &key) || !lm_jvec_done(m, group, J_LIST, &list) || !lm_jv_tuple2(m, key, list, &pair))
+    if (!lm_jgetter_get(m, real, group->items[0], &key) || !lm_jvec_done(m, group, J_LIST, &list) ||
+        !lm_jv_tuple2(m, key, list, &pair))
         return false;
     jlist *named = lm_jinja_new(m, 1, jlist);
     if (!named)
@@ -140,9 +145,9 @@ static bool filter_groupby(jinja *m, const jargs *a, jval *out)
     jgetter g, real;
     jval *keys;
 
-    if (!lm_jgetter_make(m, a->v[1], !lm_jarg_truth(a, 3), a->v[2], &g) || !lm_jgetter_make(m, a->v[1], false, a->v[2], &real) ||
-        !lm_jv_collect(m, a->v[0], &items) || !keys_of(m, &items, &g, &keys) ||
-        !sort_by(m, &items, keys, false, &sorted, &keys))
+    if (!lm_jgetter_make(m, a->v[1], !lm_jarg_truth(a, 3), a->v[2], &g) ||
+        !lm_jgetter_make(m, a->v[1], false, a->v[2], &real) || !lm_jv_collect(m, a->v[0], &items) ||
+        !keys_of(m, &items, &g, &keys) || !sort_by(m, &items, keys, false, &sorted, &keys))
         return false;
     for (size_t i = 0; i < sorted.n; i++) {
         bool same = false;
@@ -166,7 +171,8 @@ static bool extreme(jinja *m, const jargs *a, bool largest, jval *out)
     jgetter g;
     size_t best = 0;
 
-    if (!lm_jgetter_make(m, a->v[2], !lm_jarg_truth(a, 1), lm_jv_missing(), &g) || !lm_jv_collect(m, a->v[0], &items))
+    if (!lm_jgetter_make(m, a->v[2], !lm_jarg_truth(a, 1), lm_jv_missing(), &g) ||
+        !lm_jv_collect(m, a->v[0], &items))
         return false;
     if (!items.n)
         return lm_jv_undefined(m, "no aggregated item, sequence was empty", out);

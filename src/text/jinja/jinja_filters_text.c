@@ -19,9 +19,13 @@ static bool change_case(jinja *m, const jargs *a, jcase how, jval *out)
 
 static bool filter_upper(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_UPPER, out); }
 static bool filter_lower(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_LOWER, out); }
-static bool filter_capitalize(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_CAPITALIZE, out); }
+static bool filter_capitalize(jinja *m, const jargs *a, jval *out)
+{
+    return change_case(m, a, J_CAPITALIZE, out);
+}
 
-/* Words begin after -, white space and opening brackets but, unlike in str.title, not after apostrophes and digits. */
+/* Words begin after -, white space and opening brackets but, unlike in str.title, not after apostrophes and
+ * digits. */
 static bool filter_title(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s, *part;
@@ -97,8 +101,8 @@ static bool filter_replace(jinja *m, const jargs *a, jval *out)
 
     if (a->v[3].type != J_NONE && !lm_jarg_int(m, a, 3, -1, "count", &count))
         return false;
-    return text_of(m, a, &s) && (s = lm_jstr_plain(m, s)) && lm_jv_str(m, a->v[1], &old) && lm_jv_str(m, a->v[2], &new) &&
-           lm_jstr_replace(m, s, old, new, count, out);
+    return text_of(m, a, &s) && (s = lm_jstr_plain(m, s)) && lm_jv_str(m, a->v[1], &old) &&
+           lm_jv_str(m, a->v[2], &new) && lm_jstr_replace(m, s, old, new, count, out);
 }
 
 static bool repeat(jinja *m, const char *text, int64_t times, const jstr **out)
@@ -214,8 +218,8 @@ static bool unsupported(jinja *m, const jargs *a, jval *out)
     (void)a;
     (void)out;
     return lm_jinja_fail(m, LM_UNSUPPORTED,
-                         "the filters center, filesizeformat, forceescape, pprint, random, striptags, truncate, urlencode, urlize, "
-                         "wordcount, wordwrap and xmlattr are not supported");
+                         "the filters center, filesizeformat, forceescape, pprint, random, striptags, "
+                         "truncate, urlencode, urlize, wordcount, wordwrap and xmlattr are not supported");
 }
 
 const jbuiltin lm_jinja_text_filters[] = {

@@ -55,7 +55,8 @@ static bool read_spec(jinja *m, const jstr *s, jspec *f)
     if (at < s->n)
         f->type = s->data[at++];
     if (at < s->n || (f->type && !strchr("bcdeEfFgGnosxX%", f->type)))
-        return lm_jinja_fail(m, LM_FAILED, "invalid format specifier '%.*s'", (int)(s->n < 40 ? s->n : 40), s->data);
+        return lm_jinja_fail(m, LM_FAILED, "invalid format specifier '%.*s'", (int)(s->n < 40 ? s->n : 40),
+                             s->data);
     if (f->width > J_MAX_FIELD)
         return lm_jinja_fail(m, LM_LIMIT, "a field of more than %d characters", J_MAX_FIELD);
     return f->fill != NULL;
@@ -64,7 +65,8 @@ static bool read_spec(jinja *m, const jstr *s, jspec *f)
 static bool format_str(jinja *m, const jstr *s, jspec *f, jbuild *out)
 {
     if (f->sign || f->alternate || f->group || (f->align == '=' && !f->zero))
-        return lm_jinja_fail(m, LM_FAILED, "sign, '#', ',' and '=' are not allowed in a string's format specifier");
+        return lm_jinja_fail(m, LM_FAILED,
+                             "sign, '#', ',' and '=' are not allowed in a string's format specifier");
     return lm_jspec_text(m, out, s, f);
 }
 
@@ -77,8 +79,9 @@ static bool format_int(jinja *m, int64_t i, jspec *f, jbuild *out)
         return lm_jb_done(m, &one, false, &c) && lm_jspec_text(m, out, c.s, f);
     }
     f->type = f->type == 'n' ? 'd' : f->type;
-    return f->precision < 0 ? lm_jspec_int(m, out, i, f)
-                            : lm_jinja_fail(m, LM_FAILED, "precision not allowed in integer format specifier");
+    return f->precision < 0
+               ? lm_jspec_int(m, out, i, f)
+               : lm_jinja_fail(m, LM_FAILED, "precision not allowed in integer format specifier");
 }
 
 bool lm_jinja_format_value(jinja *m, jval v, const jstr *text, jbuild *out)
@@ -99,8 +102,10 @@ bool lm_jinja_format_value(jinja *m, jval v, const jstr *text, jbuild *out)
     if ((is_int && is_real) || (v.type == J_FLOAT && (!f.type || is_real || f.type == 'n')))
         return lm_jspec_float(m, out, v.type == J_FLOAT ? v.f : (double)lm_jv_int_of(v), &f);
     if (f.type && (v.type == J_STR || lm_jv_is_number(v)))
-        return lm_jinja_fail(m, LM_FAILED, "unknown format code '%c' for object of type '%s'", f.type, lm_jv_type_name(v));
-    return lm_jinja_fail(m, LM_FAILED, "unsupported format string passed to %s.__format__", lm_jv_type_name(v));
+        return lm_jinja_fail(m, LM_FAILED, "unknown format code '%c' for object of type '%s'", f.type,
+                             lm_jv_type_name(v));
+    return lm_jinja_fail(m, LM_FAILED, "unsupported format string passed to %s.__format__",
+                         lm_jv_type_name(v));
 }
 
 /* ---- "{0.name[key]!r:spec}".format(…) ---- */
@@ -119,12 +124,14 @@ static bool field_start(jinja *m, formatter *f, const jstr *name, jval *out)
 
     if (!name->n) {
         if (f->next < 0)
-            return lm_jinja_fail(m, LM_FAILED, "cannot switch from manual field specification to automatic field numbering");
+            return lm_jinja_fail(
+                m, LM_FAILED, "cannot switch from manual field specification to automatic field numbering");
         index = f->next++;
         f->automatic = true;
     } else if (lm_jspec_count(name, &at, &index) && at == name->n) {
         if (f->automatic)
-            return lm_jinja_fail(m, LM_FAILED, "cannot switch from automatic field numbering to manual field specification");
+            return lm_jinja_fail(
+                m, LM_FAILED, "cannot switch from automatic field numbering to manual field specification");
         f->next = -1;
     } else {
         for (size_t i = 0; i < f->args->n_kw; i++) {
@@ -133,10 +140,12 @@ static bool field_start(jinja *m, formatter *f, const jstr *name, jval *out)
                 return true;
             }
         }
-        return lm_jinja_fail(m, LM_FAILED, "format: no argument '%.*s'", (int)(name->n < 64 ? name->n : 64), name->data);
+        return lm_jinja_fail(m, LM_FAILED, "format: no argument '%.*s'", (int)(name->n < 64 ? name->n : 64),
+                             name->data);
     }
     if ((size_t)index >= f->args->n_pos)
-        return lm_jinja_fail(m, LM_FAILED, "replacement index %" PRId64 " out of range for positional args tuple", index);
+        return lm_jinja_fail(m, LM_FAILED,
+                             "replacement index %" PRId64 " out of range for positional args tuple", index);
     *out = f->args->pos[index];
     return true;
 }
@@ -154,7 +163,8 @@ static bool field_value(jinja *m, formatter *f, const jstr *field, jval *out)
         bool item = field->data[end++] == '[';
         size_t from = end, at = 0;
         int64_t index;
-        while (end < field->n && (item ? field->data[end] != ']' : field->data[end] != '.' && field->data[end] != '['))
+        while (end < field->n &&
+               (item ? field->data[end] != ']' : field->data[end] != '.' && field->data[end] != '['))
             end++;
         name = lm_jstr_slice(m, field, from, end);
         if (!name || !name->n || (item && end == field->n))
@@ -204,8 +214,10 @@ static bool put_field(jinja *m, formatter *f, size_t from, size_t to, int depth,
         return false;
     if (end < to && !vformat(m, f, end + 1, to, depth + 1, &spec_text))
         return false;
-    if (!lm_jb_done(m, &spec_text, false, &spec_value) || !lm_jinja_format_value(m, v, spec_value.s, &field) ||
-        !lm_jb_done(m, &field, v.type == J_STR && v.s->safe, &v) || (s->safe && !lm_jstr_escape(m, v.s, &v.s)))
+    if (!lm_jb_done(m, &spec_text, false, &spec_value) ||
+        !lm_jinja_format_value(m, v, spec_value.s, &field) ||
+        !lm_jb_done(m, &field, v.type == J_STR && v.s->safe, &v) ||
+        (s->safe && !lm_jstr_escape(m, v.s, &v.s)))
         return false;
     lm_jb_str(m, b, v.s);
     return m->status == LM_OK;

@@ -19,12 +19,15 @@ static bool call_range(jinja *m, const jargs *a, jval *out)
     jrange *r = lm_jinja_new(m, 1, jrange);
     int64_t first, second = 0, step;
 
-    if (!r || !lm_jarg_int(m, a, 0, 0, "range() argument", &first) || !lm_jarg_int(m, a, 1, 0, "range() argument", &second) ||
+    if (!r || !lm_jarg_int(m, a, 0, 0, "range() argument", &first) ||
+        !lm_jarg_int(m, a, 1, 0, "range() argument", &second) ||
         !lm_jarg_int(m, a, 2, 1, "range() argument", &step))
         return false;
     if (step == 0)
         return lm_jinja_fail(m, LM_FAILED, "range() arg 3 must not be zero");
-    *r = (jrange){ .start = lm_jarg_given(a, 1) ? first : 0, .stop = lm_jarg_given(a, 1) ? second : first, .step = step };
+    *r = (jrange){ .start = lm_jarg_given(a, 1) ? first : 0,
+                   .stop = lm_jarg_given(a, 1) ? second : first,
+                   .step = step };
     __int128 span = step > 0 ? (__int128)r->stop - r->start : (__int128)r->start - r->stop;
     __int128 stride = step > 0 ? (__int128)step : -(__int128)step;
     __int128 n = span <= 0 ? 0 : (span + stride - 1) / stride;
@@ -59,7 +62,9 @@ static bool fill_dict(jinja *m, const jargs *a, jdict *d)
             if (!lm_jv_collect(m, item, &pair))
                 return false;
             if (pair.n != 2)
-                return lm_jinja_fail(m, LM_FAILED, "dictionary update sequence element has length %zu; 2 is required", pair.n);
+                return lm_jinja_fail(m, LM_FAILED,
+                                     "dictionary update sequence element has length %zu; 2 is required",
+                                     pair.n);
             if (!lm_jdict_set(m, d, pair.items[0], pair.items[1]))
                 return false;
         }
@@ -93,7 +98,8 @@ static bool call_namespace(jinja *m, const jargs *a, jval *out)
     for (size_t i = 0; i < ns->d.n; i++) {
         jval key = ns->d.pairs[i].key;
         if (key.type == J_STR && key.s->n && key.s->data[0] == '_')
-            return lm_jinja_fail(m, LM_FAILED, "a namespace cannot store underscore-prefixed attributes: '%.*s'",
+            return lm_jinja_fail(m, LM_FAILED,
+                                 "a namespace cannot store underscore-prefixed attributes: '%.*s'",
                                  (int)key.s->n, key.s->data);
     }
     *out = (jval){ .type = J_NAMESPACE, .ns = ns };
@@ -104,10 +110,12 @@ static bool call_raise(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s;
     (void)out;
-    return lm_jv_str(m, a->v[0], &s) && lm_jinja_fail(m, LM_FAILED, "%.*s", (int)(s->n < 300 ? s->n : 300), s->data);
+    return lm_jv_str(m, a->v[0], &s) &&
+           lm_jinja_fail(m, LM_FAILED, "%.*s", (int)(s->n < 300 ? s->n : 300), s->data);
 }
 
-/* Apply Python's own directives: %f is microseconds, %z and %Z are empty without a time zone. The others are the C library's. */
+/* Apply Python's own directives: %f is microseconds, %z and %Z are empty without a time zone. The others are
+ * the C library's. */
 static bool call_strftime(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s;
@@ -119,14 +127,17 @@ static bool call_strftime(jinja *m, const jargs *a, jval *out)
     for (size_t i = 0; i < s->n; i++) {
         char next = s->data[i] == '%' && i + 1 < s->n ? s->data[i + 1] : 0;
         if (next == 'f')
-            lm_jb_add(m, &format, microseconds, (size_t)snprintf(microseconds, sizeof microseconds, "%06ld", m->now_microseconds), false);
+            lm_jb_add(m, &format, microseconds,
+                      (size_t)snprintf(microseconds, sizeof microseconds, "%06ld", m->now_microseconds),
+                      false);
         else if (next && next != 'z' && next != 'Z')
             lm_jb_add(m, &format, s->data + i, 2, false);
         else if (!next)
             lm_jb_add(m, &format, s->data + i, 1, false);
         i += next ? 1 : 0;
     }
-    lm_jb_add(m, &format, "\1", 2, false);                   /* distinguishes an empty result from a failure */
+    lm_jb_add(m, &format, "\1", 2, false);                   /* distinguishes an empty result from a
+                                                                failure */
     if (m->status != LM_OK)
         return false;
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -174,7 +185,10 @@ static const jbuiltin functions[] = {
     { NULL, NULL, NULL },
 };
 
-const jbuiltin *lm_jinja_find_function(const char *name, size_t n) { return lm_jinja_find_in(functions, name, n); }
+const jbuiltin *lm_jinja_find_function(const char *name, size_t n)
+{
+    return lm_jinja_find_in(functions, name, n);
+}
 
 /* ---- methods ---- */
 

@@ -7,7 +7,8 @@
 typedef struct jgetter {
     jval  *parts;
     size_t n;
-    jval   otherwise;                    /* replaces an undefined value on the path; J_MISSING: nothing does */
+    jval   otherwise;                    /* replaces an undefined value on the path; J_MISSING: nothing
+                                            does */
     bool   lower;                        /* strings are compared without case */
 } jgetter;
 

@@ -108,8 +108,14 @@ static bool next_of_nothing(jinja *m, jiter *it, jval *out)
 bool lm_jv_iterable(jval v)
 {
     switch (v.type) {
-    case J_UNDEFINED: case J_STR: case J_LIST: case J_TUPLE: case J_DICT: case J_RANGE: case J_VIEW: case J_ITER:
-        return true;
+    case J_UNDEFINED:
+    case J_STR:
+    case J_LIST:
+    case J_TUPLE:
+    case J_DICT:
+    case J_RANGE:
+    case J_VIEW:
+    case J_ITER: return true;
     default:
         return false;
     }

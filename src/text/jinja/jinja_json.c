@@ -6,8 +6,8 @@
 
 /* ---- from JSON ---- */
 
-/* Return whether a value is a role. Templates write roles into control tokens ('<|' + role + '|>'), so a role that is a plain
- * word is not content; otherwise such a token would be taken for text. */
+/* Return whether a value is a role. Templates write roles into control tokens ('<|' + role + '|>'), so a role
+ * that is a plain word is not content; otherwise such a token would be taken for text. */
 static bool is_role(const char *key, const json_t *value)
 {
     if (strcmp(key, "role") != 0 || !json_is_string(value) || json_string_length(value) > 32)
@@ -125,7 +125,8 @@ static void put_string(jinja *m, jbuild *b, const jstr *s, bool ascii)
         if (!length && (c < 0x20 || (ascii && c > 0x7E && c < 0x10000)))
             length = snprintf(escape, sizeof escape, "\\u%04x", (unsigned)c);
         else if (!length && ascii && c >= 0x10000)
-            length = snprintf(escape, sizeof escape, "\\u%04x\\u%04x", 0xD800u + (((unsigned)c - 0x10000) >> 10),
+            length = snprintf(escape, sizeof escape, "\\u%04x\\u%04x",
+                              0xD800u + (((unsigned)c - 0x10000) >> 10),
                               0xDC00u + (((unsigned)c - 0x10000) & 0x3FF));
         if (!length)
             continue;

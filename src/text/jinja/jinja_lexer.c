@@ -1,4 +1,5 @@
-/* jinja_lexer.c - see jinja_lexer.h. The rules are those of jinja2/lexer.py 3.1 and are tried in its order. */
+/* jinja_lexer.c - see jinja_lexer.h. The rules are those of jinja2/lexer.py 3.1 and are tried in its
+ * order. */
 #include "text/jinja/jinja_lexer.h"
 
 #include <stdio.h>
@@ -94,8 +95,8 @@ static size_t space_before(const lexer *l, size_t from, size_t to)
     return to;
 }
 
-/* Add template data [from, to) before a tag. `sign` is the tag's: '-' strips, '+' keeps, 0 strips white space that is alone on its
- * line before a block or comment. */
+/* Add template data [from, to) before a tag. `sign` is the tag's: '-' strips, '+' keeps, 0 strips white space
+ * that is alone on its line before a block or comment. */
 static lm_status add_data(lexer *l, size_t from, size_t to, char sign, bool is_variable)
 {
     if (sign == '-') {
@@ -117,7 +118,8 @@ static char sign_at(const lexer *l, size_t at)
     return at < l->size && (l->s[at] == '-' || l->s[at] == '+') ? l->s[at] : 0;
 }
 
-/* Match the closing `end` of a tag at `at`, which may begin with a sign. True: it matches, and text continues at *to. */
+/* Match the closing `end` of a tag at `at`, which may begin with a sign. True: it matches, and text continues
+ * at *to. */
 static bool tag_end(const lexer *l, size_t at, const char *end, bool may_keep, bool trims, size_t *to)
 {
     char sign = sign_at(l, at);
@@ -225,7 +227,8 @@ static lm_status numbered(const lexer *l, size_t start, size_t end, size_t *i, i
     return *cp >= 0xD800 && *cp < 0xE000 ? fail(l, start, "a lone surrogate in a string") : LM_OK;
 }
 
-/* Decode one escape of a string literal; *i is at the character after the backslash and moves to the last one of the escape. */
+/* Decode one escape of a string literal; *i is at the character after the backslash and moves to the last one
+ * of the escape. */
 static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, char *out, size_t *n)
 {
     static const char simple[] = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";
@@ -268,9 +271,11 @@ static lm_status lex_string(lexer *l)
     while (end < l->size && l->s[end] != l->s[start])
         end += l->s[end] == '\\' ? 2 : 1;
     if (end >= l->size)
-        return fail(l, start, "unexpected char %s: the string does not end", l->s[start] == '"' ? "'\"'" : "\"'\"");
+        return fail(l, start, "unexpected char %s: the string does not end",
+                    l->s[start] == '"' ? "'\"'" : "\"'\"");
 
-    /* An escape never grows, except that of a wide character after a backslash: 3 bytes become 6, 4 become 10. */
+    /* An escape never grows, except that of a wide character after a backslash: 3 bytes become 6, 4 become
+     * 10. */
     char *out = lm_arena_alloc(l->arena, 3 * (end - start) + 1);
     if (!out)
         return lm_fail_memory(l->e, "a string of a template", end - start);
@@ -286,7 +291,8 @@ static lm_status lex_string(lexer *l)
     return add(l, (jtoken){ .type = T_STRING, .at = (uint32_t)start, .text = { out, n } });
 }
 
-/* Match (\d+_)*\d+ at `i`: digits with underscores only between them. Returns the end, or `i` if there are none. */
+/* Match (\d+_)*\d+ at `i`: digits with underscores only between them. Returns the end, or `i` if there are
+ * none. */
 static size_t digits_end(const lexer *l, size_t i)
 {
     size_t end = i;
@@ -432,7 +438,8 @@ static lm_status lex_tag(lexer *l, bool is_variable)
     while (l->at < l->size) {
         size_t to, n;
         if (!l->n_closing && tag_end(l, l->at, end, !is_variable, !is_variable, &to)) {
-            LM_TRY(add(l, (jtoken){ .type = is_variable ? T_VARIABLE_END : T_BLOCK_END, .at = (uint32_t)l->at }));
+            LM_TRY(add(l, (jtoken){ .type = is_variable ? T_VARIABLE_END : T_BLOCK_END,
+                                    .at = (uint32_t)l->at }));
             move(l, to);
             return LM_OK;
         }
@@ -460,7 +467,8 @@ static lm_status lex_root(lexer *l)
         i++;
     if (i >= l->size) {
         l->at = l->size;
-        return add(l, (jtoken){ .type = T_DATA, .at = (uint32_t)from, .text = { l->s + from, l->size - from } });
+        return add(l,
+                   (jtoken){ .type = T_DATA, .at = (uint32_t)from, .text = { l->s + from, l->size - from } });
     }
 
     char kind = l->s[i + 1], sign = sign_at(l, i + 2);

@@ -7,14 +7,15 @@
 #include "base/str.h"
 
 /* name in the enum, name in messages */
-#define JINJA_TOKENS(X)                                                                                               \
-    X(T_EOF, "end of template") X(T_DATA, "template data / text")                                                      \
-    X(T_BLOCK_BEGIN, "{%") X(T_BLOCK_END, "%}") X(T_VARIABLE_BEGIN, "{{") X(T_VARIABLE_END, "}}")                      \
-    X(T_NAME, "name") X(T_STRING, "string") X(T_INTEGER, "integer") X(T_FLOAT, "float")                                \
-    X(T_POW, "**") X(T_FLOORDIV, "//") X(T_EQ, "==") X(T_NE, "!=") X(T_GE, ">=") X(T_LE, "<=")                         \
-    X(T_ADD, "+") X(T_SUB, "-") X(T_DIV, "/") X(T_MUL, "*") X(T_MOD, "%") X(T_TILDE, "~")                              \
-    X(T_LBRACKET, "[") X(T_RBRACKET, "]") X(T_LPAREN, "(") X(T_RPAREN, ")") X(T_LBRACE, "{") X(T_RBRACE, "}")          \
-    X(T_GT, ">") X(T_LT, "<") X(T_ASSIGN, "=") X(T_DOT, ".") X(T_COLON, ":") X(T_PIPE, "|") X(T_COMMA, ",")            \
+#define JINJA_TOKENS(X)                                                                                     \
+    X(T_EOF, "end of template") X(T_DATA, "template data / text")                                           \
+    X(T_BLOCK_BEGIN, "{%") X(T_BLOCK_END, "%}") X(T_VARIABLE_BEGIN, "{{") X(T_VARIABLE_END, "}}")           \
+    X(T_NAME, "name") X(T_STRING, "string") X(T_INTEGER, "integer") X(T_FLOAT, "float")                     \
+    X(T_POW, "**") X(T_FLOORDIV, "//") X(T_EQ, "==") X(T_NE, "!=") X(T_GE, ">=") X(T_LE, "<=")              \
+    X(T_ADD, "+") X(T_SUB, "-") X(T_DIV, "/") X(T_MUL, "*") X(T_MOD, "%") X(T_TILDE, "~")                   \
+    X(T_LBRACKET, "[") X(T_RBRACKET, "]") X(T_LPAREN, "(") X(T_RPAREN, ")") X(T_LBRACE, "{")                \
+    X(T_RBRACE, "}")                                                                                        \
+    X(T_GT, ">") X(T_LT, "<") X(T_ASSIGN, "=") X(T_DOT, ".") X(T_COLON, ":") X(T_PIPE, "|") X(T_COMMA, ",") \
     X(T_SEMICOLON, ";")
 
 typedef enum jtoken_type {

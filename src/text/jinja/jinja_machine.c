@@ -34,7 +34,8 @@ bool lm_jinja_undefined_error(jinja *m, const jundef *u)
     if (!type)
         type = u->of == J_STR ? "str" : u->of == J_VIEW ? "dict view" : lm_jv_type_name(of);
     if (u->unsafe)
-        return lm_jinja_fail(m, LM_FAILED, "access to attribute '%.*s' of '%s' object is unsafe", n, name, type);
+        return lm_jinja_fail(m, LM_FAILED, "access to attribute '%.*s' of '%s' object is unsafe", n, name,
+                             type);
     return lm_jinja_fail(m, LM_FAILED, "'%s object' has no attribute '%.*s'", type, n, name);
 }
 
@@ -106,8 +107,9 @@ bool lm_jscope_hide(jinja *m, jscope *s, const jbody *body)
 
     for (size_t i = 0; i < body->n_hidden; i++) {
         int name = body->hidden[i];
-        if (m->globals[name].type != J_MISSING && (!lm_jv_undefined_name(m, m->t->names[name], J_MISSING, false, &v) ||
-                                                   !lm_jscope_set(m, s, name, v)))
+        if (m->globals[name].type != J_MISSING &&
+            (!lm_jv_undefined_name(m, m->t->names[name], J_MISSING, false, &v) ||
+             !lm_jscope_set(m, s, name, v)))
             return false;
     }
     return true;

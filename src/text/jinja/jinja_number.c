@@ -19,7 +19,8 @@ size_t lm_float_format(double f, char type, int precision, char *out, size_t siz
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
-/* Use the fewest digits that read back to the same value, in Python's layout: plain for exponents in [-4, 16). */
+/* Use the fewest digits that read back to the same value, in Python's layout: plain for exponents in [-4,
+ * 16). */
 size_t lm_float_text(double f, char out[LM_FLOAT_TEXT])
 {
     char text[40], digits[24];
@@ -47,7 +48,8 @@ size_t lm_float_text(double f, char out[LM_FLOAT_TEXT])
             out[n++] = '.';
         memcpy(out + n, digits + 1, n_digits - 1);
         n += n_digits - 1;
-        return n + (size_t)snprintf(out + n, LM_FLOAT_TEXT - n, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
+        return n + (size_t)snprintf(out + n, LM_FLOAT_TEXT - n, "e%c%02d", exponent < 0 ? '-' : '+',
+                                    abs(exponent));
     }
     if (exponent < 0) {
         n += (size_t)snprintf(out + n, LM_FLOAT_TEXT - n, "0.%.*s", -exponent - 1, "000");
@@ -68,8 +70,8 @@ size_t lm_float_text(double f, char out[LM_FLOAT_TEXT])
     return n;
 }
 
-/* Copy a number's text without surrounding white space and underscores between digits; digits of any script become ASCII.
- * False: it contains anything else or does not fit. */
+/* Copy a number's text without surrounding white space and underscores between digits; digits of any script
+ * become ASCII. False: it contains anything else or does not fit. */
 static bool plain_number(const char *data, size_t n, char *out, size_t size, size_t *length)
 {
     size_t from = 0, to = n, k, o = 0;
@@ -109,8 +111,10 @@ bool lm_float_read(const char *data, size_t n, double *out)
         return false;
     if (text[i] == '+' || text[i] == '-')
         i++;
-    bool number = (text[i] >= '0' && text[i] <= '9') || (text[i] == '.' && text[i + 1] >= '0' && text[i + 1] <= '9');
-    bool word = strcasecmp(text + i, "inf") == 0 || strcasecmp(text + i, "infinity") == 0 || strcasecmp(text + i, "nan") == 0;
+    bool number = (text[i] >= '0' && text[i] <= '9') ||
+                  (text[i] == '.' && text[i + 1] >= '0' && text[i + 1] <= '9');
+    bool word = strcasecmp(text + i, "inf") == 0 || strcasecmp(text + i, "infinity") == 0 ||
+                strcasecmp(text + i, "nan") == 0;
     if ((!number && !word) || (number && strpbrk(text, "xXpP")))
         return false;
     double f = lm_read_double(text, &end);
@@ -160,7 +164,8 @@ bool lm_int_read(const char *data, size_t n, int base, int64_t *out, bool *overf
         int digit = digit_of(text[i]);
         if (digit >= base)
             return false;
-        if (__builtin_mul_overflow(value, (uint64_t)base, &value) || __builtin_add_overflow(value, (uint64_t)digit, &value))
+        if (__builtin_mul_overflow(value, (uint64_t)base, &value) ||
+            __builtin_add_overflow(value, (uint64_t)digit, &value))
             *overflow = true;
     }
     if (value > (uint64_t)INT64_MAX + (negative ? 1 : 0))

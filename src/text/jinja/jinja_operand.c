@@ -338,7 +338,8 @@ static lm_status parse_builtin(jparser *p, jnode *n, bool is_filter)
         LM_TRY(lm_jp_expect_name(p, &more));
         name = (lm_view){ name.data, (size_t)(more.data + more.size - name.data) };
     }
-    n->builtin = is_filter ? lm_jinja_find_filter(name.data, name.size) : lm_jinja_find_test(name.data, name.size);
+    n->builtin = is_filter ? lm_jinja_find_filter(name.data, name.size)
+                           : lm_jinja_find_test(name.data, name.size);
     LM_TRY(lm_jp_string(p, name, &s));
     n->value = lm_jv_of_str(s);
     if (!n->builtin && !p->soft && !p->unknown) {
@@ -359,7 +360,8 @@ static lm_status parse_test(jparser *p, jnode *in, jnode **out)
     const jtoken *t = p->token;
     if (t->type == T_LPAREN) {
         LM_TRY(parse_call_args(p, &n->args));
-    } else if ((t->type == T_NAME && !lm_jp_is_word(t, "else") && !lm_jp_is_word(t, "or") && !lm_jp_is_word(t, "and")) ||
+    } else if ((t->type == T_NAME && !lm_jp_is_word(t, "else") && !lm_jp_is_word(t, "or") &&
+                !lm_jp_is_word(t, "and")) ||
                t->type == T_STRING || t->type == T_INTEGER || t->type == T_FLOAT || t->type == T_LBRACKET ||
                t->type == T_LBRACE) {
         jnodes pos = { 0 };
@@ -383,7 +385,8 @@ static lm_status parse_test(jparser *p, jnode *in, jnode **out)
     return LM_OK;
 }
 
-/* Parse the filters, tests and calls after an operand. In a block (no operand) only filters; with `starts_inline` the first has no bar. */
+/* Parse the filters, tests and calls after an operand. In a block (no operand) only filters; with
+ * `starts_inline` the first has no bar. */
 lm_status lm_jp_filters(jparser *p, jnode *in, bool starts_inline, jnode **out)
 {
     bool block = starts_inline || !in;

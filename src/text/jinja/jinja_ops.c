@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-static const char *const op_names[] = { "+", "-", "*", "/", "//", "%", "** or pow()", "==", "!=", "<", "<=", ">", ">=" };
+static const char *const op_names[] = { "+",  "-",  "*", "/",  "//", "%", "** or pow()",
+                                        "==", "!=", "<", "<=", ">",  ">=" };
 
 static bool unsupported(jinja *m, jop op, jval a, jval b)
 {
@@ -150,7 +151,8 @@ static bool multiply_sequence(jinja *m, jval a, jval b, jval *out)
     jval sequence = is_sequence(a) ? a : b, times = is_sequence(a) ? b : a;
 
     if (!lm_jv_is_int(times))
-        return lm_jinja_fail(m, LM_FAILED, "can't multiply sequence by non-int of type '%s'", lm_jv_type_name(times));
+        return lm_jinja_fail(m, LM_FAILED, "can't multiply sequence by non-int of type '%s'",
+                             lm_jv_type_name(times));
     return sequence.type == J_STR ? repeat_str(m, sequence.s, lm_jv_int_of(times), out)
                                   : repeat_list(m, sequence, lm_jv_int_of(times), out);
 }
@@ -189,7 +191,8 @@ bool lm_jinja_arith(jinja *m, jop op, jval a, jval b, jval *out)
     if (op == OP_ADD && a.type == b.type && is_sequence(a))
         return add_sequences(m, a, b, out);
     if (op == OP_ADD && a.type == J_STR)
-        return lm_jinja_fail(m, LM_FAILED, "can only concatenate str (not \"%s\") to str", lm_jv_type_name(b));
+        return lm_jinja_fail(m, LM_FAILED, "can only concatenate str (not \"%s\") to str",
+                             lm_jv_type_name(b));
     if (op == OP_MUL && (is_sequence(a) || is_sequence(b)) && (lm_jv_is_number(a) || lm_jv_is_number(b)))
         return multiply_sequence(m, a, b, out);
     return unsupported(m, op, a, b);
@@ -206,7 +209,8 @@ bool lm_jinja_negate(jinja *m, jval a, bool plus, jval *out)
     if (a.type == J_BIG)
         return overflow(m);
     if (!lm_jv_is_int(a))
-        return lm_jinja_type_error(m, plus ? "bad operand type for unary +" : "bad operand type for unary -", a);
+        return lm_jinja_type_error(m, plus ? "bad operand type for unary +" : "bad operand type for unary -",
+                                   a);
     if (!plus && __builtin_sub_overflow((int64_t)0, lm_jv_int_of(a), &r))
         return overflow(m);
     *out = lm_jv_int(plus ? lm_jv_int_of(a) : r);
@@ -231,7 +235,10 @@ bool lm_jinja_compare(jinja *m, jop op, jval a, jval b, bool *out)
     default:
         if (!lm_jv_less(m, a, b, op_names[op], &order))
             return false;
-        *out = order != 2 && (op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0 : order >= 0);
+        *out = order != 2 && (op == OP_LT   ? order < 0
+                              : op == OP_LE ? order <= 0
+                              : op == OP_GT ? order > 0
+                                            : order >= 0);
         return true;
     }
 }

@@ -80,7 +80,10 @@ lm_status lm_jp_name(jparser *p, lm_view name, int *id)
     return LM_OK;
 }
 
-bool lm_jp_is_word(const jtoken *t, const char *word) { return t->type == T_NAME && lm_view_is(t->text, word); }
+bool lm_jp_is_word(const jtoken *t, const char *word)
+{
+    return t->type == T_NAME && lm_view_is(t->text, word);
+}
 
 bool lm_jp_skip_word(jparser *p, const char *word)
 {
@@ -105,8 +108,10 @@ lm_status lm_jp_expect(jparser *p, jtoken_type type)
     if (t->type == T_EOF)
         return lm_jp_fail(p, t->at, "unexpected end of template, expected '%s'", lm_jinja_token_name(type));
     if (t->type == T_NAME)
-        return lm_jp_fail(p, t->at, "expected token '%s', got '%.*s'", lm_jinja_token_name(type), (int)t->text.size, t->text.data);
-    return lm_jp_fail(p, t->at, "expected token '%s', got '%s'", lm_jinja_token_name(type), lm_jinja_token_name(t->type));
+        return lm_jp_fail(p, t->at, "expected token '%s', got '%.*s'", lm_jinja_token_name(type),
+                          (int)t->text.size, t->text.data);
+    return lm_jp_fail(p, t->at, "expected token '%s', got '%s'", lm_jinja_token_name(type),
+                      lm_jinja_token_name(t->type));
 }
 
 lm_status lm_jp_expect_name(jparser *p, lm_view *name)
@@ -133,7 +138,8 @@ static lm_status check_unknown(jparser *p)
                       (int)p->unknown->text.size, p->unknown->text.data);
 }
 
-/* Parse everything up to a tag that starts with one of `ends`, which becomes the current token; NULL: up to the end. */
+/* Parse everything up to a tag that starts with one of `ends`, which becomes the current token; NULL: up to
+ * the end. */
 static lm_status parse_body(jparser *p, const char *const *ends, uint32_t opened, jbody *out)
 {
     jnodes list = { 0 };

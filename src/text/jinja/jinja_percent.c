@@ -111,11 +111,13 @@ static bool mapped_argument(jinja *m, percent *p, jval *out)
             break;
     }
     if (p->at == s->n || p->args.type != J_DICT)
-        return lm_jinja_fail(m, LM_FAILED, p->at == s->n ? "incomplete format key" : "format requires a mapping");
+        return lm_jinja_fail(m, LM_FAILED,
+                             p->at == s->n ? "incomplete format key" : "format requires a mapping");
     const jstr *key = lm_jstr_slice(m, s, from, p->at++);
     if (!key || !lm_jdict_get(m, p->args.d, lm_jv_of_str(key), out, &found))
         return false;
-    return found || lm_jinja_fail(m, LM_FAILED, "format: no key '%.*s'", (int)(key->n < 64 ? key->n : 64), key->data);
+    return found ||
+           lm_jinja_fail(m, LM_FAILED, "format: no key '%.*s'", (int)(key->n < 64 ? key->n : 64), key->data);
 }
 
 static void read_flags(percent *p, jspec *f)
@@ -188,7 +190,8 @@ bool lm_jinja_percent(jinja *m, const jstr *format, jval args, jval *out)
         if (next && !directive(m, &p, &b))
             return false;
     }
-    bool mapping = args.type == J_DICT || args.type == J_LIST || args.type == J_UNDEFINED || args.type == J_RANGE;
+    bool mapping = args.type == J_DICT || args.type == J_LIST || args.type == J_UNDEFINED ||
+                   args.type == J_RANGE;
     if (args.type == J_TUPLE ? p.next < args.l->n : !p.next && !mapping)
         return lm_jinja_fail(m, LM_FAILED, "not all arguments converted during string formatting");
     return lm_jb_done(m, &b, format->safe, out);

@@ -24,7 +24,11 @@ static void put_str_repr(jinja *m, jbuild *b, const jstr *s)
         else if (c == '\n' || c == '\r' || c == '\t')
             length = snprintf(escape, sizeof escape, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
         else if (!lm_cp_is_printable(c))
-            length = snprintf(escape, sizeof escape, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)c);
+            length = snprintf(escape, sizeof escape,
+                              c < 0x100     ? "\\x%02x"
+                              : c < 0x10000 ? "\\u%04x"
+                                            : "\\U%08x",
+                              (unsigned)c);
         if (length)
             lm_jb_add(m, b, escape, (size_t)length, content);
         else
@@ -87,7 +91,8 @@ static void put_object(jinja *m, jbuild *b, jval v)
         if (v.r->step == 1)
             snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64 ")", v.r->start, v.r->stop);
         else
-            snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64 ", %" PRId64 ")", v.r->start, v.r->stop, v.r->step);
+            snprintf(text, sizeof text, "range(%" PRId64 ", %" PRId64 ", %" PRId64 ")", v.r->start, v.r->stop,
+                     v.r->step);
         break;
     case J_ITER:
         snprintf(text, sizeof text, "<generator object %s>", v.it->name);
@@ -95,7 +100,8 @@ static void put_object(jinja *m, jbuild *b, jval v)
     case J_LOOP:
         if (!lm_jloop_length(m, v.loop))
             return;
-        snprintf(text, sizeof text, "<LoopContext %" PRId64 "/%" PRId64 ">", v.loop->index0 + 1, v.loop->length);
+        snprintf(text, sizeof text, "<LoopContext %" PRId64 "/%" PRId64 ">", v.loop->index0 + 1,
+                 v.loop->length);
         break;
     case J_FUNCTION:
         snprintf(text, sizeof text, "<function %s>", v.fn->name);
@@ -198,7 +204,8 @@ bool lm_jv_has_content(jinja *m, jval v, unsigned depth)
     case J_DICT: case J_VIEW: case J_NAMESPACE: {
         const jdict *d = v.type == J_DICT ? v.d : v.type == J_VIEW ? v.view->d : &v.ns->d;
         for (size_t i = 0; i < d->n; i++)
-            if (lm_jv_has_content(m, d->pairs[i].key, depth + 1) || lm_jv_has_content(m, d->pairs[i].value, depth + 1))
+            if (lm_jv_has_content(m, d->pairs[i].key, depth + 1) ||
+                lm_jv_has_content(m, d->pairs[i].value, depth + 1))
                 return true;
         return false;
     }
@@ -207,7 +214,8 @@ bool lm_jv_has_content(jinja *m, jval v, unsigned depth)
     }
 }
 
-/* Append a container. If it holds any content, all of its text is content, because its shape came from outside too. */
+/* Append a container. If it holds any content, all of its text is content, because its shape came from
+ * outside too. */
 static void put_container(jinja *m, jbuild *b, jval v)
 {
     size_t from = b->n;

@@ -1,8 +1,9 @@
 /* jinja_scope.c - which variables a scope hides from the start.
  *
- * jinja2 decides at compile time where a name lives: a name that a scope assigns (outside any if) before mentioning it, and
- * that no enclosing scope mentions, is a new variable. Until the assignment it is undefined, even for macros that are
- * called earlier and even if the context has a variable of that name (jinja2/idtracking.py). */
+ * jinja2 decides at compile time where a name lives: a name that a scope assigns (outside any if) before
+ * mentioning it, and that no enclosing scope mentions, is a new variable. Until the assignment it is
+ * undefined, even for macros that are called earlier and even if the context has a variable of that name
+ * (jinja2/idtracking.py). */
 #include "text/jinja/jinja_parser.h"
 
 #include <string.h>

@@ -25,7 +25,8 @@ int lm_jspec_base(char type)
     return type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
 }
 
-/* Append prefix and digits, padded to the width; `zero`: with zeros between prefix and digits, unless an alignment is given. */
+/* Append prefix and digits, padded to the width; `zero`: with zeros between prefix and digits, unless an
+ * alignment is given. */
 void lm_jspec_padded(jinja *m, jbuild *b, const char *prefix, const char *digits, size_t n, const jspec *f)
 {
     size_t n_prefix = strlen(prefix), length = n + n_prefix;
@@ -79,8 +80,14 @@ bool lm_jspec_int(jinja *m, jbuild *b, int64_t v, const jspec *f)
     } else {
         memcpy(text, digits, n);
     }
-    lm_jspec_prefix(v < 0, f->sign, !f->alternate ? "" : type == 'x' ? "0x" : type == 'X' ? "0X" : type == 'o' ? "0o" :
-                type == 'b' ? "0b" : "", prefix);
+    lm_jspec_prefix(v < 0, f->sign,
+                    !f->alternate ? ""
+                    : type == 'x' ? "0x"
+                    : type == 'X' ? "0X"
+                    : type == 'o' ? "0o"
+                    : type == 'b' ? "0b"
+                                  : "",
+                    prefix);
     lm_jspec_padded(m, b, prefix, text, n, f);
     return m->status == LM_OK;
 }
@@ -119,7 +126,11 @@ bool lm_jspec_text(jinja *m, jbuild *b, const jstr *s, const jspec *f)
 
     if (f->precision >= 0)
         s = lm_jstr_slice(m, s, 0, lm_jstr_offset(s, (size_t)f->precision));
-    if (!s || !lm_jstr_pad(m, s, f->width, f->fill, f->align == '>' ? '>' : f->align == '^' ? '=' : '<', &padded))
+    if (!s || !lm_jstr_pad(m, s, f->width, f->fill,
+                           f->align == '>'   ? '>'
+                           : f->align == '^' ? '='
+                                             : '<',
+                           &padded))
         return false;
     lm_jb_str(m, b, padded.s);
     return m->status == LM_OK;

@@ -121,8 +121,8 @@ static lm_status parse_signature(jparser *p, jmacro_def *d)
         d->param_names[i] = p->t->names[d->params[i]];
         for (size_t k = 0; k < i; k++)
             if (d->params[k] == d->params[i])
-                return lm_jp_fail(p, params.items[i]->at, "duplicate argument '%.*s'", (int)d->param_names[i]->n,
-                                  d->param_names[i]->data);
+                return lm_jp_fail(p, params.items[i]->at, "duplicate argument '%.*s'",
+                                  (int)d->param_names[i]->n, d->param_names[i]->data);
     }
     d->n_params = params.n;
     d->defaults = defaults.items;
@@ -142,7 +142,8 @@ static lm_status parse_macro_body(jparser *p, jmacro_def *d, const char *const *
         if (d->params[i] == p->t->name_caller) {
             frame.hides_caller = true;
             if (i + d->n_defaults < d->n_params)
-                return lm_jp_fail(p, opened, "the special \"caller\" argument must be omitted or be given a default");
+                return lm_jp_fail(p, opened,
+                                  "the special \"caller\" argument must be omitted or be given a default");
         }
     }
     p->macro = &frame;
@@ -276,14 +277,16 @@ static lm_status parse_jump(jparser *p, jnode *n)
     return LM_OK;
 }
 
-/* Parse a tag that loads a template. There is nothing to load from: it is an error when it is reached, as in jinja2. */
+/* Parse a tag that loads a template. There is nothing to load from: it is an error when it is reached, as in
+ * jinja2. */
 static lm_status parse_loader(jparser *p, jnode *n)
 {
     const jstr *s;
     LM_TRY(lm_jp_string(p, p->token[-1].text, &s));
     n->value = lm_jv_of_str(s);
     LM_TRY(lm_jp_expression(p, true, &n->a));
-    while (p->token->type == T_NAME || p->token->type == T_COMMA)     /* as x, import x as y, ignore missing, with context */
+    /* as x, import x as y, ignore missing, with context */
+    while (p->token->type == T_NAME || p->token->type == T_COMMA)
         p->token++;
     return LM_OK;
 }

@@ -13,7 +13,10 @@ static bool change_case(jinja *m, const jargs *a, jcase how, jval *out)
 static bool str_upper(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_UPPER, out); }
 static bool str_lower(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_LOWER, out); }
 static bool str_title(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_TITLE, out); }
-static bool str_capitalize(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_CAPITALIZE, out); }
+static bool str_capitalize(jinja *m, const jargs *a, jval *out)
+{
+    return change_case(m, a, J_CAPITALIZE, out);
+}
 static bool str_swapcase(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_SWAPCASE, out); }
 static bool str_casefold(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_CASEFOLD, out); }
 
@@ -36,10 +39,19 @@ static bool is_ascii(int32_t c) { return c < 0x80; }
 static bool str_isalpha(jinja *m, const jargs *a, jval *out) { return all(m, a, lm_cp_is_alpha, false, out); }
 static bool str_isalnum(jinja *m, const jargs *a, jval *out) { return all(m, a, is_alnum, false, out); }
 static bool str_isdigit(jinja *m, const jargs *a, jval *out) { return all(m, a, lm_cp_is_digit, false, out); }
-static bool str_isdecimal(jinja *m, const jargs *a, jval *out) { return all(m, a, lm_cp_is_decimal, false, out); }
-static bool str_isnumeric(jinja *m, const jargs *a, jval *out) { return all(m, a, lm_cp_is_numeric, false, out); }
+static bool str_isdecimal(jinja *m, const jargs *a, jval *out)
+{
+    return all(m, a, lm_cp_is_decimal, false, out);
+}
+static bool str_isnumeric(jinja *m, const jargs *a, jval *out)
+{
+    return all(m, a, lm_cp_is_numeric, false, out);
+}
 static bool str_isspace(jinja *m, const jargs *a, jval *out) { return all(m, a, lm_cp_is_space, false, out); }
-static bool str_isprintable(jinja *m, const jargs *a, jval *out) { return all(m, a, lm_cp_is_printable, true, out); }
+static bool str_isprintable(jinja *m, const jargs *a, jval *out)
+{
+    return all(m, a, lm_cp_is_printable, true, out);
+}
 static bool str_isascii(jinja *m, const jargs *a, jval *out) { return all(m, a, is_ascii, true, out); }
 
 static bool str_islower(jinja *m, const jargs *a, jval *out)
@@ -84,7 +96,8 @@ bool lm_jstr_pad(jinja *m, const jstr *s, int64_t width, const jstr *fill, char 
     if (pad > J_MAX_TEXT)
         return lm_jinja_fail(m, LM_LIMIT, "a text of more than %d bytes", J_MAX_TEXT);
     int64_t left = pad <= 0 || align == '<' ? 0 : align == '>' ? pad : pad / 2 + (pad & width & 1);
-    if (align == '=')                                        /* format()'s '^' puts the odd fill character on the right */
+    if (align == '=')                                        /* format()'s '^' puts the odd fill character on
+                                                                the right */
         left = pad <= 0 ? 0 : pad / 2;
     for (int64_t i = 0; i < left && m->status == LM_OK; i++)
         lm_jb_str(m, &b, fill);
@@ -130,14 +143,18 @@ static bool str_zfill(jinja *m, const jargs *a, jval *out)
     return lm_jb_done(m, &b, s->safe, out);
 }
 
-static bool str_format(jinja *m, const jargs *a, jval *out) { return lm_jinja_format(m, a->v[0].s, &a->rest, out); }
+static bool str_format(jinja *m, const jargs *a, jval *out)
+{
+    return lm_jinja_format(m, a->v[0].s, &a->rest, out);
+}
 
 static bool unsupported(jinja *m, const jargs *a, jval *out)
 {
     (void)a;
     (void)out;
     return lm_jinja_fail(m, LM_UNSUPPORTED,
-                         "the methods encode, expandtabs, format_map, isidentifier, istitle, maketrans and translate are not supported");
+                         "the methods encode, expandtabs, format_map, isidentifier, istitle, maketrans and "
+                         "translate are not supported");
 }
 
 const jbuiltin lm_jinja_str_methods[] = {

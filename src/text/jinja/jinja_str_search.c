@@ -52,7 +52,8 @@ static bool rfind(jinja *m, const jstr *s, const jstr *needle, size_t from, size
     return true;
 }
 
-/* Find the bytes between code points v[i] and v[i+1], as str.find interprets them. *valid: start is not past the end or past stop. */
+/* Find the bytes between code points v[i] and v[i+1], as str.find interprets them. *valid: start is not past
+ * the end or past stop. */
 static bool span(jinja *m, const jargs *a, int i, size_t *from, size_t *to, bool *valid)
 {
     const jstr *s = a->v[0].s;
@@ -134,13 +135,15 @@ static bool affix(jinja *m, const jargs *a, bool end, jval *out)
         for (size_t i = 0; i < a->v[1].l->n; i++) {
             jval v = a->v[1].l->items[i];
             if (v.type != J_STR)
-                return lm_jinja_type_error(m, "tuple for startswith or endswith must only contain str, not", v);
+                return lm_jinja_type_error(m, "tuple for startswith or endswith must only contain str, not",
+                                           v);
             found = found || (valid && has_affix(a->v[0].s, from, to, v.s, end));
         }
     } else if (a->v[1].type == J_STR) {
         found = valid && has_affix(a->v[0].s, from, to, a->v[1].s, end);
     } else {
-        return lm_jinja_fail(m, LM_FAILED, "first arg must be str or a tuple of str, not %s", lm_jv_type_name(a->v[1]));
+        return lm_jinja_fail(m, LM_FAILED, "first arg must be str or a tuple of str, not %s",
+                             lm_jv_type_name(a->v[1]));
     }
     *out = lm_jv_bool(found);
     return true;
@@ -260,7 +263,9 @@ static bool split(jinja *m, const jargs *a, bool from_right, jval *out)
         return false;
     if (sep && !sep->n)
         return lm_jinja_fail(m, LM_FAILED, "empty separator");
-    bool ok = from_right ? rsplit(m, s, sep, most, &v) : sep ? split_by(m, s, sep, most, &v) : split_words(m, s, most, &v);
+    bool ok = from_right ? rsplit(m, s, sep, most, &v)
+              : sep      ? split_by(m, s, sep, most, &v)
+                         : split_words(m, s, most, &v);
     return ok && lm_jvec_done(m, &v, J_LIST, out);
 }
 
@@ -337,7 +342,8 @@ bool lm_jstr_replace(jinja *m, const jstr *s, const jstr *old, const jstr *new, 
                 lm_cp_at(s->data, i, &n);
         }
     } else {
-        for (; count != 0 && m->status == LM_OK && (at = lm_jstr_find(s, old, from, s->n)) != SIZE_MAX; count--) {
+        for (; count != 0 && m->status == LM_OK && (at = lm_jstr_find(s, old, from, s->n)) != SIZE_MAX;
+             count--) {
             lm_jb_slice(m, &b, s, from, at);
             lm_jb_str(m, &b, new);
             from = at + old->n;
@@ -352,8 +358,9 @@ static bool str_replace(jinja *m, const jargs *a, jval *out)
     const jstr *old, *new;
     int64_t count;
 
-    if (!lm_jarg_str(m, a, 1, "replace() argument 1", &old) || !lm_jarg_str(m, a, 2, "replace() argument 2", &new) ||
-        !lm_jarg_int(m, a, 3, -1, "count", &count) || (a->v[0].s->safe && !lm_jstr_escape(m, new, &new)))
+    if (!lm_jarg_str(m, a, 1, "replace() argument 1", &old) ||
+        !lm_jarg_str(m, a, 2, "replace() argument 2", &new) || !lm_jarg_int(m, a, 3, -1, "count", &count) ||
+        (a->v[0].s->safe && !lm_jstr_escape(m, new, &new)))
         return false;
     return lm_jstr_replace(m, a->v[0].s, old, new, count, out);
 }

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* A buffer that several strings may share. Appending to the string that ends where the buffer does needs no copy, so building
- * a text piece by piece is linear. A merge may lengthen a mark that earlier strings see too; they clamp it to their end. */
+/* A buffer that several strings may share. Appending to the string that ends where the buffer does needs no
+ * copy, so building a text piece by piece is linear. A merge may lengthen a mark that earlier strings see
+ * too; they clamp it to their end. */
 struct jshared {
     char    *data;
     size_t   n, capacity;
@@ -223,7 +224,8 @@ static bool build_mark(jinja *m, jbuild *b, size_t from, size_t to)
 
 void lm_jb_add(jinja *m, jbuild *b, const char *data, size_t n, bool content)
 {
-    if (!n || !lm_jinja_spend(m, n / 256) || !build_room(m, b, n) || (content && !build_mark(m, b, b->n, b->n + n)))
+    if (!n || !lm_jinja_spend(m, n / 256) || !build_room(m, b, n) ||
+        (content && !build_mark(m, b, b->n, b->n + n)))
         return;
     memcpy(b->data + b->n, data, n);
     b->n += n;
@@ -237,7 +239,10 @@ void lm_jb_mark(jinja *m, jbuild *b, size_t from)
         build_mark(m, b, from, b->n);
 }
 
-void lm_jb_puts(jinja *m, jbuild *b, const char *literal) { lm_jb_add(m, b, literal, strlen(literal), false); }
+void lm_jb_puts(jinja *m, jbuild *b, const char *literal)
+{
+    lm_jb_add(m, b, literal, strlen(literal), false);
+}
 
 void lm_jb_char(jinja *m, jbuild *b, int32_t code_point, bool content)
 {
@@ -266,14 +271,19 @@ bool lm_jb_done(jinja *m, jbuild *b, bool safe, jval *out)
     jstr *s = m->status == LM_OK ? lm_jinja_new(m, 1, jstr) : NULL;
     if (!s)
         return false;
-    *s = (jstr){ .data = b->data ? b->data : "", .n = b->n, .marks = b->marks, .n_marks = b->n_marks, .safe = safe };
+    *s = (jstr){
+        .data = b->data ? b->data : "", .n = b->n, .marks = b->marks, .n_marks = b->n_marks, .safe = safe
+    };
     *out = lm_jv_of_str(s);
     return true;
 }
 
 /* ---- comparison and search ---- */
 
-bool lm_jstr_equal(const jstr *a, const jstr *b) { return a->n == b->n && (!a->n || memcmp(a->data, b->data, a->n) == 0); }
+bool lm_jstr_equal(const jstr *a, const jstr *b)
+{
+    return a->n == b->n && (!a->n || memcmp(a->data, b->data, a->n) == 0);
+}
 
 bool lm_jstr_is(const jstr *s, const char *c) { return s->n == strlen(c) && memcmp(s->data, c, s->n) == 0; }
 

@@ -11,12 +11,22 @@ static bool remainder_is(jinja *m, jval v, jval by, int64_t wanted, jval *out)
 {
     jval rest;
     bool equal;
-    return lm_jinja_arith(m, OP_MOD, v, by, &rest) && lm_jv_equal(m, rest, lm_jv_int(wanted), &equal) && yes(equal, out);
+    return lm_jinja_arith(m, OP_MOD, v, by, &rest) && lm_jv_equal(m, rest, lm_jv_int(wanted), &equal) &&
+           yes(equal, out);
 }
 
-static bool test_odd(jinja *m, const jargs *a, jval *out) { return remainder_is(m, a->v[0], lm_jv_int(2), 1, out); }
-static bool test_even(jinja *m, const jargs *a, jval *out) { return remainder_is(m, a->v[0], lm_jv_int(2), 0, out); }
-static bool test_divisibleby(jinja *m, const jargs *a, jval *out) { return remainder_is(m, a->v[0], a->v[1], 0, out); }
+static bool test_odd(jinja *m, const jargs *a, jval *out)
+{
+    return remainder_is(m, a->v[0], lm_jv_int(2), 1, out);
+}
+static bool test_even(jinja *m, const jargs *a, jval *out)
+{
+    return remainder_is(m, a->v[0], lm_jv_int(2), 0, out);
+}
+static bool test_divisibleby(jinja *m, const jargs *a, jval *out)
+{
+    return remainder_is(m, a->v[0], a->v[1], 0, out);
+}
 
 #define TEST(name, condition)                                      \
     static bool test_##name(jinja *m, const jargs *a, jval *out)   \
@@ -39,10 +49,10 @@ TEST(string, v.type == J_STR)
 TEST(mapping, v.type == J_DICT)
 TEST(iterable, lm_jv_iterable(v) || v.type == J_LOOP)
 /* values with len() and []; an undefined value pretends to have both */
-TEST(sequence, v.type == J_STR || v.type == J_LIST || v.type == J_TUPLE || v.type == J_DICT || v.type == J_RANGE ||
-                   v.type == J_UNDEFINED)
-TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTION || v.type == J_METHOD || v.type == J_LOOP ||
-                   v.type == J_JOINER)
+TEST(sequence, v.type == J_STR || v.type == J_LIST || v.type == J_TUPLE || v.type == J_DICT ||
+                   v.type == J_RANGE || v.type == J_UNDEFINED)
+TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTION || v.type == J_METHOD ||
+                   v.type == J_LOOP || v.type == J_JOINER)
 TEST(sameas, lm_jv_same(v, a->v[1]))
 TEST(escaped, v.type == J_STR && v.s->safe)
 
@@ -54,8 +64,14 @@ static bool is_known(jinja *m, jval v, const jbuiltin *(*find)(const char *name,
     return yes(v.type == J_STR && find(v.s->data, v.s->n), out);
 }
 
-static bool test_filter(jinja *m, const jargs *a, jval *out) { return is_known(m, a->v[0], lm_jinja_find_filter, out); }
-static bool test_test(jinja *m, const jargs *a, jval *out) { return is_known(m, a->v[0], lm_jinja_find_test, out); }
+static bool test_filter(jinja *m, const jargs *a, jval *out)
+{
+    return is_known(m, a->v[0], lm_jinja_find_filter, out);
+}
+static bool test_test(jinja *m, const jargs *a, jval *out)
+{
+    return is_known(m, a->v[0], lm_jinja_find_test, out);
+}
 
 static bool test_lower(jinja *m, const jargs *a, jval *out)
 {

@@ -16,7 +16,8 @@ const char *lm_jv_type_name(jval v)
     case J_TUPLE: return "tuple";
     case J_DICT: return "dict";
     case J_RANGE: return "range";
-    case J_VIEW: return v.view->kind == J_KEYS ? "dict_keys" : v.view->kind == J_VALUES ? "dict_values" : "dict_items";
+    case J_VIEW:
+        return v.view->kind == J_KEYS ? "dict_keys" : v.view->kind == J_VALUES ? "dict_values" : "dict_items";
     case J_ITER: return "generator";
     case J_NAMESPACE: return "TemplateNamespace";
     case J_LOOP: return "LoopContext";
@@ -61,12 +62,16 @@ bool lm_jv_same(jval a, jval b)
     case J_INT: return a.i == b.i;
     case J_FLOAT: return a.f == b.f;
     case J_STR:                                     /* CPython has only one string of each single character */
-        return a.s->n == b.s->n && (a.s->data == b.s->data || a.s->n == 0 || (a.s->n == 1 && a.s->data[0] == b.s->data[0]));
+        return a.s->n == b.s->n &&
+               (a.s->data == b.s->data || a.s->n == 0 || (a.s->n == 1 && a.s->data[0] == b.s->data[0]));
     default: return a.p == b.p;
     }
 }
 
-static long double as_real(jval v) { return v.type == J_FLOAT ? (long double)v.f : (long double)lm_jv_int_of(v); }
+static long double as_real(jval v)
+{
+    return v.type == J_FLOAT ? (long double)v.f : (long double)lm_jv_int_of(v);
+}
 
 /* Compare two values. Containers nested deeper than J_MAX_DATA are an error. */
 static bool equal(jinja *m, jval a, jval b, unsigned depth, bool *out);
@@ -125,7 +130,8 @@ static bool equal(jinja *m, jval a, jval b, unsigned depth, bool *out)
         *out = a.p == b.p;
         return true;
     case J_RANGE:
-        *out = a.r->n == b.r->n && (!a.r->n || (a.r->start == b.r->start && (a.r->n == 1 || a.r->step == b.r->step)));
+        *out = a.r->n == b.r->n &&
+               (!a.r->n || (a.r->start == b.r->start && (a.r->n == 1 || a.r->step == b.r->step)));
         return true;
     default:
         *out = a.p == b.p;
@@ -137,8 +143,8 @@ bool lm_jv_equal(jinja *m, jval a, jval b, bool *out) { return equal(m, a, b, 0,
 
 static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *order);
 
-/* Compare two numbers, one of them beyond 64 bits: by sign, then by the number of digits, then by digits. A float is compared by its
- * value. Returns -1, 0 or 1; 2 or -2: unordered (NaN). */
+/* Compare two numbers, one of them beyond 64 bits: by sign, then by the number of digits, then by digits. A
+ * float is compared by its value. Returns -1, 0 or 1; 2 or -2: unordered (NaN). */
 static int order_of_big(jval a, jval b)
 {
     bool minus = a.type == J_BIG && *a.s->data == '-';
@@ -195,8 +201,8 @@ static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *
     }
     if (a.type == b.type && (a.type == J_LIST || a.type == J_TUPLE))
         return less_lists(m, a.l, b.l, op, depth, order);
-    return lm_jinja_fail(m, LM_FAILED, "'%s' not supported between instances of '%s' and '%s'", op, lm_jv_type_name(a),
-                         lm_jv_type_name(b));
+    return lm_jinja_fail(m, LM_FAILED, "'%s' not supported between instances of '%s' and '%s'", op,
+                         lm_jv_type_name(a), lm_jv_type_name(b));
 }
 
 bool lm_jv_less(jinja *m, jval a, jval b, const char *op, int *order) { return less(m, a, b, op, 0, order); }
@@ -230,7 +236,8 @@ bool lm_jv_contains(jinja *m, jval container, jval item, bool *out)
         return true;
     }
     if (!lm_jv_iterable(container))
-        return lm_jinja_fail(m, LM_FAILED, "argument of type '%s' is not iterable", lm_jv_type_name(container));
+        return lm_jinja_fail(m, LM_FAILED, "argument of type '%s' is not iterable",
+                             lm_jv_type_name(container));
     if (!lm_jv_iter(m, container, &it))
         return false;
     for (;;) {
@@ -250,8 +257,14 @@ bool lm_jv_contains(jinja *m, jval container, jval item, bool *out)
 bool lm_jv_has_length(jval v)
 {
     switch (v.type) {
-    case J_UNDEFINED: case J_STR: case J_LIST: case J_TUPLE: case J_DICT: case J_RANGE: case J_VIEW: case J_LOOP:
-        return true;
+    case J_UNDEFINED:
+    case J_STR:
+    case J_LIST:
+    case J_TUPLE:
+    case J_DICT:
+    case J_RANGE:
+    case J_VIEW:
+    case J_LOOP: return true;
     default:
         return false;
     }

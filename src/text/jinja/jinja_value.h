@@ -1,8 +1,8 @@
 /* jinja_value.h - the values of a chat template: Python's data types.
  *
- * Values are small and copied freely; what they point to lives in the arena of one rendering and, except for namespaces,
- * loops, iterators and joiners, never changes. Strings are valid UTF-8 and record which of their bytes are content:
- * bytes that came from message data rather than from the template's own text. */
+ * Values are small and copied freely; what they point to lives in the arena of one rendering and, except for
+ * namespaces, loops, iterators and joiners, never changes. Strings are valid UTF-8 and record which of their
+ * bytes are content: bytes that came from message data rather than from the template's own text. */
 #ifndef LM_TEXT_JINJA_VALUE_H
 #define LM_TEXT_JINJA_VALUE_H
 
@@ -22,7 +22,8 @@ typedef enum jtype {
     J_NONE,
     J_BOOL,
     J_INT,                               /* Python's are unbounded: here overflow is an error */
-    J_BIG,                               /* an integer of the context beyond 64 bits: its digits, without arithmetic */
+    J_BIG,                               /* an integer of the context beyond 64 bits: its digits, without
+                                            arithmetic */
     J_FLOAT,
     J_STR,
     J_LIST,
@@ -76,7 +77,8 @@ typedef struct jval {
     };
 } jval;
 
-/* A string. `marks` are the content spans, sorted and disjoint; the last may reach past `n`, so readers clamp. */
+/* A string. `marks` are the content spans, sorted and disjoint; the last may reach past `n`, so readers
+ * clamp. */
 struct jstr {
     const char     *data;
     size_t          n;
@@ -89,7 +91,8 @@ struct jstr {
 struct jlist {
     const jval *items;
     size_t      n;
-    size_t     *used, capacity;          /* appending reuses the buffer unless another list has used it, as for strings */
+    size_t     *used, capacity;          /* appending reuses the buffer unless another list has used it, as
+                                            for strings */
     bool        group;                   /* a tuple of groupby: .grouper, .list */
 };
 
@@ -100,7 +103,8 @@ struct jdict {
     size_t n, capacity;
 };
 
-/* Why a value is undefined: `hint`, or the missing `name` (a variable, or an attribute of an object if `of` is not J_MISSING). */
+/* Why a value is undefined: `hint`, or the missing `name` (a variable, or an attribute of an object if `of`
+ * is not J_MISSING). */
 struct jundef {
     const char *hint;
     const jstr *name;
@@ -138,8 +142,9 @@ typedef struct jargs {
     jcall rest;                          /* of a builtin that takes any arguments ("*") */
 } jargs;
 
-/* A filter, test, method or function. `params`: names separated by spaces; "?" after a name: optional; "/": those before it
- * are positional only; "*" at the end: any others, unbound. A filter's, test's or method's first parameter is its value. */
+/* A filter, test, method or function. `params`: names separated by spaces; "?" after a name: optional; "/":
+ * those before it are positional only; "*" at the end: any others, unbound. A filter's, test's or method's
+ * first parameter is its value. */
 struct jbuiltin {
     const char *name;
     const char *params;
@@ -166,7 +171,8 @@ static inline bool lm_jv_is_number(jval v) { return lm_jv_is_int(v) || v.type ==
 /* Return whether both are numbers and at least one is beyond 64 bits. */
 static inline bool lm_jv_any_big(jval a, jval b)
 {
-    return (a.type == J_BIG && (b.type == J_BIG || lm_jv_is_number(b))) || (lm_jv_is_number(a) && b.type == J_BIG);
+    return (a.type == J_BIG && (b.type == J_BIG || lm_jv_is_number(b))) ||
+           (lm_jv_is_number(a) && b.type == J_BIG);
 }
 
 /* ---- strings (jinja_string.c) ---- */
@@ -209,8 +215,14 @@ size_t      lm_jstr_offset(const jstr *s, size_t index);     /* byte where code 
 size_t      lm_jstr_find(const jstr *s, const jstr *needle, size_t from, size_t to);
 size_t      lm_jstr_rfind(const jstr *s, const jstr *needle, size_t from, size_t to);
 /* Return the code point at byte `at`, and its size; the one that ends at byte `end`. */
-static inline int32_t lm_cp_at(const char *data, size_t at, size_t *size) { return (int32_t)lm_utf8_decode(data + at, size); }
-static inline int32_t lm_cp_before(const char *data, size_t end, size_t *size) { return (int32_t)lm_utf8_last(data, end, size); }
+static inline int32_t lm_cp_at(const char *data, size_t at, size_t *size)
+{
+    return (int32_t)lm_utf8_decode(data + at, size);
+}
+static inline int32_t lm_cp_before(const char *data, size_t end, size_t *size)
+{
+    return (int32_t)lm_utf8_last(data, end, size);
+}
 /* Escape HTML, as markupsafe does; the result is safe. A safe string is returned as it is. */
 bool        lm_jstr_escape(jinja *m, const jstr *s, const jstr **out);
 
@@ -255,12 +267,15 @@ const char *lm_jv_type_name(jval v);                             /* Python's: "s
 bool lm_jv_str(jinja *m, jval v, const jstr **out);              /* str(v) */
 void lm_jb_value(jinja *m, jbuild *b, jval v);                   /* append str(v) */
 bool lm_jv_repr(jinja *m, jval v, const jstr **out);
-bool lm_jv_has_content(jinja *m, jval v, unsigned depth);                  /* does any string in it come from message data? */
+/* does any string in it come from message data? */
+bool lm_jv_has_content(jinja *m, jval v, unsigned depth);
 enum { LM_FLOAT_TEXT = 32 };
 size_t lm_float_text(double f, char out[LM_FLOAT_TEXT]);         /* Python's repr: shortest that reads back */
-size_t lm_float_format(double f, char type, int precision, char *out, size_t size);   /* printf's e, f, g, any locale */
+/* printf's e, f, g, any locale */
+size_t lm_float_format(double f, char type, int precision, char *out, size_t size);
 bool lm_float_read(const char *data, size_t n, double *out);     /* Python's float(str) */
-bool lm_int_read(const char *data, size_t n, int base, int64_t *out, bool *overflow); /* Python's int(str, base) */
+/* Python's int(str, base) */
+bool lm_int_read(const char *data, size_t n, int base, int64_t *out, bool *overflow);
 
 /* ---- iteration (jinja_iter.c) ---- */
 /* Make an iterator over `v`; an iterator itself is returned as it is. False: not iterable (TypeError). */

@@ -1,5 +1,6 @@
-/* defaults.c - a key that config.json lacks has the default of transformers' class: every key of every family, left out
- * individually, and all of them at once. The reference is tests/golden/defaults/transformers.tsv (tools/oracle/defaults.py). */
+/* defaults.c - a key that config.json lacks has the default of transformers' class: every key of every
+ * family, left out individually, and all of them at once. The reference is
+ * tests/golden/defaults/transformers.tsv (tools/oracle/defaults.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +16,9 @@
 
 #define MAX_ROWS 64
 
-/* transformers assumes the sizes of a 7B model if one of these is missing. No checkpoint omits them, so lamina rejects a description that
- * does and names the key. intermediate_size is a default where, because of experts, only few layers use it. */
+/* transformers assumes the sizes of a 7B model if one of these is missing. No checkpoint omits them, so
+ * lamina rejects a description that does and names the key. intermediate_size is a default where, because of
+ * experts, only few layers use it. */
 static const char *const sizes[] = {
     "model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "n_embd", "n_layer", "n_head",
     "d_model", "n_layers", "n_heads", "num_layers", "num_heads", "attention_heads", "ffn_dim", "dff", NULL,
@@ -57,8 +59,8 @@ static bool is_object(const row *r)
     return strcmp(r->how, "whole") == 0 || strcmp(r->how, "object") == 0;
 }
 
-/* Write the members of `of`, or of the whole description if it is NULL, except row `left_out` (MAX_ROWS: no exception) and, if
- * `bare`, except all defaults. */
+/* Write the members of `of`, or of the whole description if it is NULL, except row `left_out` (MAX_ROWS: no
+ * exception) and, if `bare`, except all defaults. */
 static void members(lm_text *out, const row *of, size_t left_out, bool bare)
 {
     bool first = true;
@@ -66,7 +68,8 @@ static void members(lm_text *out, const row *of, size_t left_out, bool bare)
     for (size_t i = 0; i < given.n; i++) {
         const row  *r    = &given.rows[i];
         const char *name = r->key + (of ? strlen(of->key) + 1 : 0);
-        if ((of && !is_member_of(r, of)) || strchr(name, '/') || i == left_out || (bare && is_default(r) && !is_size(r->key)))
+        if ((of && !is_member_of(r, of)) || strchr(name, '/') || i == left_out ||
+            (bare && is_default(r) && !is_size(r->key)))
             continue;
         lm_text_printf(out, "%s\"%s\": ", first ? "" : ", ", name);
         if (is_object(r)) {
@@ -106,19 +109,21 @@ static lm_status taken(size_t left_out, bool bare, lm_text *out, lm_error *e)
         const lm_rope_spec *r = &p->ropes[i].spec;
         lm_text_printf(out, "rope %u lanes, base %.17g, type %d", r->dim, r->base, (int)r->type);
         if (r->type != LM_ROPE_DEFAULT)
-            lm_text_printf(
-                out,
-                ", factor %.17g, %u trained, %u, low %.17g, high %.17g, fast %.17g, slow %.17g, whole %d, mscale %.17g, "
-                "all %.17g, attention %.17g",
-                r->factor, r->original_context, r->max_context, r->low_freq_factor, r->high_freq_factor, r->beta_fast,
-                r->beta_slow, r->truncate, r->mscale, r->mscale_all_dim, r->attention_factor);
+            lm_text_printf(out,
+                           ", factor %.17g, %u trained, %u, low %.17g, high %.17g, fast %.17g, slow %.17g, "
+                           "whole %d, mscale %.17g, all %.17g, attention %.17g",
+                           r->factor, r->original_context, r->max_context, r->low_freq_factor,
+                           r->high_freq_factor, r->beta_fast, r->beta_slow, r->truncate, r->mscale,
+                           r->mscale_all_dim, r->attention_factor);
         lm_text_add_str(out, "\n");
     }
-    lm_text_printf(out, "context %u, eps %a, tied %d, window %u, cap %a, scale %a\n", c.context_length, (double)c.norm_eps,
-                   c.tied, c.attention.window, (double)c.attention.softcap, (double)c.attention.scale);
-    lm_text_printf(out, "route: %u of %u, groups %u of %u, scale %a, %d %d %d; width %u, shared %u\n", c.route.top_k,
-                   c.route.n_experts, c.route.top_groups, c.route.n_groups, (double)c.route.scale, c.route.renormalise,
-                   c.route.sigmoid, c.route.group_sum_two, c.expert_width, c.shared_width);
+    lm_text_printf(out, "context %u, eps %a, tied %d, window %u, cap %a, scale %a\n", c.context_length,
+                   (double)c.norm_eps, c.tied, c.attention.window, (double)c.attention.softcap,
+                   (double)c.attention.scale);
+    lm_text_printf(out, "route: %u of %u, groups %u of %u, scale %a, %d %d %d; width %u, shared %u\n",
+                   c.route.top_k, c.route.n_experts, c.route.top_groups, c.route.n_groups,
+                   (double)c.route.scale, c.route.renormalise, c.route.sigmoid, c.route.group_sum_two,
+                   c.expert_width, c.shared_width);
     lm_text_printf(out, "padding \"%s\", the family's own", c.pad_token);
     for (size_t i = 0; i < sizeof c.own; i++)
         if (c.own[i])
@@ -203,7 +208,8 @@ static void every_key_left_out(void **state)
     assert_non_null(f);
     bool more = read_row(f, &next);
     while (more) {
-        for (given.n = 0; more && (!given.n || strcmp(next.name, given.rows[0].name) == 0); more = read_row(f, &next)) {
+        for (given.n = 0; more && (!given.n || strcmp(next.name, given.rows[0].name) == 0);
+             more = read_row(f, &next)) {
             assert_true(given.n < MAX_ROWS);
             given.rows[given.n++] = next;
         }

@@ -11,7 +11,8 @@
 #include "study/facts/ledger.h"
 #include "arch/config.h"
 
-#define LLAMA(rest) "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 131072, " \
+#define LLAMA(rest)                                                                                          \
+"{\"model_type\": \"llama\", \"vocab_size\": 128256, \"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 131072, "\
                     "\"rope_theta\": 500000.0, \"num_key_value_heads\": 8, " rest "}"
 #define OF_1B LLAMA("\"hidden_size\": 2048, \"intermediate_size\": 8192, \"num_hidden_layers\": 16, \"num_attention_heads\": 32, " \
                     "\"tie_word_embeddings\": true")
@@ -37,7 +38,8 @@ static lm_status describe(const char *json, lm_program **p, lm_text *warnings, l
     return status;
 }
 
-/* parameters, parameters if untied, FLOPs of matrix products per token, FLOPs added per token of context, bytes of F16 cache per token */
+/* parameters, parameters if untied, FLOPs of matrix products per token, FLOPs added per token of context,
+ * bytes of F16 cache per token */
 static void published_counts(void **state)
 {
     static const struct {
@@ -80,26 +82,34 @@ static void published_counts(void **state)
     }
 }
 
-#define SMALL(more) "{\"model_type\": \"llama\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
+#define SMALL(more)                                                                                 \
+"{\"model_type\": \"llama\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
                     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
 
-#define MPT(attn, more) "{\"model_type\": \"mpt\", \"vocab_size\": 100, \"d_model\": 32, \"n_heads\": 4, \"n_layers\": 2, " \
+#define MPT(attn, more)                                                                             \
+"{\"model_type\": \"mpt\", \"vocab_size\": 100, \"d_model\": 32, \"n_heads\": 4, \"n_layers\": 2, " \
                         "\"attn_config\": " attn more "}"
-#define FALCON(more) "{\"model_type\": \"falcon\", \"vocab_size\": 100, \"hidden_size\": 32, \"num_hidden_layers\": 2, " \
+#define FALCON(more)                                                                                \
+"{\"model_type\": \"falcon\", \"vocab_size\": 100, \"hidden_size\": 32, \"num_hidden_layers\": 2, " \
                      "\"num_attention_heads\": 4" more "}"
-#define COHERE2(more) "{\"model_type\": \"cohere2\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
+#define COHERE2(more)                                                                                 \
+"{\"model_type\": \"cohere2\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
                       "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
-#define XGLM(more) "{\"model_type\": \"xglm\", \"vocab_size\": 100, \"d_model\": 32, \"num_layers\": 2, \"attention_heads\": 4, " \
+#define XGLM(more)                                                                                           \
+"{\"model_type\": \"xglm\", \"vocab_size\": 100, \"d_model\": 32, \"num_layers\": 2, \"attention_heads\": 4, "\
                    "\"ffn_dim\": 64" more "}"
 /* transformers gives every layer of Mixtral the window, whatever layer_types says. */
-#define MIXTRAL(more) "{\"model_type\": \"mixtral\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
+#define MIXTRAL(more)                                                                                 \
+"{\"model_type\": \"mixtral\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
                       "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
-#define GPTJ(more) "{\"model_type\": \"gptj\", \"vocab_size\": 100, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4" more "}"
+#define GPTJ(more) \
+    "{\"model_type\": \"gptj\", \"vocab_size\": 100, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4" more "}"
 
 /* Each is rejected with an error that names the member. */
 static void wrong_descriptions_are_rejected(void **state)
 {
-    static const struct { const char *json, *where; } bad[] = {
+    static const struct { const char *json, *where;
+    } bad[] = {
         { "{\"model_type\": \"parrot\"}", "model_type" },
         { "{\"vocab_size\": 5}", "model_type" },
         { SMALL(", \"num_key_value_heads\": 3"), "num_key_value_heads" },
@@ -114,11 +124,14 @@ static void wrong_descriptions_are_rejected(void **state)
         { SMALL(", \"rope_scaling\": {\"rope_type\": \"linear\"}"), "rope_scaling/factor" },
         { SMALL(", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}"), "rope_scaling/factor" },
         { SMALL(", \"rope_scaling\": 3"), "rope_scaling" },
-        { SMALL(", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 4, "
-                "\"original_max_position_embeddings\": 64}"), "rope_scaling/high_freq_factor" },
-        { SMALL(", \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 4, \"short_factor\": [1], \"long_factor\": [1], "
-                "\"original_max_position_embeddings\": 64}"), "rope_scaling/short_factor" },
-        { SMALL(", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}}"), "rope_parameters/full_attention" },
+        { SMALL(", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
+                "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 64}"),
+          "rope_scaling/high_freq_factor" },
+        { SMALL(", \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 4, \"short_factor\": [1], "
+                "\"long_factor\": [1], \"original_max_position_embeddings\": 64}"),
+          "rope_scaling/short_factor" },
+        { SMALL(", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}}"),
+          "rope_parameters/full_attention" },
         { SMALL(", \"attn_logit_softcapping\": 30.0"), "attn_logit_softcapping" },
         { SMALL(", \"num_local_experts\": 8"), "num_local_experts" },
         { MPT("{\"alibi\": false}", ""), "attn_config/alibi" },
@@ -134,7 +147,8 @@ static void wrong_descriptions_are_rejected(void **state)
         { FALCON(", \"new_decoder_architecture\": true, \"parallel_attn\": false"), "parallel_attn" },
         { FALCON(", \"new_decoder_architecture\": true, \"num_kv_heads\": 3"), "num_kv_heads" },
         { FALCON(", \"num_ln_in_parallel_attn\": 2"), "num_ln_in_parallel_attn" },
-        { FALCON(", \"apply_residual_connection_post_layernorm\": true"), "apply_residual_connection_post_layernorm" },
+        { FALCON(", \"apply_residual_connection_post_layernorm\": true"),
+          "apply_residual_connection_post_layernorm" },
         { COHERE2(", \"sliding_window\": null"), "sliding_window" },
         { COHERE2(", \"rotary_pct\": 0.5"), "rotary_pct" },
         { XGLM(", \"pad_token_id\": 2"), "pad_token_id" },
@@ -147,12 +161,15 @@ static void wrong_descriptions_are_rejected(void **state)
         lm_program *p = NULL;
         lm_error    e;
         lm_status   s = describe(bad[i].json, &p, NULL, &e);
-        if ((s != LM_BAD_MODEL && s != LM_UNSUPPORTED) || strcmp(e.where, bad[i].where) != 0 || strcmp(e.file, "config.json") != 0)
-            fail_msg("%s: status %s, where \"%s\", file \"%s\", %s", bad[i].json, lm_status_word(s), e.where, e.file, e.message);
+        if ((s != LM_BAD_MODEL && s != LM_UNSUPPORTED) || strcmp(e.where, bad[i].where) != 0 ||
+            strcmp(e.file, "config.json") != 0)
+            fail_msg("%s: status %s, where \"%s\", file \"%s\", %s", bad[i].json, lm_status_word(s), e.where,
+                     e.file, e.message);
     }
 }
 
-/* Converted files of Mistral 7B v0.1 do not store its window; later versions have a different rotary base and no window. */
+/* Converted files of Mistral 7B v0.1 do not store its window; later versions have a different rotary base and
+ * no window. */
 static void a_window_found_by_its_shape(void **state)
 {
     static const struct {
@@ -178,54 +195,64 @@ static void a_window_found_by_its_shape(void **state)
         lm_error         e        = { 0 };
         char             json[800];
         snprintf(json, sizeof json,
-                 "{\"general.architecture\": \"llama\", \"llama.vocab_size\": 32000, \"llama.embedding_length\": 4096, "
-                 "\"llama.block_count\": 32, \"llama.feed_forward_length\": 14336, \"llama.attention.head_count\": 32, "
-                 "\"llama.attention.head_count_kv\": 8, \"llama.context_length\": 32768, \"llama.rope.freq_base\": %s, "
-                 "\"llama.attention.layer_norm_rms_epsilon\": 1e-5%s}", cases[i].base, cases[i].more);
+                 "{\"general.architecture\": \"llama\", \"llama.vocab_size\": 32000, "
+                 "\"llama.embedding_length\": 4096, \"llama.block_count\": 32, "
+                 "\"llama.feed_forward_length\": 14336, \"llama.attention.head_count\": 32, "
+                 "\"llama.attention.head_count_kv\": 8, \"llama.context_length\": 32768, "
+                 "\"llama.rope.freq_base\": %s, \"llama.attention.layer_norm_rms_epsilon\": 1e-5%s}",
+                 cases[i].base, cases[i].more);
         assert_int_equal(lm_meta_from_json(json, strlen(json), "keys", 16, &meta, &e), LM_OK);
         lm_source s = { .kind = LM_GGUF, .meta = meta, .sliding_window = cases[i].window_option };
         if (lm_describe(&s, &f, &c, &p, &warnings, &e) != LM_OK)
             fail_msg("%s: %s", e.where, e.message);
         for (uint32_t k = 0; k < p->n_caches; k++)
             assert_int_equal(p->caches[k].window, cases[i].window);
-        assert_int_equal(warnings.size && strstr(warnings.data, "its shape does") != NULL, cases[i].mentioned);
+        assert_int_equal(warnings.size && strstr(warnings.data, "its shape does") != NULL,
+                         cases[i].mentioned);
         lm_text_free(&warnings);
         lm_program_free(p);
         lm_meta_free(meta);
     }
 }
 
-/* Two dictionaries, or one without its required type, are read as transformers does, with a warning where that loses something. */
+/* Two dictionaries, or one without its required type, are read as transformers does, with a warning where
+ * that loses something. */
 static void rotations_that_need_a_word(void **state)
 {
 #define TYPED(type, more) "{\"rope_type\": \"" type "\"" more "}"
     static const struct {
-        const char  *json;
+        const char *json;
         lm_rope_type type;
-        double       factor, base;
-        const char  *warning;
+        double factor, base;
+        const char *warning;
     } cases[] = {
         { SMALL(", \"rope_scaling\": {}"), LM_ROPE_DEFAULT, 1, 10000, NULL },
         { SMALL(", \"rope_parameters\": {}"), LM_ROPE_DEFAULT, 1, 10000, NULL },
         { SMALL(", \"rope_scaling\": {\"rope_theta\": 500}"), LM_ROPE_DEFAULT, 1, 500, NULL },
         { SMALL(", \"rope_scaling\": {\"factor\": 2}"), LM_ROPE_DEFAULT, 2, 10000,
           "rope_scaling/factor has no effect: there is no rope_type to which it belongs\n" },
-        { SMALL(", \"rope_scaling\": {}, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")), LM_ROPE_LINEAR, 4, 10000, NULL },
-        { SMALL(", \"rope_scaling\": null, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")), LM_ROPE_LINEAR, 4, 10000, NULL },
+        { SMALL(", \"rope_scaling\": {}, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")),
+          LM_ROPE_LINEAR, 4, 10000, NULL },
+        { SMALL(", \"rope_scaling\": null, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")),
+          LM_ROPE_LINEAR, 4, 10000, NULL },
         { SMALL(", \"rope_theta\": 500, \"rope_scaling\": " TYPED("linear", ", \"factor\": 4")
-                ", \"rope_parameters\": " TYPED("linear", ", \"factor\": 4, \"rope_theta\": 500")), LM_ROPE_LINEAR, 4, 500, NULL },
-        { SMALL(", \"rope_scaling\": " TYPED("linear", ", \"factor\": 4")
-                ", \"rope_parameters\": " TYPED("linear", ", \"factor\": 4, \"rope_theta\": 500")), LM_ROPE_LINEAR, 4, 10000,
+                ", \"rope_parameters\": " TYPED("linear", ", \"factor\": 4, \"rope_theta\": 500")),
+          LM_ROPE_LINEAR, 4, 500, NULL },
+        { SMALL(", \"rope_scaling\": " TYPED("linear", ", \"factor\": 4") ", \"rope_parameters\": " TYPED(
+              "linear", ", \"factor\": 4, \"rope_theta\": 500")),
+          LM_ROPE_LINEAR, 4, 10000,
           "rope_scaling and rope_parameters differ: rope_scaling is taken, as transformers does\n" },
-        { SMALL(", \"rope_scaling\": " TYPED("linear", ", \"factor\": 4") ", \"rope_parameters\": " TYPED("default", "")),
-          LM_ROPE_LINEAR, 4, 10000, "rope_scaling and rope_parameters differ: rope_scaling is taken, as transformers does\n" },
+        { SMALL(", \"rope_scaling\": " TYPED("linear", ", \"factor\": 4") ", \"rope_parameters\": " TYPED(
+              "default", "")),
+          LM_ROPE_LINEAR, 4, 10000,
+          "rope_scaling and rope_parameters differ: rope_scaling is taken, as transformers does\n" },
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        lm_text      warnings = { 0 };
-        lm_program *p        = NULL;
-        lm_error    e;
+        lm_text warnings = { 0 };
+        lm_program *p = NULL;
+        lm_error e;
 
         if (describe(cases[i].json, &p, &warnings, &e) != LM_OK)
             fail_msg("%s: %s: %s", cases[i].json, e.where, e.message);
@@ -242,18 +269,23 @@ static void rotations_that_need_a_word(void **state)
 /* A member that enables nothing is harmless; an unknown one is mentioned. */
 static void unknown_members_are_mentioned(void **state)
 {
-    lm_text      warnings = { 0 };
-    lm_program *p        = NULL;
-    lm_error    e;
+    lm_text warnings = { 0 };
+    lm_program *p = NULL;
+    lm_error e;
 
     (void)state;
-    assert_int_equal(describe(SMALL(", \"attn_logit_softcapping\": null, \"num_local_experts\": 0, \"sparkle\": 7"), &p, &warnings, &e),
-                     LM_OK);
+    assert_int_equal(
+        describe(SMALL(", \"attn_logit_softcapping\": null, \"num_local_experts\": 0, \"sparkle\": 7"), &p,
+                 &warnings, &e),
+        LM_OK);
     assert_string_equal(warnings.data, "config key \"sparkle\" is not known and has no effect\n");
     lm_text_free(&warnings);
     lm_program_free(p);
-    /* As in DeepSeek-V3's own config.json, without its FP8 weights: the model is the same. tests/bad has one with weights. */
-    assert_int_equal(describe(SMALL(", \"quantization_config\": {\"quant_method\": \"fp8\"}"), &p, &warnings, &e), LM_OK);
+    /* As in DeepSeek-V3's own config.json, without its FP8 weights: the model is the same. tests/bad has one
+     * with weights. */
+    assert_int_equal(describe(SMALL(", \"quantization_config\": {\"quant_method\": \"fp8\"}"), &p, &warnings,
+                              &e),
+                     LM_OK);
     assert_non_null(strstr(warnings.data, "the published weights are quantised by fp8"));
     lm_text_free(&warnings);
     lm_program_free(p);
@@ -262,16 +294,19 @@ static void unknown_members_are_mentioned(void **state)
 /* transformers' ALiBi slopes are those of alibi_bias_max 8, whatever the file says. */
 static void ineffective_keys_are_mentioned(void **state)
 {
-    static const struct { const char *json, *warning; } files[] = {
+    static const struct {
+        const char *json, *warning;
+    } files[] = {
         { MPT("{\"alibi_bias_max\": 8}", ""), NULL },
-        { MPT("{\"alibi_bias_max\": 16}", ""), "alibi_bias_max has no effect in folders: transformers' slopes are those of 8\n" },
+        { MPT("{\"alibi_bias_max\": 16}", ""),
+          "alibi_bias_max has no effect in folders: transformers' slopes are those of 8\n" },
     };
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        lm_text      warnings = { 0 };
-        lm_program *p        = NULL;
-        lm_error    e;
+        lm_text warnings = { 0 };
+        lm_program *p = NULL;
+        lm_error e;
 
         assert_int_equal(describe(files[i].json, &p, &warnings, &e), LM_OK);
         if (files[i].warning)

@@ -1,5 +1,5 @@
-/* latent_families.c - descriptions with latent attention and mixtures of experts: published counts, which layers are mixtures,
- * the scale of the scores, rejected descriptions; GPT-3's table. */
+/* latent_families.c - descriptions with latent attention and mixtures of experts: published counts, which
+ * layers are mixtures, the scale of the scores, rejected descriptions; GPT-3's table. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,8 @@
 
 #include "arch/config.h"
 
-#define YARN(m) "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"original_max_position_embeddings\": 4096, \"beta_fast\": 32, " \
+#define YARN(m)                                                                                              \
+"\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"original_max_position_embeddings\": 4096, \"beta_fast\": 32, "\
                 "\"beta_slow\": 1, \"mscale\": " m ", \"mscale_all_dim\": " m "}, "
 #define LATENT "\"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128, " \
                "\"tie_word_embeddings\": false, "
@@ -20,15 +21,15 @@
              "\"num_attention_heads\": 16, \"intermediate_size\": 10944, \"moe_intermediate_size\": 1408, \"n_routed_experts\": 64, " \
              "\"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"q_lora_rank\": null, " \
              LATENT YARN("0.707")
-#define V2 "{\"model_type\": \"deepseek_v2\", \"vocab_size\": 102400, \"hidden_size\": 5120, \"num_hidden_layers\": 60, " \
-           "\"num_attention_heads\": 128, \"intermediate_size\": 12288, \"moe_intermediate_size\": 1536, \"n_routed_experts\": 160, " \
-           "\"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"q_lora_rank\": 1536, " \
-           LATENT YARN("0.707") \
+#define V2 "{\"model_type\": \"deepseek_v2\", \"vocab_size\": 102400, \"hidden_size\": 5120, \"num_hidden_layers\": 60, "\
+           "\"num_attention_heads\": 128, \"intermediate_size\": 12288, \"moe_intermediate_size\": 1536, \"n_routed_experts\": 160, "\
+           "\"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"q_lora_rank\": 1536, "\
+           LATENT YARN("0.707")                                                                              \
            "\"topk_method\": \"group_limited_greedy\", \"n_group\": 8, \"topk_group\": 3, \"routed_scaling_factor\": 16.0"
-#define V3 "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 129280, \"hidden_size\": 7168, \"num_hidden_layers\": 61, " \
-           "\"num_attention_heads\": 128, \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048, \"n_routed_experts\": 256, " \
-           "\"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"first_k_dense_replace\": 3, \"q_lora_rank\": 1536, " \
-           LATENT YARN("1.0") \
+#define V3 "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 129280, \"hidden_size\": 7168, \"num_hidden_layers\": 61, "\
+           "\"num_attention_heads\": 128, \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048, \"n_routed_experts\": 256, "\
+           "\"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"first_k_dense_replace\": 3, \"q_lora_rank\": 1536, "\
+           LATENT YARN("1.0")                                                                                \
            "\"n_group\": 8, \"topk_group\": 4, \"routed_scaling_factor\": 2.5"
 
 static lm_status describe(const char *json, bool naive, lm_program **p, lm_error *e)
@@ -71,7 +72,8 @@ static void published_counts(void **state)
             uint64_t    held = 0;
             assert_int_equal(lm_program_parameters(p), models[i].parameters);
             for (uint32_t k = 0; k < p->n_caches; k++)
-                held += (uint64_t)p->caches[k].n_kv_heads * (p->caches[k].k_dim + (p->caches[k].v_in_k ? 0 : p->caches[k].v_dim));
+                held += (uint64_t)p->caches[k].n_kv_heads *
+                        (p->caches[k].k_dim + (p->caches[k].v_in_k ? 0 : p->caches[k].v_dim));
             assert_int_equal(held, models[i].layers * (naive ? (i ? 128u : 16u) * (192 + 128) : 512 + 64));
             lm_program_free(p);
         }
@@ -124,17 +126,20 @@ static void dense_layers_are_where_the_file_puts_them(void **state)
 
 static void routes_match_the_version(void **state)
 {
-    lm_program          *lite = program(LITE "\"topk_method\": \"greedy\", \"n_group\": 4, \"topk_group\": 1}", false);
+    lm_program *lite = program(LITE "\"topk_method\": \"greedy\", \"n_group\": 4, \"topk_group\": 1}", false);
     lm_program          *v2 = program(V2 "}", false), *v3 = program(V3 "}", false);
     const lm_route_spec *a = &first(lite, LM_OP_ROUTE)->route.spec, *b = &first(v2, LM_OP_ROUTE)->route.spec;
     const lm_route_spec *c = &first(v3, LM_OP_ROUTE)->route.spec;
 
     (void)state;
     assert_int_equal(a->n_groups, 0);                    /* greedy ignores groups */
-    assert_true(b->n_groups == 8 && b->top_groups == 3 && !b->group_sum_two && !b->sigmoid && !b->renormalise && b->scale == 16);
-    assert_true(c->n_groups == 8 && c->top_groups == 4 && c->group_sum_two && c->sigmoid && c->renormalise && c->scale == 2.5f);
+    assert_true(b->n_groups == 8 && b->top_groups == 3 && !b->group_sum_two && !b->sigmoid &&
+                !b->renormalise && b->scale == 16);
+    assert_true(c->n_groups == 8 && c->top_groups == 4 && c->group_sum_two && c->sigmoid && c->renormalise &&
+                c->scale == 2.5f);
     assert_int_equal(first(v2, LM_OP_ROUTE)->weights[0], LM_NONE);
-    assert_string_equal(v3->weights[first(v3, LM_OP_ROUTE)->weights[0]].path, "model.layers.3.mlp.gate.e_score_correction_bias");
+    assert_string_equal(v3->weights[first(v3, LM_OP_ROUTE)->weights[0]].path,
+                        "model.layers.3.mlp.gate.e_score_correction_bias");
     assert_string_equal(v3->weights[first(v3, LM_OP_ROUTE)->weights[0]].gguf, "blk.3.exp_probs_b.bias");
     lm_program_free(lite);
     lm_program_free(v2);
@@ -156,7 +161,8 @@ static void changed(char *out, size_t size, const char *json, const char *member
 
 static void other_sums_are_rejected(void **state)
 {
-    static const char lite[] = LITE "\"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", \"moe_layer_freq\": 1}";
+    static const char lite[] = LITE
+        "\"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", \"moe_layer_freq\": 1}";
     static const char v3[]   = V3 ", \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\"}";
     static const struct {
         const char *json, *member, *value, *where;
@@ -193,8 +199,10 @@ static void other_sums_are_rejected(void **state)
 /* The width of the bands is unpublished, so lamina does not invent one. */
 static void gpt3_has_no_window_unasked(void **state)
 {
-    lm_program *p = program("{\"model_type\": \"gpt3\", \"vocab_size\": 50257, \"n_positions\": 2048, \"n_layer\": 4, \"n_embd\": 768, "
-                            "\"n_head\": 12, \"attention_types\": [[[\"global\", \"local\"], 2]]}", false);
+    lm_program *p = program("{\"model_type\": \"gpt3\", \"vocab_size\": 50257, \"n_positions\": 2048, "
+                            "\"n_layer\": 4, \"n_embd\": 768, \"n_head\": 12, \"attention_types\": "
+                            "[[[\"global\", \"local\"], 2]]}",
+                            false);
 
     (void)state;
     assert_int_equal(p->n_caches, 4);
@@ -217,13 +225,14 @@ static void the_table_of_gpt3(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char json[512];
         snprintf(json, sizeof json,
-                 "{\"model_type\": \"gpt3\", \"vocab_size\": 50257, \"n_positions\": 2048, \"n_layer\": %u, \"n_embd\": %u, "
-                 "\"n_head\": %u, \"head_dim\": %u, \"attention_types\": [[[\"global\", \"local\"], %u]], \"window_size\": 256}",
+                 "{\"model_type\": \"gpt3\", \"vocab_size\": 50257, \"n_positions\": 2048, \"n_layer\": %u, "
+                 "\"n_embd\": %u, \"n_head\": %u, \"head_dim\": %u, \"attention_types\": [[[\"global\", "
+                 "\"local\"], %u]], \"window_size\": 256}",
                  rows[i].layers, rows[i].hidden, rows[i].heads, rows[i].width, rows[i].layers / 2);
         lm_program *p = program(json, false);
-        uint64_t    d = rows[i].hidden, a = (uint64_t)rows[i].heads * rows[i].width;
+        uint64_t d = rows[i].hidden, a = (uint64_t)rows[i].heads * rows[i].width;
         /* c_attn, c_proj, c_fc, c_proj with biases, two norms; embeddings, the last norm */
-        uint64_t    layer = 3 * a * d + 3 * a + a * d + d + 8 * d * d + 5 * d + 4 * d;
+        uint64_t layer = 3 * a * d + 3 * a + a * d + d + 8 * d * d + 5 * d + 4 * d;
         assert_int_equal(lm_program_parameters(p), rows[i].layers * layer + (50257 + 2048) * d + 2 * d);
         if (rows[i].hidden == 12288)
             assert_int_equal(lm_program_parameters(p), 174604259328);

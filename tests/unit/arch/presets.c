@@ -1,4 +1,5 @@
-/* Published models by name: which model a name means, and whether it has as many parameters as others count. */
+/* Published models by name: which model a name means, and whether it has as many parameters as others
+ * count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static lm_status open_preset(const char *name, lm_model **m, lm_error *e)
     return lm_model_open(path, &(lm_model_options){ .structure_only = true }, m, e);
 }
 
-/* Read the next line that is not a comment and split it at its tabs. Returns the number of columns, 0 at the end. */
+/* Read the next line that is not a comment and split it at its tabs. Returns the number of columns, 0 at the
+ * end. */
 static int columns(FILE *f, char line[512], char *cell[8])
 {
     while (fgets(line, 512, f)) {
@@ -99,7 +101,8 @@ static void counts_equal_transformers(void **state)
         lm_model_info info;
         lm_model_describe(m, &info);
         if (strcmp(cell[1], "-") != 0 && info.parameters != number(cell[1]))
-            fail_msg("%s: %llu parameters, transformers counts %s", cell[0], (unsigned long long)info.parameters, cell[1]);
+            fail_msg("%s: %llu parameters, transformers counts %s", cell[0],
+                     (unsigned long long)info.parameters, cell[1]);
         if (lm_model_warning(m, 0))
             fail_msg("%s: %s", cell[0], lm_model_warning(m, 0));
         lm_model_close(m);

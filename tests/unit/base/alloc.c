@@ -15,7 +15,8 @@ static void calls_and_bytes_are_counted(void **state)
     char *a = lm_alloc(100), *b = lm_alloc_zero(10, 30), *c = lm_strdup("lamina");
     lm_alloc_stats with = lm_alloc_statistics();
     assert_int_equal(with.calls - before.calls, 3);
-    assert_int_equal(with.live_bytes - before.live_bytes, malloc_usable_size(a) + malloc_usable_size(b) + malloc_usable_size(c));
+    assert_int_equal(with.live_bytes - before.live_bytes,
+                     malloc_usable_size(a) + malloc_usable_size(b) + malloc_usable_size(c));
     assert_string_equal(c, "lamina");
     for (size_t i = 0; i < 300; i++)
         assert_int_equal(b[i], 0);
@@ -48,7 +49,9 @@ static void products_are_checked(void **state)
 
 static void aligned_blocks(void **state)
 {
-    static const size_t sizes[] = { 0, 1, 63, 4096, (2u << 20) - 1, 2u << 20, (2u << 20) + 1, (7u << 20) + 12345 };
+    static const size_t sizes[] = {
+        0, 1, 63, 4096, (2u << 20) - 1, 2u << 20, (2u << 20) + 1, (7u << 20) + 12345
+    };
     lm_alloc_stats      before  = lm_alloc_statistics();
 
     (void)state;
@@ -75,7 +78,8 @@ static void aligned_blocks(void **state)
     assert_null(lm_alloc_aligned(100, 4u << 20));
     assert_null(lm_alloc_aligned(SIZE_MAX, 64));
     assert_null(lm_alloc_aligned(SIZE_MAX - (2u << 20), 64));
-    assert_null(lm_alloc_aligned(SIZE_MAX / 4, 64));     /* more than any machine has: an error now, not an OOM kill later */
+    assert_null(lm_alloc_aligned(SIZE_MAX / 4, 64));     /* more than any machine has: an error now, not an
+                                                            OOM kill later */
     assert_int_equal(lm_alloc_statistics().aligned_bytes, before.aligned_bytes);
 }
 

@@ -40,6 +40,7 @@ static void alignment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(results_and_overflows), cmocka_unit_test(alignment) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(results_and_overflows),
+                                        cmocka_unit_test(alignment) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,8 @@ static void columns_equal_those_of_a_terminal(void **state)
     assert_int_equal(lm_text_columns("e\xCC\x81"), 1);                       /* a combining accent */
     assert_int_equal(lm_text_columns("\xE1\x80\x80\xE1\x80\xAD"), 1);        /* KA, vowel I above it */
     assert_int_equal(lm_text_columns("\xE1\x80\x80\xE1\x80\xAC"), 2);        /* KA, vowel AA next to it */
-    assert_int_equal(lm_text_columns("a\xFF\x80z"), 2);                      /* bytes that are not valid UTF-8 */
+    /* bytes that are not valid UTF-8 */
+    assert_int_equal(lm_text_columns("a\xFF\x80z"), 2);
 }
 
 static void cells_and_bars_fill_columns(void **state)
@@ -21,7 +22,8 @@ static void cells_and_bars_fill_columns(void **state)
     lm_text t = { 0 };
 
     (void)state;
-    lm_text_add_cell(&t, "漢字", 3);                                         /* a half of a character does not fit */
+    /* a half of a character does not fit */
+    lm_text_add_cell(&t, "漢字", 3);
     lm_text_add_char(&t, '|');
     lm_text_add_cell(&t, "ab", 4);
     lm_text_add_char(&t, '|');

@@ -37,12 +37,14 @@ static void agrees_with_the_kernel(void **state)
     (void)state;
     assert_int_equal(!!(d & LM_CPU_SSE41), kernel_says("ssse3") && kernel_says("sse4_1"));
     assert_int_equal(!!(d & LM_CPU_AVX2), avx2);
-    assert_int_equal(!!(d & LM_CPU_AVXVNNI), avx2 && (kernel_says("avx_vnni") || (avx512 && kernel_says("avx512_vnni"))));
+    assert_int_equal(!!(d & LM_CPU_AVXVNNI),
+                     avx2 && (kernel_says("avx_vnni") || (avx512 && kernel_says("avx512_vnni"))));
     assert_int_equal(!!(d & LM_CPU_AVXVNNI_VEX), avx2 && kernel_says("avx_vnni"));
     assert_int_equal(!!(d & LM_CPU_AVX512), avx512);
     assert_int_equal(!!(d & LM_CPU_AVX512_VNNI), avx512 && kernel_says("avx512_vnni"));
     assert_int_equal(!!(d & LM_CPU_AVX512_BF16), avx512 && kernel_says("avx512_bf16"));
-    assert_true(!(d & LM_CPU_AMX) || (kernel_says("amx_tile") && kernel_says("amx_int8") && kernel_says("amx_bf16")));
+    assert_true(!(d & LM_CPU_AMX) ||
+                (kernel_says("amx_tile") && kernel_says("amx_int8") && kernel_says("amx_bf16")));
     assert_true(strlen(lm_cpu_brand()) > 0);
 }
 
@@ -112,7 +114,8 @@ static int asked_with(const char *level)
 static void the_environment_limits(void **state)
 {
     (void)state;
-    int auto_status = asked_with("auto");                /* before the first query of this process, so that the children read it */
+    int auto_status = asked_with("auto");                /* before the first query of this process, so that
+                                                            the children read it */
     assert_int_equal(asked_with("ref"), 0);
     assert_int_equal(auto_status, lm_cpu_detected() ? 1 : 0);
 }
@@ -156,12 +159,12 @@ static void cores_follow_the_affinity_mask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_environment_limits),        /* first: before any query of this process */
+        cmocka_unit_test(the_environment_limits), /* first: before any query of this process */
 #if defined(__x86_64__)
         cmocka_unit_test(agrees_with_the_kernel), cmocka_unit_test(levels_are_cumulative),
 #endif
-        cmocka_unit_test(unknown_levels), cmocka_unit_test(an_unknown_level_in_the_environment), cmocka_unit_test(the_mask_only_takes_away),
-        cmocka_unit_test(cores_follow_the_affinity_mask),
+        cmocka_unit_test(unknown_levels), cmocka_unit_test(an_unknown_level_in_the_environment),
+        cmocka_unit_test(the_mask_only_takes_away), cmocka_unit_test(cores_follow_the_affinity_mask),
     };
     unsetenv("LAMINA_CPU");                              /* its effect is tested here, starting without it */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,8 +19,9 @@ static void little_endian(void **state)
     assert_int_equal(lm_cursor_left(&c), 0);
 }
 
-/* A read past the end by one byte or more is rejected with an error that names the field; neither the cursor nor the result changes.
- * The block ends where the data ends, so that the sanitizers detect a read of even one byte too many. */
+/* A read past the end by one byte or more is rejected with an error that names the field; neither the cursor
+ * nor the result changes. The block ends where the data ends, so that the sanitizers detect a read of even
+ * one byte too many. */
 static void reads_past_the_end_are_rejected(void **state)
 {
     static const size_t width[] = { 4, 8 };
@@ -43,7 +44,9 @@ static void reads_past_the_end_are_rejected(void **state)
             assert_int_equal(s, LM_BAD_MODEL);
             assert_int_equal(c.at, 5);
             assert_true(out == 42);
-            snprintf(want, sizeof want, "version: model.gguf: needs %zu bytes, the file has %zu left (offset 5)", width[i], left);
+            snprintf(want, sizeof want,
+                     "version: model.gguf: needs %zu bytes, the file has %zu left (offset 5)", width[i],
+                     left);
             assert_string_equal(lm_error_text(&e, text, sizeof text), want);
             free(data);
         }
@@ -81,7 +84,9 @@ static void views_and_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_endian), cmocka_unit_test(reads_past_the_end_are_rejected), cmocka_unit_test(views_and_strings),
+        cmocka_unit_test(little_endian),
+        cmocka_unit_test(reads_past_the_end_are_rejected),
+        cmocka_unit_test(views_and_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

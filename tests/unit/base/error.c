@@ -11,8 +11,10 @@ static void parts_come_in_order(void **state)
     char     text[1024];
 
     (void)state;
-    assert_int_equal(lm_fail(&e, LM_BAD_MODEL, "blk.3.attn_k.weight", 18432, "expected [%d, 2048]", 1024), LM_BAD_MODEL);
-    assert_string_equal(lm_error_text(&e, text, sizeof text), "blk.3.attn_k.weight: expected [1024, 2048] (offset 18432)");
+    assert_int_equal(lm_fail(&e, LM_BAD_MODEL, "blk.3.attn_k.weight", 18432, "expected [%d, 2048]", 1024),
+                     LM_BAD_MODEL);
+    assert_string_equal(lm_error_text(&e, text, sizeof text),
+                        "blk.3.attn_k.weight: expected [1024, 2048] (offset 18432)");
     assert_int_equal(lm_fail_in(&e, "tiny.gguf"), LM_BAD_MODEL);
     assert_string_equal(lm_error_text(&e, text, sizeof text),
                         "blk.3.attn_k.weight: tiny.gguf: expected [1024, 2048] (offset 18432)");
@@ -45,7 +47,8 @@ static void errno_and_memory(void **state)
     (void)state;
     errno = ENOSPC;
     lm_fail_errno(&e, "out.gguf", "cannot be written");
-    assert_string_equal(lm_error_text(&e, text, sizeof text), "out.gguf: cannot be written: No space left on device");
+    assert_string_equal(lm_error_text(&e, text, sizeof text),
+                        "out.gguf: cannot be written: No space left on device");
     lm_fail_memory(&e, "the cache", 12345);
     assert_string_equal(lm_error_text(&e, text, sizeof text), "the cache: out of memory (12345 bytes)");
 }
@@ -53,14 +56,21 @@ static void errno_and_memory(void **state)
 /* A name must not end the line, control the terminal or mislead the reader, and JSON must stay UTF-8. */
 static void hostile_names_stay_on_their_line(void **state)
 {
-    static const struct { const char *in, *out; } cases[] = {
+    static const struct { const char *in, *out;
+    } cases[] = {
         { "a\nb\rc\td", "a\\x0ab\\x0dc\\x09d" },
         { "\033[31mred\007\177", "\\x1b[31mred\\x07\\x7f" },
         { "caf\xc3\xa9 \xe4\xb8\xad \xf0\x9f\x90\xb1", "caf\xc3\xa9 \xe4\xb8\xad \xf0\x9f\x90\xb1" },
-        { "\xc2\x85 \xc2\x9b", "\\xc2\\x85 \\xc2\\x9b" },                       /* NEL, CSI */
-        { "a\xe2\x80\xa8" "b\xe2\x80\xae" "c", "a\\xe2\\x80\\xa8b\\xe2\\x80\\xaec" },     /* line separator, right-to-left */
-        { "\xff\xc3 \xc0\x80 \xed\xa0\x80", "\\xff\\xc3 \\xc0\\x80 \\xed\\xa0\\x80" },   /* broken, overlong NUL, surrogate */
-        { "\xf4\x90\x80\x80 \xe4\xb8", "\\xf4\\x90\\x80\\x80 \\xe4\\xb8" },              /* past U+10FFFF, cut off */
+        { "\xc2\x85 \xc2\x9b", "\\xc2\\x85 \\xc2\\x9b" }, /* NEL, CSI */
+        /* line separator, right-to-left */
+        { "a\xe2\x80\xa8"
+          "b\xe2\x80\xae"
+          "c",
+          "a\\xe2\\x80\\xa8b\\xe2\\x80\\xaec" },
+        { "\xff\xc3 \xc0\x80 \xed\xa0\x80",
+          "\\xff\\xc3 \\xc0\\x80 \\xed\\xa0\\x80" }, /* broken, overlong NUL, surrogate */
+        /* past U+10FFFF, cut off */
+        { "\xf4\x90\x80\x80 \xe4\xb8", "\\xf4\\x90\\x80\\x80 \\xe4\\xb8" },
         { "back\\slash", "back\\slash" },
     };
     lm_error e;

@@ -179,7 +179,8 @@ static void a_cut_file_is_an_error(void **state)
     assert_int_equal(lm_filemap_check(&m, &e), LM_IO);
     for (int i = 0; i < 3; i++) {                        /* repeatedly, and no signal is left blocked */
         assert_int_equal(lm_filemap_guard(read_byte, &lost, m.path, &e), LM_IO);
-        assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "shrinks: the file was truncated while in use"));
+        assert_non_null(
+            strstr(lm_error_text(&e, text, sizeof text), "shrinks: the file was truncated while in use"));
         assert_int_equal(lm_filemap_guard(read_byte, &good, m.path, &e), LM_OK);
     }
     assert_int_equal(lost.sum, 1);
@@ -296,7 +297,8 @@ static void sent_by_somebody(const volatile uint8_t *at)
     raise(SIGBUS);
 }
 
-/* The handler is installed once per process, so the test sets the previous handler in children that have not mapped anything yet. */
+/* The handler is installed once per process, so the test sets the previous handler in children that have not
+ * mapped anything yet. */
 static void other_faults_end_as_before(void **state)
 {
     const volatile uint8_t *foreign = foreign_mapping();
@@ -316,7 +318,8 @@ static void other_faults_end_as_before(void **state)
     assert_true(WIFEXITED(b) && WEXITSTATUS(b) == 7);
     assert_true(WIFEXITED(c) && WEXITSTATUS(c) == 7);
 
-    signal(SIGBUS, SIG_IGN);                             /* a fault cannot be ignored; a signal that was sent can */
+    signal(SIGBUS, SIG_IGN);                             /* a fault cannot be ignored; a signal that was sent
+                                                            can */
     a = status_of(touch_outside_guard, foreign);
     c = status_of(sent_by_somebody, foreign);
     assert_true(WIFSIGNALED(a) && WTERMSIG(a) == SIGBUS);
@@ -339,7 +342,8 @@ static void guard_without_mappings(const volatile uint8_t *at)
     if (lm_filemap_open(path, false, &m, NULL) != LM_OK)
         _exit(1);
     t.at = m.data;
-    if (lm_filemap_guard(read_byte, &t, NULL, NULL) != LM_OK || t.sum != 'w' + 1 || sigaction(SIGBUS, NULL, &now) != 0)
+    if (lm_filemap_guard(read_byte, &t, NULL, NULL) != LM_OK || t.sum != 'w' + 1 ||
+        sigaction(SIGBUS, NULL, &now) != 0)
         _exit(2);
     _exit(now.sa_handler == exit_with_7 ? 0 : 3);
 }
@@ -363,7 +367,8 @@ static void host_handler(int number, siginfo_t *info, void *context)
     before_host.sa_sigaction(number, info, context);
 }
 
-/* A host's handler that was installed after ours and passes on unknown faults: a truncated file is an error every time. */
+/* A host's handler that was installed after ours and passes on unknown faults: a truncated file is an error
+ * every time. */
 static void a_host_handler_that_forwards_signals(void **state)
 {
     lm_filemap       m      = open_two_pages();
@@ -484,8 +489,8 @@ static void outfiles_are_whole_or_absent(void **state)
     lm_outfile_abort(NULL);
 }
 
-/* An output file does not replace a special file or a link. As root, renaming a file to /dev/null would break it for every process, and
- * a pipe's reader would wait forever. */
+/* An output file does not replace a special file or a link. As root, renaming a file to /dev/null would break
+ * it for every process, and a pipe's reader would wait forever. */
 static void outfiles_replace_only_files(void **state)
 {
     char        path[256], link[256], text[8] = "";
@@ -560,7 +565,8 @@ static void kill_a_writer(const char *name)
     child = fork();
     if (child == 0) {
         lm_outfile *f;
-        if (lm_outfile_open(path, &f, NULL) != LM_OK || lm_outfile_write(f, "half", 4, NULL) != LM_OK || write(ready[1], "x", 1) != 1)
+        if (lm_outfile_open(path, &f, NULL) != LM_OK || lm_outfile_write(f, "half", 4, NULL) != LM_OK ||
+            write(ready[1], "x", 1) != 1)
             _exit(1);
         pause();
     }
@@ -571,11 +577,12 @@ static void kill_a_writer(const char *name)
     close(ready[1]);
 }
 
-/* The next writer in the folder, whatever it writes, removes temporary files of dead writers, and no file with a similar name. */
+/* The next writer in the folder, whatever it writes, removes temporary files of dead writers, and no file
+ * with a similar name. */
 static void files_of_killed_writers_are_removed(void **state)
 {
-    static const char *const strangers[] = { ".lamina-0123456789abcde", ".lamina-0123456789abcdef0", "lamina-0123456789abcdef",
-                                             ".lamina-0123456789abcdeF" };
+    static const char *const strangers[] = { ".lamina-0123456789abcde", ".lamina-0123456789abcdef0",
+                                             "lamina-0123456789abcdef", ".lamina-0123456789abcdeF" };
     char        path[256], link[256];
     size_t      names = names_in_folder();
     lm_outfile *alive;

@@ -1,4 +1,5 @@
-/* hash.c - SHA-256 on the examples of FIPS 180-4; BLAKE2b-256 as Python's hashlib computes it, whole and in pieces. */
+/* hash.c - SHA-256 on the examples of FIPS 180-4; BLAKE2b-256 as Python's hashlib computes it, whole and in
+ * pieces. */
 #include "unit.h"
 
 #include "base/hash.h"
@@ -44,6 +45,7 @@ static void blake2b_in_pieces(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(published_examples), cmocka_unit_test(blake2b_in_pieces) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(published_examples),
+                                        cmocka_unit_test(blake2b_in_pieces) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* json_exact.c - JSON that parsers would reject or change: repaired, and with integers of any size as they are written. */
+/* json_exact.c - JSON that parsers would reject or change: repaired, and with integers of any size as they
+ * are written. */
 #include "base/json_exact.h"
 
 #include <string.h>
@@ -18,7 +19,8 @@ static void what_parsers_cannot_represent_is_mended(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lm_text t = { 0 };
-        assert_int_equal(lm_text_add_mended_json(&t, cases[i].json, strlen(cases[i].json)), cases[i].characters);
+        assert_int_equal(lm_text_add_mended_json(&t, cases[i].json, strlen(cases[i].json)),
+                         cases[i].characters);
         assert_string_equal(t.data, cases[i].mended);
         lm_text_free(&t);
     }
@@ -26,7 +28,8 @@ static void what_parsers_cannot_represent_is_mended(void **state)
 
 static void wide_integers_survive_doubles(void **state)
 {
-    static const char given[] = "[\"2e20\", 18446744073709551615, 7]", parsed[] = "[1.8446744073709552e19, 1]";
+    static const char given[] = "[\"2e20\", 18446744073709551615, 7]",
+                      parsed[] = "[1.8446744073709552e19, 1]";
     lm_text           wide = { 0 }, exact = { 0 };
 
     (void)state;
@@ -37,7 +40,8 @@ static void wide_integers_survive_doubles(void **state)
     lm_text_clear(&exact);
     assert_int_equal(lm_text_add_exact_json(&exact, parsed, strlen(parsed), NULL, NULL), LM_OK);
     assert_string_equal(exact.data, parsed);
-    lm_text_add_str(&wide, "18446744073709551616\n");                        /* the same double as the other */
+    /* the same double as the other */
+    lm_text_add_str(&wide, "18446744073709551616\n");
     assert_int_equal(lm_text_add_exact_json(&exact, parsed, strlen(parsed), &wide, NULL), LM_USAGE);
     assert_string_equal(exact.data, parsed);
     assert_int_equal(lm_text_add_exact_json(NULL, parsed, 1, NULL, NULL), LM_USAGE);

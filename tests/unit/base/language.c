@@ -35,7 +35,8 @@ static void tags_and_locales_name_the_same_languages(void **state)
 
 static void unknown_languages_are_rejected(void **state)
 {
-    static const char *const names[] = { "", "de", "zhh", "z", "..", "mymy", "\xE4\xB8\xAD", "english", "/etc/passwd", "%s%n" };
+    static const char *const names[] = { "",     "de",           "zhh",     "z",           "..",
+                                         "mymy", "\xE4\xB8\xAD", "english", "/etc/passwd", "%s%n" };
     char     longest[4096];
     lm_error e;
 
@@ -138,9 +139,12 @@ static void a_language_belongs_to_its_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tags_and_locales_name_the_same_languages),    cmocka_unit_test(unknown_languages_are_rejected),
-        cmocka_unit_test(the_environment_is_read_as_setlocale_does),   cmocka_unit_test(texts_are_looked_up_and_fall_back_to_english),
-        cmocka_unit_test(contexts_and_numbers_select_the_translation), cmocka_unit_test(the_table_is_in_order_and_whole),
+        cmocka_unit_test(tags_and_locales_name_the_same_languages),
+        cmocka_unit_test(unknown_languages_are_rejected),
+        cmocka_unit_test(the_environment_is_read_as_setlocale_does),
+        cmocka_unit_test(texts_are_looked_up_and_fall_back_to_english),
+        cmocka_unit_test(contexts_and_numbers_select_the_translation),
+        cmocka_unit_test(the_table_is_in_order_and_whole),
         cmocka_unit_test(a_language_belongs_to_its_thread),
     };
 

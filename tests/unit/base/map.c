@@ -96,7 +96,9 @@ static void out_of_memory_differs_from_duplicates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_keys), cmocka_unit_test(keys_are_bytes), cmocka_unit_test(expected_keys_fit_at_once),
+        cmocka_unit_test(many_keys),
+        cmocka_unit_test(keys_are_bytes),
+        cmocka_unit_test(expected_keys_fit_at_once),
         cmocka_unit_test(out_of_memory_differs_from_duplicates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,7 +173,8 @@ static void on_signal(int number)
 }
 
 typedef struct manners {
-    bool blocks[4], faults[4];           /* whether a worker blocks SIGINT, SIGCHLD and others; whether it blocks a fault's signal */
+    bool blocks[4], faults[4];           /* whether a worker blocks SIGINT, SIGCHLD and others; whether it
+                                            blocks a fault's signal */
     char name[4][16];
 } manners;
 
@@ -184,13 +185,15 @@ static void look_at_thread(void *arg, unsigned worker, unsigned workers)
 
     (void)workers;
     assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
-    m->blocks[worker] = sigismember(&set, SIGINT) && sigismember(&set, SIGCHLD) && sigismember(&set, SIGALRM) && sigismember(&set, SIGUSR1);
-    m->faults[worker] = sigismember(&set, SIGBUS) || sigismember(&set, SIGSEGV) || sigismember(&set, SIGFPE) || sigismember(&set, SIGILL) ||
-                        sigismember(&set, SIGABRT);
+    m->blocks[worker] = sigismember(&set, SIGINT) && sigismember(&set, SIGCHLD) &&
+                        sigismember(&set, SIGALRM) && sigismember(&set, SIGUSR1);
+    m->faults[worker] = sigismember(&set, SIGBUS) || sigismember(&set, SIGSEGV) ||
+                        sigismember(&set, SIGFPE) || sigismember(&set, SIGILL) || sigismember(&set, SIGABRT);
     assert_int_equal(pthread_getname_np(pthread_self(), m->name[worker], sizeof m->name[worker]), 0);
 }
 
-/* A signal for the process is delivered to a thread of the host only, and the host's own mask is unchanged. */
+/* A signal for the process is delivered to a thread of the host only, and the host's own mask is
+ * unchanged. */
 static void signals_belong_to_the_host(void **state)
 {
     struct sigaction action = { .sa_handler = on_signal }, before;
@@ -241,7 +244,8 @@ static bool count_idle(void *arg, unsigned worker)
     return t->calls[worker] < 100;
 }
 
-/* The idle function is called in waiting threads until it has nothing left to do, and the job completes nevertheless. */
+/* The idle function is called in waiting threads until it has nothing left to do, and the job completes
+ * nevertheless. */
 static void waiting_is_used(void **state)
 {
     lm_pool   *p;
@@ -313,7 +317,8 @@ static void idle_pools_sleep(void **state)
     (void)state;
     assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
     lm_pool_run(p, count, &t);
-    while (awake() > 1)                                  /* the suite's time limit catches a worker that never sleeps */
+    while (awake() > 1)                                  /* the suite's time limit catches a worker that never
+                                                            sleeps */
         usleep(1000);
     for (int i = 0; i < 100; i++) {
         assert_int_equal(awake(), 1);
@@ -335,7 +340,8 @@ static void impossible_sizes(void **state)
     assert_null(p);
 }
 
-/* Shares are consecutive, cover everything once, begin at multiples of the grain and differ by at most one grain. */
+/* Shares are consecutive, cover everything once, begin at multiples of the grain and differ by at most one
+ * grain. */
 static void parts_cover_everything(void **state)
 {
     (void)state;
@@ -412,20 +418,26 @@ static void some_of_the_workers(void **state)
         }
     }
     assert_true(all > 0);
-    lm_pool_use(p, 1);                                               /* the pool can be freed while three workers sleep */
+    /* the pool can be freed while three workers sleep */
+    lm_pool_use(p, 1);
     lm_pool_free(p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_worker_once),          cmocka_unit_test(every_part_once),
+        cmocka_unit_test(every_worker_once),
+        cmocka_unit_test(every_part_once),
         cmocka_unit_test(any_number_of_parts),
         cmocka_unit_test(signals_belong_to_the_host),
         cmocka_unit_test(waiting_is_used),
-        cmocka_unit_test(sleeping_threads_are_woken), cmocka_unit_test(jobs_allocate_nothing),
-        cmocka_unit_test(idle_pools_sleep),           cmocka_unit_test(impossible_sizes), cmocka_unit_test(parts_cover_everything),
-        cmocka_unit_test(huge_counts_are_shared_too), cmocka_unit_test(some_of_the_workers),
+        cmocka_unit_test(sleeping_threads_are_woken),
+        cmocka_unit_test(jobs_allocate_nothing),
+        cmocka_unit_test(idle_pools_sleep),
+        cmocka_unit_test(impossible_sizes),
+        cmocka_unit_test(parts_cover_everything),
+        cmocka_unit_test(huge_counts_are_shared_too),
+        cmocka_unit_test(some_of_the_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* rng.c - the published vectors of Philox, and numbers that depend only on their seed, stream and position. */
+/* rng.c - the published vectors of Philox, and numbers that depend only on their seed, stream and
+ * position. */
 #include "unit.h"
 
 #include <math.h>
@@ -69,8 +70,8 @@ static void streams(void **state)
     }
 }
 
-/* Irwin-Hall numbers are bell-shaped and bounded; an element is the same in whatever piece it is generated; streams and seeds are
- * uncorrelated. */
+/* Irwin-Hall numbers are bell-shaped and bounded; an element is the same in whatever piece it is generated;
+ * streams and seeds are uncorrelated. */
 static void bells(void **state)
 {
     enum { N = 200000 };
@@ -101,7 +102,10 @@ static void bells(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers), cmocka_unit_test(uniforms), cmocka_unit_test(streams), cmocka_unit_test(bells),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(uniforms),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(bells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

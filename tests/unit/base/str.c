@@ -104,8 +104,11 @@ static void edit_distances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(views),          cmocka_unit_test(buffers_grow),   cmocka_unit_test(reserve_makes_room),
-        cmocka_unit_test(failure_sticks), cmocka_unit_test(edit_distances),
+        cmocka_unit_test(views),
+        cmocka_unit_test(buffers_grow),
+        cmocka_unit_test(reserve_makes_room),
+        cmocka_unit_test(failure_sticks),
+        cmocka_unit_test(edit_distances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Every tensor in every file type has the type that llama.cpp's quantiser chooses, and the bytes that lamina reports for a precision
- * are the bytes in such a file. */
+/* Every tensor in every file type has the type that llama.cpp's quantiser chooses, and the bytes that lamina
+ * reports for a precision are the bytes in such a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,8 @@ static uint64_t planned_bytes(const char *path, const char *type)
     lm_facts *f = NULL;
     lm_error  e;
 
-    if (lm_model_open(path, &(lm_model_options){ .structure_only = true }, &m, &e) != LM_OK || lm_facts_new(m, NULL, &f, &e) != LM_OK)
+    if (lm_model_open(path, &(lm_model_options){ .structure_only = true }, &m, &e) != LM_OK ||
+        lm_facts_new(m, NULL, &f, &e) != LM_OK)
         fail_msg("%s: %s: %s", path, e.where, e.message);
     uint64_t n = said_of(f, type);
     lm_facts_free(f);
@@ -105,15 +106,16 @@ static void check(const char *model, const char *type, const char *want)
     assert_true(fd >= 0);
     close(fd);
     snprintf(config, sizeof config, "%s/golden/filetypes/%s.json", getenv("LAMINA_TESTS"), model);
-    if (lm_synth(config, path, &(lm_synth_options){ .type = type, .threads = 1, .overwrite = true }, NULL, &e) != LM_OK)
+    if (lm_synth(config, path, &(lm_synth_options){ .type = type, .threads = 1, .overwrite = true }, NULL,
+                 &e) != LM_OK)
         fail_msg("%s %s: %s", model, type, e.message);
     assert_int_equal(lm_container_open(path, NULL, &c, &e), LM_OK);
     runs(c, &got);
     if (strcmp(got.data, want) != 0)
         fail_msg("%s as %s\nllama.cpp %s\nhere      %s", model, type, want, got.data);
     if (planned_bytes(config, type) != bytes_of(c))
-        fail_msg("%s as %s: the file holds %llu bytes of weights, lamina says %llu", model, type, (unsigned long long)bytes_of(c),
-                 (unsigned long long)planned_bytes(config, type));
+        fail_msg("%s as %s: the file holds %llu bytes of weights, lamina says %llu", model, type,
+                 (unsigned long long)bytes_of(c), (unsigned long long)planned_bytes(config, type));
     lm_text_free(&got);
     lm_container_close(c);
     unlink(path);
@@ -149,9 +151,14 @@ static uint64_t written(const lm_model *m, const lm_file_type *type)
     const lm_program *p     = m->program;
     const lm_config  *c     = &m->config;
     uint64_t          sum   = 0, row;
-    lm_type_chooser   types = {
-        .type = type, .coarse = m->family->coarse_mixture, .tied = c->tied, .n_layers = c->n_layers, .n_heads = c->n_heads,
-        .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
+    lm_type_chooser types = {
+        .type = type,
+        .coarse = m->family->coarse_mixture,
+        .tied = c->tied,
+        .n_layers = c->n_layers,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .n_experts = c->route.n_experts,
         .big = lm_mixture_is_big(lm_gguf_arch_of(m->family), c->n_layers, c->n_heads, c->n_kv_heads),
     };
 
@@ -161,7 +168,8 @@ static uint64_t written(const lm_model *m, const lm_file_type *type)
         const lm_weight *w    = &p->weights[i];
         uint64_t         cols = w->dims[w->n_dims - 1];
         lm_dtype         chosen = lm_choose_type(&types, w->gguf, w->n_dims, w->dims);
-        assert_true(lm_dtype_row_bytes(w->interleaved.codes ? LM_MXFP4 : chosen, cols, &row));        /* kept as it is published */
+        /* kept as it is published */
+        assert_true(lm_dtype_row_bytes(w->interleaved.codes ? LM_MXFP4 : chosen, cols, &row));
         sum += w->constant ? 0 : row * (w->elements / cols);
     }
     return sum;
@@ -191,7 +199,8 @@ static void sizes_of_published_models(void **state)
         for (size_t k = 0; has_names(m) && lm_file_type_at(k); k++) {
             const lm_file_type *t = lm_file_type_at(k);
             if (!lm_dtype_of(t->base)->quantized)
-                continue;                /* in files vectors stay f32; "f16" as a precision is every weight in 2 bytes */
+                continue;                /* in files vectors stay f32; "f16" as a precision is every weight in
+                                            2 bytes */
             if (written(m, t) != said_of(f, t->name))
                 fail_msg("%s as %s: a file holds %llu bytes of weights, lamina says %llu", path, t->name,
                          (unsigned long long)written(m, t), (unsigned long long)said_of(f, t->name));
@@ -224,7 +233,8 @@ static void names_of_types(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(names_of_types), cmocka_unit_test(as_llama_cpp_chooses),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(names_of_types),
+                                        cmocka_unit_test(as_llama_cpp_chooses),
                                         cmocka_unit_test(sizes_of_published_models) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* The same seed makes the same network in both containers: every golden's configuration is made twice and run. This detects wrong
- * keys, names, orders of rows, factors of the rotary embedding and tensors that are stored differently. */
+/* The same seed makes the same network in both containers: every golden's configuration is made twice and
+ * run. This detects wrong keys, names, orders of rows, factors of the rotary embedding and tensors that are
+ * stored differently. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -36,7 +37,9 @@ static float *logits_of(const char *path, size_t *n)
     lm_error          e = { .offset = LM_NO_OFFSET };
     lm_row            rows[ROWS];
     lm_model_info     info;
-    lm_engine_options o = { .context = 16, .max_logits = ROWS, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1 };
+    lm_engine_options o = {
+        .context = 16, .max_logits = ROWS, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1
+    };
 
     if (lm_model_open(path, NULL, &m, &e) != LM_OK || lm_engine_new(m, &o, &g, &e) != LM_OK)
         fail_msg("%s: %s: %s", path, e.where, e.message);
@@ -95,7 +98,8 @@ static void compare(const char *name, const char *folder, const char *file)
     free(b);
 }
 
-/* Compare both containers of one golden. Returns 1: compared; 0: it has no config.json, GGUF cannot represent it, or it failed. */
+/* Compare both containers of one golden. Returns 1: compared; 0: it has no config.json, GGUF cannot represent
+ * it, or it failed. */
 static int twin(const char *family, const char *name)
 {
     char             config[1024], folder[512], file[512];
@@ -103,7 +107,8 @@ static int twin(const char *family, const char *name)
     lm_error         e = { .offset = LM_NO_OFFSET };
     lm_synth_options o = { .type = "f32", .threads = 1, .seed = 7, .overwrite = true };
 
-    snprintf(config, sizeof config, "%s/golden/%.200s/%.200s/config.json", getenv("LAMINA_TESTS"), family, name);
+    snprintf(config, sizeof config, "%s/golden/%.200s/%.200s/config.json", getenv("LAMINA_TESTS"), family,
+             name);
     if (stat(config, &st) != 0)
         return 0;
     inside(folder, "folder");

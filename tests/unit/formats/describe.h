@@ -1,4 +1,5 @@
-/* describe.h - a container as text, in the form of tests/golden/formats/ (tools/oracle/containers.py), and temporary files. */
+/* describe.h - a container as text, in the form of tests/golden/formats/ (tools/oracle/containers.py), and
+ * temporary files. */
 #ifndef LM_TEST_DESCRIBE_H
 #define LM_TEST_DESCRIBE_H
 
@@ -60,7 +61,8 @@ static inline char *in_folder(const char *folder, const char *name)
 
 static inline void write_file(const char *path, const void *data, size_t n)
 {
-    unlink(path);                        /* when a truncated file is written again, some file systems wait for the disk */
+    unlink(path);                        /* when a truncated file is written again, some file systems wait for
+                                            the disk */
     FILE *f = fopen(path, "wb");
 
     if (!f || fwrite(data, 1, n, f) != n || fclose(f))
@@ -84,7 +86,8 @@ static inline char *read_file(const char *path, size_t *n)
     return data;
 }
 
-/* Make the first, second, … allocation of `work` fail until it succeeds: each time it returns an error or success, and leaks nothing. */
+/* Make the first, second, … allocation of `work` fail until it succeeds: each time it returns an error or
+ * success, and leaks nothing. */
 static inline void assert_survives_no_memory(lm_status (*work)(lm_error *e))
 {
     uint64_t  before = lm_alloc_statistics().live_bytes, n = 1;

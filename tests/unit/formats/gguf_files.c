@@ -1,4 +1,5 @@
-/* gguf_files.c - GGUF: files of the gguf package are read as it describes them, and written files are read back. */
+/* gguf_files.c - GGUF: files of the gguf package are read as it describes them, and written files are read
+ * back. */
 #include "describe.h"
 
 #include "formats/gguf.h"
@@ -37,7 +38,8 @@ static void a_split_model_opens_from_any_part(void **state)
         assert_described(c, "formats/split.gguf");
         assert_int_equal(lm_container_find(c, "t0")->part, 0);
         assert_int_equal(lm_container_find(c, "t4")->part, 2);
-        assert_non_null(strstr(lm_container_file_of(c, lm_container_find(c, "t3")), "split-00002-of-00003.gguf"));
+        assert_non_null(
+            strstr(lm_container_file_of(c, lm_container_find(c, "t3")), "split-00002-of-00003.gguf"));
         lm_container_close(c);
     }
 }
@@ -68,7 +70,8 @@ static void getters_check_kind_and_range(void **state)
     assert_int_equal(u, 255);
     assert_ok(lm_meta_u64(m, "t.i64.positive", 0, UINT64_MAX, &n, e));       /* any width, any sign */
     assert_true(n == (UINT64_C(1) << 53) + 1);
-    assert_ok(lm_meta_f64(m, "t.u16", 0, 1e9, &f, e));                       /* a float may be written as an integer */
+    /* a float may be written as an integer */
+    assert_ok(lm_meta_f64(m, "t.u16", 0, 1e9, &f, e));
     assert_true(f == 65535);
     assert_ok(lm_meta_bool(m, "t.true", &b, e));
     assert_true(b);
@@ -124,7 +127,8 @@ static void write_sample(const char *path)
     lm_gguf_add_tensor(w, "q", LM_Q8_0, 3, dims);
     lm_gguf_add_tensor(w, "f", LM_F32, 1, dims);
     assert_ok(lm_gguf_begin(w, e));
-    for (size_t i = 0; i < sizeof data; i += 17)                             /* pieces that are not whole blocks */
+    /* pieces that are not whole blocks */
+    for (size_t i = 0; i < sizeof data; i += 17)
         assert_ok(lm_gguf_write(w, data + i, 17, e));
     assert_ok(lm_gguf_write(w, floats, 8, e));
     assert_int_not_equal(access(path, F_OK), 0);                             /* not before it is complete */
@@ -149,11 +153,14 @@ static void written_values_are_read_back(void **state)
     assert_true(lm_meta_get(m, "yes", &v) && v.kind == LM_META_BOOL && v.b);
     assert_true(lm_meta_get(m, "none", &v) && v.a.n == 0);
     assert_true(lm_meta_get(m, "strings", &a) && a.a.n == 40);
-    for (uint64_t i = 40; i-- > 0;)                                          /* backwards: no order is needed */
+    /* backwards: no order is needed */
+    for (uint64_t i = 40; i-- > 0;)
         assert_true(lm_meta_at(&a, i, &v) && lm_view_equal(v.s, i % 3 ? LM_VIEW("w\0rd") : LM_VIEW("")));
-    assert_true(lm_meta_get(m, "i32s", &a) && lm_meta_at(&a, 2, &v) && v.kind == LM_META_INT && v.i == INT32_MIN);
+    assert_true(lm_meta_get(m, "i32s", &a) && lm_meta_at(&a, 2, &v) && v.kind == LM_META_INT &&
+                v.i == INT32_MIN);
     q = lm_container_find(c, "q");
-    assert_true(q->type == LM_Q8_0 && q->n_dims == 3 && q->dims[0] == 2 && q->dims[2] == 32 && q->bytes == 204);
+    assert_true(q->type == LM_Q8_0 && q->n_dims == 3 && q->dims[0] == 2 && q->dims[2] == 32 &&
+                q->bytes == 204);
     for (size_t i = 0; i < 204; i++)
         assert_int_equal(((const uint8_t *)lm_container_data(c, q))[i], (uint8_t)(i * 7));
     assert_memory_equal(lm_container_data(c, lm_container_find(c, "f")), ((float[]){ 1.5f, -0.0f }), 8);
@@ -171,7 +178,8 @@ static void all_keys_can_be_copied_in_their_own_types(void **state)
 
     (void)state;
     assert_ok(lm_gguf_create(path, &w, e));
-    lm_gguf_add_some(w, lm_container_meta(from), "", NULL);                       /* its alignment describes another file */
+    /* its alignment describes another file */
+    lm_gguf_add_some(w, lm_container_meta(from), "", NULL);
     lm_container_close(from);
     from = open_golden("formats/split-00001-of-00003.gguf", NULL);
     assert_ok(lm_gguf_begin(w, e));
@@ -213,7 +221,8 @@ static void all_keys_can_be_copied_in_their_own_types(void **state)
 
 static void the_writer_rejects_what_no_reader_accepts(void **state)
 {
-    static const uint64_t dims[] = { 1, 1, 1, 1, 33 }, wide[] = { UINT64_C(1) << 40, UINT64_C(1) << 40 }, empty[] = { 0 };
+    static const uint64_t dims[] = { 1, 1, 1, 1, 33 }, wide[] = { UINT64_C(1) << 40, UINT64_C(1) << 40 },
+                          empty[] = { 0 };
     const struct {
         const char     *name, *message;
         lm_dtype        type;
@@ -352,7 +361,8 @@ static void writing_survives_no_memory(void **state)
     remove_folder(folder);
 }
 
-/* A small key takes more memory than its bytes in the file, so the number of keys is limited; 65536 are accepted. */
+/* A small key takes more memory than its bytes in the file, so the number of keys is limited; 65536 are
+ * accepted. */
 static void many_keys_are_limited(void **state)
 {
     enum { MAX = 65536, BYTES = 24 + (MAX + 1) * (8 + 5 + 4 + 1) };

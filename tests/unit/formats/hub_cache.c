@@ -36,8 +36,12 @@ static int make_cache(void **state)
     file("models--org--hf/refs/broken", "../../../etc");
     file("models--org--hf/refs/gone", "ffffffffffffffffffffffffffffffffffffffff");
     file("models--org--hf/blobs/1", "{}");
-    assert_int_equal(symlink("../../blobs/1", in_folder(home, "models--org--hf/snapshots/" COMMIT "/config.json")), 0);
-    assert_int_equal(symlink("../../blobs/2", in_folder(home, "models--org--hf/snapshots/" COMMIT "/model.safetensors")), 0);
+    assert_int_equal(symlink("../../blobs/1",
+                             in_folder(home, "models--org--hf/snapshots/" COMMIT "/config.json")),
+                     0);
+    assert_int_equal(symlink("../../blobs/2",
+                             in_folder(home, "models--org--hf/snapshots/" COMMIT "/model.safetensors")),
+                     0);
 
     folder("models--org--GGUF/refs");
     folder("models--org--GGUF/snapshots/" COMMIT "/Q6_K");
@@ -47,7 +51,9 @@ static int make_cache(void **state)
     file("models--org--GGUF/snapshots/" COMMIT "/mmproj-Q8_0.gguf", "");
     file("models--org--GGUF/snapshots/" COMMIT "/Q6_K/m-Q6_K-00001-of-00002.gguf", "");
     file("models--org--GGUF/snapshots/" COMMIT "/Q6_K/m-Q6_K-00002-of-00002.gguf", "");
-    assert_int_equal(symlink("../../blobs/3", in_folder(home, "models--org--GGUF/snapshots/" COMMIT "/m-BF16.gguf")), 0);
+    assert_int_equal(symlink("../../blobs/3",
+                             in_folder(home, "models--org--GGUF/snapshots/" COMMIT "/m-BF16.gguf")),
+                     0);
 
     folder("models--one/refs");
     folder("models--one/snapshots/" COMMIT);
@@ -88,7 +94,8 @@ static void gguf_files_are_picked_by_type(void **state)
     (void)state;
     assert_resolves("org/GGUF", NULL, "models--org--GGUF/snapshots/" COMMIT "/m-Q4_K_M.gguf");
     assert_resolves("org/GGUF:q4_k_s", NULL, "models--org--GGUF/snapshots/" COMMIT "/m-Q4_K_S.gguf");
-    assert_resolves("org/GGUF:Q6_K", NULL, "models--org--GGUF/snapshots/" COMMIT "/Q6_K/m-Q6_K-00001-of-00002.gguf");
+    assert_resolves("org/GGUF:Q6_K", NULL,
+                    "models--org--GGUF/snapshots/" COMMIT "/Q6_K/m-Q6_K-00001-of-00002.gguf");
     assert_resolves("one", NULL, "models--one/snapshots/" COMMIT "/x.Q8_0.gguf");
     assert_resolves("one:Q8_0", NULL, "models--one/snapshots/" COMMIT "/x.Q8_0.gguf");
 }
@@ -102,9 +109,11 @@ static void missing_repositories_are_reported(void **state)
     assert_fails(LM_NOT_FOUND, "not in the cache", lm_hub_resolve("org/hf", "nobranch", &path, e));
     assert_fails(LM_NOT_FOUND, "not in the cache", lm_hub_resolve("org/hf", "gone", &path, e));
     assert_fails(LM_NOT_FOUND, "neither safetensors nor GGUF", lm_hub_resolve("org/empty", NULL, &path, e));
-    assert_fails(LM_NOT_FOUND, "no GGUF files, so no type to choose", lm_hub_resolve("org/hf:Q8_0", NULL, &path, e));
+    assert_fails(LM_NOT_FOUND, "no GGUF files, so no type to choose",
+                 lm_hub_resolve("org/hf:Q8_0", NULL, &path, e));
     assert_fails(LM_NOT_FOUND, "has this type", lm_hub_resolve("org/GGUF:Q4_K", NULL, &path, e));
-    assert_fails(LM_NOT_FOUND, "has this type", lm_hub_resolve("org/GGUF:Q8_0", NULL, &path, e));     /* a projector */
+    /* a projector */
+    assert_fails(LM_NOT_FOUND, "has this type", lm_hub_resolve("org/GGUF:Q8_0", NULL, &path, e));
     assert_fails(LM_BAD_MODEL, "the download is incomplete", lm_hub_resolve("org/GGUF:BF16", NULL, &path, e));
     assert_fails(LM_BAD_MODEL, "refs/broken: not a commit", lm_hub_resolve("org/hf", "broken", &path, e));
 }
@@ -130,8 +139,9 @@ static void resolving_survives_no_memory(void **state)
 
 static void names_cannot_leave_the_cache(void **state)
 {
-    static const char *const ids[] = { "", "/", "a/", "/a", "a/b/c", "..", "../x", "org/..", "org/../x", ".hidden", "org/.x",
-                                       "-x", "a--b", "a b", "a\\b", "a:b:c", "a:", "a:../x", "org/x\n", "~" };
+    static const char *const ids[] = { "",       "/",        "a/",      "/a",     "a/b/c",   "..",   "../x",
+                                       "org/..", "org/../x", ".hidden", "org/.x", "-x",      "a--b", "a b",
+                                       "a\\b",   "a:b:c",    "a:",      "a:../x", "org/x\n", "~" };
     static const char *const revisions[] = { "", "..", "../main", "refs/main", "/", "a b", ".x" };
     char                     longest[300], *path;
 
@@ -139,7 +149,8 @@ static void names_cannot_leave_the_cache(void **state)
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         assert_fails(LM_USAGE, "not a model id", lm_hub_resolve(ids[i], NULL, &path, e));
     for (size_t i = 0; i < sizeof revisions / sizeof *revisions; i++)
-        assert_fails(LM_USAGE, "not the name of a revision", lm_hub_resolve("org/hf", revisions[i], &path, e));
+        assert_fails(LM_USAGE, "not the name of a revision",
+                     lm_hub_resolve("org/hf", revisions[i], &path, e));
     memset(longest, 'a', sizeof longest);
     longest[299] = 0;
     assert_fails(LM_USAGE, "not a model id", lm_hub_resolve(longest, NULL, &path, e));

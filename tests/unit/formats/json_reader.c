@@ -155,8 +155,9 @@ static void every_damaged_byte_is_judged_as_jansson_does(void **state)
 
 static void integers_are_exact_in_64_bits(void **state)
 {
-    static const text t = T("[18446744073709551615,9223372036854775808,18446744073709551616,-9223372036854775808,"
-                            "-9223372036854775809,9007199254740993,1000000000000000019884624838656]");
+    static const text t = T(
+        "[18446744073709551615,9223372036854775808,18446744073709551616,-9223372036854775808,"
+        "-9223372036854775809,9007199254740993,1000000000000000019884624838656]");
     lm_meta          *m;
     lm_meta_value     a, v;
 
@@ -183,7 +184,8 @@ static void depth_is_limited(void **state)
     memset(deep + 100, ']', 100);
     assert_ok(lm_meta_from_json(deep, 200, "x", 100, &m, e));
     lm_meta_free(m);
-    assert_fails(LM_BAD_MODEL, "nested deeper than 99 levels (offset 99)", lm_meta_from_json(deep, 200, "x", 99, &m, e));
+    assert_fails(LM_BAD_MODEL, "nested deeper than 99 levels (offset 99)",
+                 lm_meta_from_json(deep, 200, "x", 99, &m, e));
 }
 
 /* A library must not read "0.5" as 0 because its host program uses a German locale. */
@@ -227,7 +229,8 @@ static void paths_lead_into_documents(void **state)
     assert_true(lm_meta_entry(m, 2, &key, &v) && lm_view_is(key, "s") && lm_view_is(v.s, "x"));
     assert_false(lm_meta_entry(m, 3, &key, &v));
     assert_fails(LM_BAD_MODEL, "n: x.json: missing, expected an integer", lm_meta_u32(m, "n", 0, 1, &u, e));
-    assert_fails(LM_BAD_MODEL, "a: x.json: expected an integer, found an object", lm_meta_u32(m, "a", 0, 1, &u, e));
+    assert_fails(LM_BAD_MODEL, "a: x.json: expected an integer, found an object",
+                 lm_meta_u32(m, "a", 0, 1, &u, e));
     lm_meta_free(m);
 }
 

@@ -1,11 +1,13 @@
-/* safetensors_files.c - safetensors and Hugging Face folders: read as their own packages wrote them, and written by lamina. */
+/* safetensors_files.c - safetensors and Hugging Face folders: read as their own packages wrote them, and
+ * written by lamina. */
 #include "describe.h"
 
 #include <sys/stat.h>
 
 #include "formats/safetensors.h"
 
-static const char config[] = "{\"model_type\": \"llama\", \"hidden_size\": 2, \"rope_scaling\": {\"factor\": 8}}";
+static const char config[] =
+    "{\"model_type\": \"llama\", \"hidden_size\": 2, \"rope_scaling\": {\"factor\": 8}}";
 
 static void every_type_is_read_as_the_packages_wrote_it(void **state)
 {
@@ -17,13 +19,15 @@ static void every_type_is_read_as_the_packages_wrote_it(void **state)
             char          name[64];
             lm_container *c;
             snprintf(name, sizeof name, "formats/%s.safetensors", files[i]);
-            assert_ok(lm_container_open(golden_path(name), &(lm_container_options){ .no_mmap = no_mmap }, &c, e));
+            assert_ok(
+                lm_container_open(golden_path(name), &(lm_container_options){ .no_mmap = no_mmap }, &c, e));
             assert_described(c, name);
             lm_container_close(c);
         }
 }
 
-/* The same model as one file and in shards has the same tensors, and so has its GGUF, except for names and order. */
+/* The same model as one file and in shards has the same tensors, and so has its GGUF, except for names and
+ * order. */
 static void shards_are_one_model(void **state)
 {
     lm_container *c, *part;
@@ -35,7 +39,8 @@ static void shards_are_one_model(void **state)
     for (size_t i = 0; i < lm_container_n_files(c); i++) {
         assert_ok(lm_container_open(lm_container_file(c, i)->path, NULL, &part, e));
         for (size_t k = 0; k < lm_container_n_tensors(part); k++, n++) {
-            const lm_tensor_info *mine = lm_container_tensor(part, k), *all = lm_container_find(c, mine->name);
+            const lm_tensor_info *mine = lm_container_tensor(part, k),
+                                 *all = lm_container_find(c, mine->name);
             assert_true(all && all->part == i && all->offset == mine->offset && all->bytes == mine->bytes);
             assert_memory_equal(lm_container_data(c, all), lm_container_data(part, mine), mine->bytes);
         }
@@ -57,7 +62,8 @@ static void the_documents_of_a_folder_are_reachable(void **state)
     write_text(in_folder(folder, "config.json"), config);
     write_text(in_folder(folder, "generation_config.json"), "{\"eos_token_id\": [1, 2]}");
     write_text(in_folder(folder, "chat_template.jinja"), "{{ x }}\n");
-    write_text(in_folder(folder, "tokenizer_config.json"), "{\"model_max_length\": 1000000000000000019884624838656}");
+    write_text(in_folder(folder, "tokenizer_config.json"),
+               "{\"model_max_length\": 1000000000000000019884624838656}");
     write_text(in_folder(folder, "special_tokens_map.json"), "{\"eos\": \"</s>\",}");
     write_file(in_folder(folder, "model.safetensors"), "\2\0\0\0\0\0\0\0{}", 10);
     assert_ok(lm_container_open(in_folder(folder, "/"), NULL, &c, e));
@@ -68,7 +74,8 @@ static void the_documents_of_a_folder_are_reachable(void **state)
     assert_true(lm_meta_has(m, "eos_token_id/1") && !lm_meta_has(m, "eos_token_id/2"));
     assert_ok(lm_container_json(c, "generation_config.json", &again, e));
     assert_ptr_equal(m, again);
-    assert_ok(lm_container_json(c, "tokenizer_config.json", &m, e));          /* longer than 64 bits, in most models */
+    /* longer than 64 bits, in most models */
+    assert_ok(lm_container_json(c, "tokenizer_config.json", &m, e));
     assert_ok(lm_meta_f64(m, "model_max_length", 0, 1e31, &factor, e));
     assert_true(factor == 1e30);
     assert_ok(lm_container_json(c, "absent.json", &m, e));
@@ -79,7 +86,8 @@ static void the_documents_of_a_folder_are_reachable(void **state)
     assert_int_equal(text.size, 16);
     assert_ok(lm_container_text(c, "chat_template.jinja", &text, e));
     assert_true(lm_view_is(text, "{{ x }}\n") && !text.data[text.size]);
-    assert_ok(lm_container_text(c, "config.json", &text, e));                 /* the bytes of the file: parsing did not change them */
+    /* the bytes of the file: parsing did not change them */
+    assert_ok(lm_container_text(c, "config.json", &text, e));
     assert_true(lm_view_is(text, config));
     assert_ok(lm_container_text(c, "absent.jinja", &text, e));
     assert_null(text.data);
@@ -119,9 +127,12 @@ static void a_missing_path_is_not_a_bad_model(void **state)
     lm_container *c;
 
     (void)state;
-    assert_fails(LM_NOT_FOUND, "no such file or folder", lm_container_open(in_folder(folder, "x.gguf"), NULL, &c, e));
-    assert_fails(LM_NOT_FOUND, "no such file or folder", lm_container_open(in_folder(folder, "x.safetensors"), NULL, &c, e));
-    assert_fails(LM_NOT_FOUND, "no such file or folder", lm_container_open(in_folder(folder, "m-00001-of-00002.gguf"), NULL, &c, e));
+    assert_fails(LM_NOT_FOUND, "no such file or folder",
+                 lm_container_open(in_folder(folder, "x.gguf"), NULL, &c, e));
+    assert_fails(LM_NOT_FOUND, "no such file or folder",
+                 lm_container_open(in_folder(folder, "x.safetensors"), NULL, &c, e));
+    assert_fails(LM_NOT_FOUND, "no such file or folder",
+                 lm_container_open(in_folder(folder, "m-00001-of-00002.gguf"), NULL, &c, e));
     assert_fails(LM_IO, "not a regular file", lm_container_open("/dev/null", NULL, &c, e));
     remove_folder(folder);
 }
@@ -173,7 +184,8 @@ static void written_values_are_read_back(void **state)
     assert_int_equal(lm_container_n_tensors(c), 4);
     t = lm_container_find(c, "ta\"p");
     assert_true(t->type == LM_BF16 && t->n_dims == 2 && t->bytes == 8);
-    assert_int_equal((uintptr_t)lm_container_data(c, t) % 2, 1);              /* at an odd address because of "odd" */
+    /* at an odd address because of "odd" */
+    assert_int_equal((uintptr_t)lm_container_data(c, t) % 2, 1);
     lm_container_unpack(c, t, 0, 4, out);
     assert_true(out[0] == 1 && out[1] == -2 && out[2] > 0 && out[2] < 1e-38f && out[3] > 3e38f);
     lm_container_unpack(c, t, 1, 1, out);
@@ -184,14 +196,16 @@ static void written_values_are_read_back(void **state)
     assert_true(t->elements == 1 && t->n_dims == 0 && t->dims[0] == 1);
     lm_container_unpack(c, t, 0, 1, out);
     assert_true(out[0] == 2.5f);
-    assert_int_equal((lm_container_tensor(c, 0)->offset - 3) % 8, 5);         /* "odd" begins right after a padded header */
+    /* "odd" begins right after a padded header */
+    assert_int_equal((lm_container_tensor(c, 0)->offset - 3) % 8, 5);
     lm_container_close(c);
     remove_folder(folder);
 }
 
 static void the_writer_rejects_what_no_reader_accepts(void **state)
 {
-    static const uint64_t  dims[] = { 2, 1, 1, 1, 1, 1, 1, 1, 1 }, wide[] = { UINT64_C(1) << 40, UINT64_C(1) << 40 };
+    static const uint64_t dims[] = { 2, 1, 1, 1, 1, 1, 1, 1, 1 },
+                          wide[] = { UINT64_C(1) << 40, UINT64_C(1) << 40 };
     const struct {
         const char     *name, *message;
         lm_dtype        type;

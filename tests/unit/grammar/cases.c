@@ -1,10 +1,12 @@
-/* cases.c - grammars, and texts that match them or do not, as other implementations decide (tests/golden/grammar/NAME.jsonl).
+/* cases.c - grammars, and texts that match them or do not, as other implementations decide
+ * (tests/golden/grammar/NAME.jsonl).
  *
- * A line: {"name", "kind": gbnf | regex | choice | json | schema, "text", "options"?, "accept"?, "maybe"?, "reject"?, "refused"?}. Each
- * list has texts, or lists of texts that are spellings of one value. `accept`: all must match. `maybe`: all spellings match, or the grammar
- * is narrower there, which is counted. `reject`: no spelling may ever match. `refused`: the compiler must reject the grammar with this
- * message; "": it may reject it, and must then name a keyword and the pointer to it. The last line of a file may be {"least": n}: the
- * minimum number of values that are decided as others decide them, which only rises. */
+ * A line: {"name", "kind": gbnf | regex | choice | json | schema, "text", "options"?, "accept"?, "maybe"?,
+ * "reject"?, "refused"?}. Each list has texts, or lists of texts that are spellings of one value. `accept`:
+ * all must match. `maybe`: all spellings match, or the grammar is narrower there, which is counted. `reject`:
+ * no spelling may ever match. `refused`: the compiler must reject the grammar with this message; "": it may
+ * reject it, and must then name a keyword and the pointer to it. The last line of a file may be {"least": n}:
+ * the minimum number of values that are decided as others decide them, which only rises. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +22,13 @@
 
 typedef struct tally { unsigned cases, refused, accepted, rejected, narrowed, wrong; } tally;
 
-/* Other implementations allow white space between the parts of JSON, and so do these tests, except those of texts without any. */
+/* Other implementations allow white space between the parts of JSON, and so do these tests, except those of
+ * texts without any. */
 static lm_status compile(const json_t *c, lm_whitespace w, lm_grammar **out, lm_error *e)
 {
     const json_t      *o = json_object_get(c, "options");
-    const char        *kind = json_string_value(json_object_get(c, "kind")), *text = json_string_value(json_object_get(c, "text"));
+    const char *kind = json_string_value(json_object_get(c, "kind")),
+               *text = json_string_value(json_object_get(c, "text"));
     size_t             size = json_string_length(json_object_get(c, "text"));
     lm_grammar_options options = lm_grammar_defaults();
 
@@ -46,7 +50,8 @@ static bool fits(const lm_grammar *g, const json_t *text)
     bool      whole = false;
     size_t    n;
     lm_error  e;
-    lm_status status = lm_grammar_matches(g, json_string_value(text), json_string_length(text), &whole, &n, &e);
+    lm_status status = lm_grammar_matches(g, json_string_value(text), json_string_length(text), &whole, &n,
+                                          &e);
 
     if (status != LM_OK)
         fail_msg("%s", e.message);
@@ -67,16 +72,22 @@ static size_t fitting(const lm_grammar *g, const json_t *value, size_t *of)
     return n;
 }
 
-static const char *shown(const json_t *value) { return json_string_value(json_is_array(value) ? json_array_get(value, 0) : value); }
+static const char *shown(const json_t *value)
+{
+    return json_string_value(json_is_array(value) ? json_array_get(value, 0) : value);
+}
 
-/* Check that the file allows this rejection. A rejection because no value fits has decided about all values. */
+/* Check that the file allows this rejection. A rejection because no value fits has decided about all
+ * values. */
 static void check_refusal(const json_t *c, lm_status status, const lm_error *e, tally *t)
 {
-    const char *name = json_string_value(json_object_get(c, "name")), *refused = json_string_value(json_object_get(c, "refused"));
+    const char *name = json_string_value(json_object_get(c, "name")),
+               *refused = json_string_value(json_object_get(c, "refused"));
     bool        none = strstr(e->message, "no value fits") != NULL;
 
     t->refused++;
-    if (!refused || !strstr(e->message, refused) || (!*refused && (!e->where[0] || (status != LM_UNSUPPORTED && !none)))) {
+    if (!refused || !strstr(e->message, refused) ||
+        (!*refused && (!e->where[0] || (status != LM_UNSUPPORTED && !none)))) {
         print_message("%s: refused: %s: %s\n", name, e->where, e->message);
         t->wrong++;
     }
@@ -90,7 +101,8 @@ static void check_refusal(const json_t *c, lm_status status, const lm_error *e, 
 
 static void run_case(const json_t *c, tally *t)
 {
-    const char *name = json_string_value(json_object_get(c, "name")), *refused = json_string_value(json_object_get(c, "refused"));
+    const char *name = json_string_value(json_object_get(c, "name")),
+               *refused = json_string_value(json_object_get(c, "refused"));
     lm_grammar *g = NULL;
     lm_error    e = { .offset = LM_NO_OFFSET };
     lm_status   status = compile(c, LM_WHITESPACE_BOUNDED, &g, &e);
@@ -149,15 +161,16 @@ static bool has_space(const char *text)
     return false;
 }
 
-static void check_compact(const char *name, const lm_grammar *with, const lm_grammar *without, const json_t *text, tally *t)
+static void check_compact(const char *name, const lm_grammar *with, const lm_grammar *without,
+                          const json_t *text, tally *t)
 {
     bool expected = fits(with, text) && !has_space(json_string_value(text));
 
     t->cases++;
     t->accepted += expected;
     if (fits(without, text) != expected) {
-        print_message("%s: without white space %s: %.300s\n", name, expected ? "does not fit" : "FITS, and must not",
-                      json_string_value(text));
+        print_message("%s: without white space %s: %.300s\n", name,
+                      expected ? "does not fit" : "FITS, and must not", json_string_value(text));
         t->wrong++;
     }
 }
@@ -174,7 +187,8 @@ static void run_compact(const json_t *c, tally *t)
 
     if (strcmp(kind, "json") && strcmp(kind, "schema"))
         return;
-    assert_int_equal(compile(c, LM_WHITESPACE_BOUNDED, &with, &e), compile(c, LM_WHITESPACE_NONE, &without, &e));
+    assert_int_equal(compile(c, LM_WHITESPACE_BOUNDED, &with, &e),
+                     compile(c, LM_WHITESPACE_NONE, &without, &e));
     for (size_t i = 0; with && i < sizeof lists / sizeof *lists; i++)
         json_array_foreach(json_object_get(c, lists[i]), k, value) {
             if (!json_is_array(value))
@@ -208,9 +222,10 @@ static void run_file(const char *path)
     }
     free(line);
     fclose(f);
-    print_message("%s: %u cases, %u refused, %u accepted, %u rejected, %u narrowed, %u wrong\n", path, t.cases, t.refused, t.accepted,
-                  t.rejected, t.narrowed, t.wrong);
-    print_message("%s: %u texts without white space, %u fit, %u wrong\n", path, compact.cases, compact.accepted, compact.wrong);
+    print_message("%s: %u cases, %u refused, %u accepted, %u rejected, %u narrowed, %u wrong\n", path,
+                  t.cases, t.refused, t.accepted, t.rejected, t.narrowed, t.wrong);
+    print_message("%s: %u texts without white space, %u fit, %u wrong\n", path, compact.cases,
+                  compact.accepted, compact.wrong);
     assert_int_equal(t.wrong, 0);
     assert_int_equal(compact.wrong, 0);
     assert_true(t.cases > 0);

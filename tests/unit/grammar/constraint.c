@@ -79,7 +79,8 @@ static bool goes_on(const lm_grammar *g, lm_text *text, lm_token id)
 
 static uint32_t next_random(uint32_t *seed) { return *seed = *seed * 1664525u + 1013904223u; }
 
-static void check_mask(const lm_grammar *g, lm_constraint *c, const uint64_t *mask, lm_text *text, uint32_t *seed)
+static void check_mask(const lm_grammar *g, lm_constraint *c, const uint64_t *mask, lm_text *text,
+                       uint32_t *seed)
 {
     bool   whole;
     size_t fits;
@@ -91,10 +92,12 @@ static void check_mask(const lm_grammar *g, lm_constraint *c, const uint64_t *ma
         if (bit(mask, id) != goes_on(g, text, id))
             fail_msg("after '%s' token %d is %s", text->data, id, bit(mask, id) ? "let through" : "kept out");
     }
-    for (lm_token id = (lm_token)(next_random(seed) % 64); (uint32_t)id < size; id += 61)       /* allowed tokens */
+    /* allowed tokens */
+    for (lm_token id = (lm_token)(next_random(seed) % 64); (uint32_t)id < size; id += 61)
         if (bit(mask, id) && !lm_tokenizer_is_end(tokenizer, id))
             assert_true(goes_on(g, text, id));
-    assert_int_equal(lm_grammar_matches(g, text->data ? text->data : "", text->size, &whole, &fits, NULL), LM_OK);
+    assert_int_equal(lm_grammar_matches(g, text->data ? text->data : "", text->size, &whole, &fits, NULL),
+                     LM_OK);
     assert_int_equal(whole, bit(mask, lm_tokenizer_eos(tokenizer)));
     assert_int_equal(whole, lm_constraint_complete(c));
 }
@@ -141,7 +144,8 @@ static void walk(const lm_grammar *g, uint32_t seed, unsigned steps)
     free(again);
 }
 
-/* Along random texts of each grammar every mask follows from the bytes of the tokens; rollback and cloning change nothing. */
+/* Along random texts of each grammar every mask follows from the bytes of the tokens; rollback and cloning
+ * change nothing. */
 static void masks_are_what_bytes_say(void **state)
 {
     (void)state;
@@ -153,12 +157,13 @@ static void masks_are_what_bytes_say(void **state)
     }
 }
 
-/* A token by name allows only that token, or any other one. Its text does not match it, and control tokens match nowhere else. */
+/* A token by name allows only that token, or any other one. Its text does not match it, and control tokens
+ * match nowhere else. */
 static void tokens_by_name(void **state)
 {
     static const char *text = "root ::= <|im_start|> \"a\"+ !<|im_start|> <[5]>";
     lm_grammar_options o = { .tokenizer = tokenizer };
-    lm_token           start = lm_tokenizer_find(tokenizer, "<|im_start|>"), a = lm_tokenizer_find(tokenizer, "a");
+    lm_token start = lm_tokenizer_find(tokenizer, "<|im_start|>"), a = lm_tokenizer_find(tokenizer, "a");
     uint64_t          *mask = calloc(words, sizeof *mask);
     lm_grammar        *g;
     lm_constraint     *c;
@@ -181,7 +186,8 @@ static void tokens_by_name(void **state)
     assert_int_equal(lm_constraint_accept(c, a, &e), LM_OK);
     assert_int_equal(lm_constraint_mask(c, mask, &e), LM_OK);
     for (uint32_t i = 0; i < size; i++)                  /* any token except that one and the end tokens */
-        assert_int_equal(bit(mask, (lm_token)i), (lm_token)i != start && !lm_tokenizer_is_end(tokenizer, (lm_token)i));
+        assert_int_equal(bit(mask, (lm_token)i),
+                         (lm_token)i != start && !lm_tokenizer_is_end(tokenizer, (lm_token)i));
     assert_int_equal(lm_constraint_accept(c, 300, &e), LM_OK);
     assert_int_equal(lm_constraint_accept(c, 5, &e), LM_OK);
     assert_true(lm_constraint_complete(c));
@@ -192,11 +198,13 @@ static void tokens_by_name(void **state)
     free(mask);
 }
 
-/* Text is free until the trigger, however it is split; then it follows the grammar, with or without the trigger itself. */
+/* Text is free until the trigger, however it is split; then it follows the grammar, with or without the
+ * trigger itself. */
 static void triggers_start_the_grammar(void **state)
 {
     static const char *text = "root ::= \"<tool>\" [0-9]+ \"</tool>\"";
-    const lm_trigger   with = { .word = "<tool>" }, behind = { .word = "</think>", .before = true }, wrong = { .word = "<fool>" };
+    const lm_trigger with = { .word = "<tool>" }, behind = { .word = "</think>", .before = true },
+                     wrong = { .word = "<fool>" };
     lm_grammar        *g, *lazy, *after, *never;
     bool               whole;
     size_t             fits;
@@ -214,7 +222,9 @@ static void triggers_start_the_grammar(void **state)
         { after, "hm</think><tool>1</tool>", true }, { after, "hm</thin</think>x", false }, { lazy, "", true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(lm_grammar_matches(cases[i].g, cases[i].text, strlen(cases[i].text), &whole, &fits, &e), LM_OK);
+        assert_int_equal(lm_grammar_matches(cases[i].g, cases[i].text, strlen(cases[i].text), &whole, &fits,
+                                            &e),
+                         LM_OK);
         if (whole != cases[i].whole)
             fail_msg("%s", cases[i].text);
     }
@@ -222,7 +232,8 @@ static void triggers_start_the_grammar(void **state)
     uint64_t      *mask = calloc(words, sizeof *mask);
     assert_int_equal(lm_constraint_new(lazy, vocabulary, &c, &e), LM_OK);
     assert_int_equal(lm_constraint_mask(c, mask, &e), LM_OK);
-    assert_true(bit(mask, lm_tokenizer_find(tokenizer, "<|im_start|>")) && bit(mask, lm_tokenizer_eos(tokenizer)));
+    assert_true(bit(mask, lm_tokenizer_find(tokenizer, "<|im_start|>")) &&
+                bit(mask, lm_tokenizer_eos(tokenizer)));
     lm_constraint_free(c);
     lm_grammar_free(lazy);
     lm_grammar_free(after);
@@ -233,7 +244,7 @@ static void triggers_start_the_grammar(void **state)
 static void hook_masks_logits(void **state)
 {
     static const char *const words_of[] = { "yes", "no" };
-    lm_token       ids[4] = { 1, 2, lm_tokenizer_find(tokenizer, "y"), 0 }, es = lm_tokenizer_find(tokenizer, "es");
+    lm_token ids[4] = { 1, 2, lm_tokenizer_find(tokenizer, "y"), 0 }, es = lm_tokenizer_find(tokenizer, "es");
     float         *logits = calloc(size, sizeof *logits);
     lm_grammar    *g;
     lm_constraint *c;
@@ -279,7 +290,8 @@ static void steady_state_allocates_nothing(void **state)
     free(mask);
 }
 
-/* A grammar whose states keep growing in number runs in bounded memory: nested counters, over two million tokens. */
+/* A grammar whose states keep growing in number runs in bounded memory: nested counters, over two million
+ * tokens. */
 static void memory_is_bounded(void **state)
 {
     static const char *text = "([ab]{0,90000}c){0,90000}";
@@ -336,7 +348,8 @@ static int open_all(void **state)
 
     (void)state;
     snprintf(path, sizeof path, "%s/smollm2-135m-instruct-q4_1.gguf", getenv("LAMINA_ASSETS"));
-    if (lm_tokenizer_open(path, NULL, &tokenizer, &e) != LM_OK || lm_vocabulary_new(tokenizer, 0, NULL, 0, &vocabulary, &e) != LM_OK) {
+    if (lm_tokenizer_open(path, NULL, &tokenizer, &e) != LM_OK ||
+        lm_vocabulary_new(tokenizer, 0, NULL, 0, &vocabulary, &e) != LM_OK) {
         print_message("%s\n", e.message);
         return 1;
     }
@@ -365,8 +378,12 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_are_what_bytes_say), cmocka_unit_test(tokens_by_name),    cmocka_unit_test(triggers_start_the_grammar),
-        cmocka_unit_test(hook_masks_logits),        cmocka_unit_test(memory_is_bounded), cmocka_unit_test(deep_texts_are_read),
+        cmocka_unit_test(masks_are_what_bytes_say),
+        cmocka_unit_test(tokens_by_name),
+        cmocka_unit_test(triggers_start_the_grammar),
+        cmocka_unit_test(hook_masks_logits),
+        cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(deep_texts_are_read),
         cmocka_unit_test(steady_state_allocates_nothing),
     };
 

@@ -19,7 +19,9 @@ static lm_program *program(uint32_t window)
 {
     static const lm_name none[] = { { NULL, NULL } };
     lm_rope_spec         r      = { .dim = LANES, .base = 10000, .factor = 1 };
-    lm_attention_spec    s      = { .n_heads = HEADS, .n_kv_heads = KV, .k_dim = LANES, .v_dim = LANES, .scale = 0.35f, .window = window };
+    lm_attention_spec s = {
+        .n_heads = HEADS, .n_kv_heads = KV, .k_dim = LANES, .v_dim = LANES, .scale = 0.35f, .window = window
+    };
     lm_builder          *b      = lm_builder_new("test", "Test", NULL, none);
     lm_program          *p      = NULL;
     lm_value             x      = lm_embedding(b, "embed", VOCAB, WIDTH);
@@ -49,7 +51,12 @@ typedef struct fixture {
 
 static lm_status make(fixture *f, uint32_t window, const lm_plan_options *with, lm_error *e)
 {
-    lm_plan_options o = { .max_rows = 16, .max_logits = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
+    lm_plan_options o = { .max_rows = 16,
+                          .max_logits = 2,
+                          .sequences = 2,
+                          .context = 200,
+                          .cache = { LM_F16, LM_F16 },
+                          .exact = true,
                           .workers = 2 };
 
     memset(f, 0, sizeof *f);
@@ -87,7 +94,8 @@ static void live_buffers_do_not_overlap(void **state)
         for (uint32_t k = 0; k < i; k++) {
             const lm_buffer *a = &f.plan->buffers[i], *b = &f.plan->buffers[k];
             bool together = a->first <= b->last && b->first <= a->last;
-            bool apart    = a->offset + a->stride * a->rows <= b->offset || b->offset + b->stride * b->rows <= a->offset;
+            bool apart = a->offset + a->stride * a->rows <= b->offset ||
+                         b->offset + b->stride * b->rows <= a->offset;
             assert_true(!together || apart);
             assert_true(a->offset + a->stride * a->rows <= f.plan->slab_bytes);
         }
@@ -95,7 +103,8 @@ static void live_buffers_do_not_overlap(void **state)
     drop(&f);
 }
 
-/* Residuals are fused into the preceding product; the rotation works in place on the output of the projection. */
+/* Residuals are fused into the preceding product; the rotation works in place on the output of the
+ * projection. */
 static void possible_fusions_are_made(void **state)
 {
     fixture f;
@@ -122,21 +131,30 @@ static void the_tail_runs_for_wanted_rows(void **state)
         const char    *path = s->node == LM_NONE ? "" : f.p->nodes[s->node].path;
         if (s->code != LM_STEP_MATMUL)
             continue;
-        bool wanted = !strcmp(path, "head") || !strcmp(path, "layers.2.o_proj") || !strcmp(path, "layers.2.q_proj");
+        bool wanted = !strcmp(path, "head") || !strcmp(path, "layers.2.o_proj") ||
+                      !strcmp(path, "layers.2.q_proj");
         assert_int_equal(s->domain, wanted ? LM_WANTED_ROWS : LM_ALL_ROWS);
     }
     assert_true(steps_of(f.plan, LM_STEP_GATHER) >= 2);
     drop(&f);
 }
 
-/* A probed value is available for every row until the next step; operations that would be fused with it are not. */
+/* A probed value is available for every row until the next step; operations that would be fused with it are
+ * not. */
 static void probes_are_kept(void **state)
 {
     fixture         f;
     lm_value        probe = 0;
     lm_program     *p     = program(0);
-    lm_plan_options o     = { .max_rows = 16, .max_logits = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
-                              .workers = 2, .probes = &probe, .n_probes = 1 };
+    lm_plan_options o = { .max_rows = 16,
+                          .max_logits = 2,
+                          .sequences = 2,
+                          .context = 200,
+                          .cache = { LM_F16, LM_F16 },
+                          .exact = true,
+                          .workers = 2,
+                          .probes = &probe,
+                          .n_probes = 1 };
 
     (void)state;
     probe = lm_program_value(p, "layers.2.o_proj");
@@ -157,7 +175,8 @@ static void the_cache_is_pages(void **state)
     assert_int_equal(make(&f, 0, NULL, NULL), LM_OK);
     assert_int_equal(f.plan->n_groups, 1);
     assert_int_equal(f.plan->groups[0].n_pages, 2 * 4);      /* 200 positions are 4 pages of 64 */
-    assert_int_equal(f.plan->groups[0].page_bytes, LAYERS * f.k.attention.page_bytes(&f.plan->layers[0].shape));
+    assert_int_equal(f.plan->groups[0].page_bytes,
+                     LAYERS * f.k.attention.page_bytes(&f.plan->layers[0].shape));
     assert_int_equal(f.plan->kv_bytes, f.plan->groups[0].n_pages * f.plan->groups[0].page_bytes);
     drop(&f);
     /* a window stores its own keys and the rows of a step */
@@ -195,11 +214,14 @@ static void impossible_options_are_rejected(void **state)
 #undef REFUSED
 }
 
-/* A plan resized to another context and cache type has the sizes of a plan made for them, and shares the steps of the original. */
+/* A plan resized to another context and cache type has the sizes of a plan made for them, and shares the
+ * steps of the original. */
 static void a_resized_engine_equals_a_new_one(void **state)
 {
     static const uint32_t contexts[] = { 1, 64, 65, 900, 4000 };
-    static const lm_cache_types types[] = { { LM_F16, LM_F16 }, { LM_F32, LM_F32 }, { LM_BF16, LM_BF16 }, { LM_F32, LM_F16 } };
+    static const lm_cache_types types[] = {
+        { LM_F16, LM_F16 }, { LM_F32, LM_F32 }, { LM_BF16, LM_BF16 }, { LM_F32, LM_F16 }
+    };
     static const lm_cache_types half = { LM_F16, LM_F16 }, blocks = { LM_F16, LM_Q4_0 };
     lm_error              e;
 
@@ -221,10 +243,12 @@ static void a_resized_engine_equals_a_new_one(void **state)
                 assert_int_equal(resized->n_groups, anew.plan->n_groups);
                 assert_memory_equal(&resized->state, &anew.plan->state, sizeof resized->state);
                 assert_memory_equal(resized->layers, anew.plan->layers, LAYERS * sizeof *resized->layers);
-                assert_memory_equal(resized->groups, anew.plan->groups, resized->n_groups * sizeof *resized->groups);
+                assert_memory_equal(resized->groups, anew.plan->groups,
+                                    resized->n_groups * sizeof *resized->groups);
                 assert_ptr_equal(resized->steps, from.plan->steps);
                 lm_plan_free(resized);
-                assert_int_equal(lm_plan_resized(from.plan, contexts[c], blocks, &resized, &e), LM_UNSUPPORTED);
+                assert_int_equal(lm_plan_resized(from.plan, contexts[c], blocks, &resized, &e),
+                                 LM_UNSUPPORTED);
                 assert_int_equal(lm_plan_resized(from.plan, 0, half, &resized, &e), LM_USAGE);
                 drop(&from);
                 drop(&anew);
@@ -239,7 +263,8 @@ static bool collide(const lm_buffer *a, uint64_t offset, const lm_buffer *b)
            b->offset < offset + a->stride * a->rows;
 }
 
-/* Return the offset by definition: the lowest multiple of 64 at which the buffer collides with none of the larger ones. */
+/* Return the offset by definition: the lowest multiple of 64 at which the buffer collides with none of the
+ * larger ones. */
 static uint64_t by_definition(const lm_buffer *buffers, uint32_t n, uint32_t which)
 {
     const lm_buffer *b = &buffers[which];
@@ -269,7 +294,9 @@ static void each_buffer_lies_as_low_as_it_can(void **state)
         for (uint32_t i = 0; i < n; i++) {
             random       = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
             uint32_t now = (uint32_t)(random >> 33), life = now % 7 == 0 ? now / 7 % stages : now % 4;
-            buffers[i]   = (lm_buffer){ .stride = 1 + now % 300, .rows = 1 + now % 3, .first = now / 11 % stages };
+            buffers[i] = (lm_buffer){ .stride = 1 + now % 300,
+                                      .rows = 1 + now % 3,
+                                      .first = now / 11 % stages };
             buffers[i].last = buffers[i].first + life;
         }
         assert_int_equal(lm_slab_place(buffers, n, scratch, &bytes, NULL), LM_OK);

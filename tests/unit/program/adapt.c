@@ -1,4 +1,5 @@
-/* adapt.c - low-rank pairs in parallel with products: which operations are inserted where, their names, and what reads them. */
+/* adapt.c - low-rank pairs in parallel with products: which operations are inserted where, their names, and
+ * what reads them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +35,8 @@ static lm_program *attention(bool permuted)
 
     lm_value x = lm_embedding(b, "embed", 10, 8);
     lm_push(b, "attn", "Attention");
-    lm_value q = lm_linear(b, "q_proj", x, 8, false), k = lm_linear(b, "k_proj", x, 4, false), v = lm_linear(b, "v_proj", x, 4, true);
+    lm_value q = lm_linear(b, "q_proj", x, 8, false), k = lm_linear(b, "k_proj", x, 4, false),
+             v = lm_linear(b, "v_proj", x, 4, true);
     q          = lm_rope(b, q, 2, &rope);
     k          = lm_rope(b, k, 1, &rope);
     lm_value o = lm_linear(b, "o_proj", lm_attention(b, q, k, v, &spec), 8, false);
@@ -73,7 +75,8 @@ static void check_order(const lm_program *p)
 static void pairs_follow_the_products_of_their_input(void **state)
 {
     lm_program     *p = attention(false);
-    lm_adapt_target t[] = { { lm_adapt_node(p, "attn.q_proj"), 2, 0.5f, false }, { lm_adapt_node(p, "attn.v_proj"), 3, 2, true },
+    lm_adapt_target t[] = { { lm_adapt_node(p, "attn.q_proj"), 2, 0.5f, false },
+                            { lm_adapt_node(p, "attn.v_proj"), 3, 2, true },
                             { lm_adapt_node(p, "attn.o_proj"), 1, 1, false } };
     lm_program     *a = adapted(p, &(lm_adapt_set){ NULL, t, 3 }, 1);
 
@@ -86,7 +89,8 @@ static void pairs_follow_the_products_of_their_input(void **state)
     };
     for (uint32_t i = 0; i < sizeof order / sizeof *order; i++)
         assert_string_equal(a->nodes[i + 1].path, order[i]);
-    assert_int_equal(a->nodes[node_at(a, "attn.q_rope")].in[0], a->nodes[node_at(a, "attn.q_proj.adapted")].out);
+    assert_int_equal(a->nodes[node_at(a, "attn.q_rope")].in[0],
+                     a->nodes[node_at(a, "attn.q_proj.adapted")].out);
     assert_int_equal(lm_program_value(a, "attn.o_proj"), a->nodes[node_at(a, "attn.o_proj.adapted")].out);
     assert_int_equal(lm_program_value(a, "attn"), lm_program_value(a, "attn.o_proj"));
     assert_int_equal(lm_program_value(a, "attn.k_proj"), lm_program_value(p, "attn.k_proj"));
@@ -94,8 +98,10 @@ static void pairs_follow_the_products_of_their_input(void **state)
     const lm_weight *B = &a->weights[lm_adapt_weights_of(a, "attn.v_proj", NULL).b];
     assert_true(A->dims[0] == 3 && A->dims[1] == 8 && B->dims[0] == 4 && B->dims[1] == 3);
     assert_int_equal(a->weights[lm_program_weight(a, "attn.v_proj.lora_B.bias")].elements, 4);
-    assert_string_equal(a->weights[lm_program_weight(a, "attn.q_proj.lora_A.weight")].gguf, "blk.0.attn_q.weight.lora_a");
-    assert_int_equal(lm_program_parameters(a) - lm_program_parameters(p), 2 * 8 + 8 * 2 + 3 * 8 + 4 * 3 + 4 + 8 + 8);
+    assert_string_equal(a->weights[lm_program_weight(a, "attn.q_proj.lora_A.weight")].gguf,
+                        "blk.0.attn_q.weight.lora_a");
+    assert_int_equal(lm_program_parameters(a) - lm_program_parameters(p),
+                     2 * 8 + 8 * 2 + 3 * 8 + 4 * 3 + 4 + 8 + 8);
     assert_int_equal(a->nodes[node_at(a, "attn.q_proj.lora_B")].adapter, 1);
     assert_int_equal(a->nodes[node_at(a, "attn.q_proj")].adapter, 0);
     /* a module's operations are found among its parent's even if others lie between them */
@@ -109,7 +115,8 @@ static void pairs_follow_the_products_of_their_input(void **state)
 static void several_adapters_are_added_in_their_order(void **state)
 {
     lm_program     *p = attention(false);
-    lm_adapt_target t = { lm_adapt_node(p, "attn.q_proj"), 2, 1, false }, e = { lm_adapt_node(p, "embed"), 2, 3, false };
+    lm_adapt_target t = { lm_adapt_node(p, "attn.q_proj"), 2, 1, false },
+                    e = { lm_adapt_node(p, "embed"), 2, 3, false };
     lm_adapt_set    sets[] = { { "one", &t, 1 }, { "two", (lm_adapt_target[]){ t, e }, 2 } };
     lm_program     *a = adapted(p, sets, 2);
 
@@ -123,7 +130,8 @@ static void several_adapters_are_added_in_their_order(void **state)
     /* an adapted embedding: A is a table, and products read the sum */
     const lm_weight *A = &a->weights[lm_program_weight(a, "embed.lora_embedding_A.two")];
     assert_true(A->kind == LM_TABLE && A->dims[0] == 10 && A->dims[1] == 2 && A->transposed);
-    assert_int_equal(a->nodes[node_at(a, "attn.q_proj")].in[0], a->nodes[node_at(a, "embed.adapted.two")].out);
+    assert_int_equal(a->nodes[node_at(a, "attn.q_proj")].in[0],
+                     a->nodes[node_at(a, "embed.adapted.two")].out);
     assert_int_equal(lm_adapt_weights_of(a, "attn.q_proj", "three").a, LM_NONE);
     lm_program_free(a);
     lm_program_free(p);
@@ -137,9 +145,11 @@ static void projections_of_latents_have_one_pair(void **state)
 
     (void)state;
     lm_latent_naive(b);
-    lm_value    x = lm_embedding(b, "embed", 10, 8), q = lm_linear(b, "q", x, 6, false), pe = lm_linear(b, "pe", x, 4, false);
+    lm_value x = lm_embedding(b, "embed", 10, 8), q = lm_linear(b, "q", x, 6, false),
+             pe = lm_linear(b, "pe", x, 4, false);
     lm_value    z = lm_linear(b, "z", x, 8, false), k = lm_linear(b, "k", x, 2, false);
-    lm_program *p = finish(b, lm_latent_attention(b, "kv_b", (const char *const[]){ "k_b", "v_b" }, q, pe, z, k, &spec));
+    lm_program *p = finish(b, lm_latent_attention(b, "kv_b", (const char *const[]){ "k_b", "v_b" }, q, pe, z,
+                                                  k, &spec));
     uint32_t    n = lm_adapt_node(p, "kv_b");
     lm_adapt_shape shape;
     assert_true(lm_adapt_possible(p, n, &shape));
@@ -178,12 +188,15 @@ static void unsupported_adapters_are_rejected(void **state)
 {
     lm_program     *p = attention(false), *a = NULL;
     lm_error        e = { 0 };
-    lm_adapt_target t[] = { { node_at(p, "attn.q_rope"), 2, 1, false }, { lm_adapt_node(p, "attn.q_proj"), 2, 1, false } };
+    lm_adapt_target t[] = { { node_at(p, "attn.q_rope"), 2, 1, false },
+                            { lm_adapt_node(p, "attn.q_proj"), 2, 1, false } };
     lm_adapt_target zero = { t[1].node, 0, 1, false };
 
     (void)state;
     assert_int_equal(lm_program_adapt(p, &(lm_adapt_set){ NULL, t, 2 }, 1, &a, &e), LM_USAGE);
-    assert_int_equal(lm_program_adapt(p, &(lm_adapt_set){ NULL, (lm_adapt_target[]){ t[1], t[1] }, 2 }, 1, &a, &e), LM_USAGE);
+    assert_int_equal(lm_program_adapt(p, &(lm_adapt_set){ NULL, (lm_adapt_target[]){ t[1], t[1] }, 2 }, 1, &a,
+                                      &e),
+                     LM_USAGE);
     assert_string_equal(e.message, "named twice by one adapter");
     assert_int_equal(lm_program_adapt(p, &(lm_adapt_set){ NULL, &zero, 1 }, 1, &a, &e), LM_USAGE);
     assert_int_equal(lm_adapt_node(p, "attn"), LM_NONE);

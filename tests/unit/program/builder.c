@@ -146,7 +146,8 @@ static void errors_persist(void **state)
     assert_non_null(strstr(e.message, "different widths"));
 }
 
-/* An allocation failure is not reported as a mistake of the description. The paths are so long that most of them need an allocation. */
+/* An allocation failure is not reported as a mistake of the description. The paths are so long that most of
+ * them need an allocation. */
 static void out_of_memory_is_not_a_bad_model(void **state)
 {
     static char    longest[6000];

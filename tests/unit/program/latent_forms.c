@@ -1,4 +1,5 @@
-/* latent_forms.c - latent attention as recorded: its weights and how they are stored, and what each form costs and caches. */
+/* latent_forms.c - latent attention as recorded: its weights and how they are stored, and what each form
+ * costs and caches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,8 @@
 
 #include "program/builder.h"
 
-enum { H = 3, N = 6, R = 4, V = 5, C = 7 };      /* heads; unrotated and rotated lanes of a key; lanes of a value; lanes of the latent */
+enum { H = 3, N = 6, R = 4, V = 5, C = 7 };      /* heads; unrotated and rotated lanes of a key; lanes of a
+                                                    value; lanes of the latent */
 
 static const lm_name names[] = {
     { "attn.kv", "kv" }, { "attn.keys", "keys" }, { "attn.values", "values" }, { NULL, NULL },
@@ -49,7 +51,8 @@ static void both_forms_read_the_same_matrix(void **state)
     (void)state;
     for (int naive = 0; naive < 2; naive++) {
         lm_program      *p = record(naive);
-        const lm_weight *k = &p->weights[node(p, "attn.kv.k")->weights[0]], *v = &p->weights[node(p, "attn.kv.v")->weights[0]];
+        const lm_weight *k = &p->weights[node(p, "attn.kv.k")->weights[0]],
+                        *v = &p->weights[node(p, "attn.kv.v")->weights[0]];
 
         assert_int_equal(k->kind, LM_HEADS);
         assert_int_equal(k->dims[0], H);
@@ -68,7 +71,8 @@ static void both_forms_read_the_same_matrix(void **state)
         assert_true(k->joint.transposed == !naive && k->joint.alone_transposed == naive);
         assert_false(v->joint.transposed || v->joint.alone_transposed);
         assert_int_equal(k->elements + v->elements, H * (N + V) * C);
-        assert_int_equal(lm_program_value(p, "attn.kv"), LM_NONE);       /* the product itself is never computed */
+        /* the product itself is never computed */
+        assert_int_equal(lm_program_value(p, "attn.kv"), LM_NONE);
         lm_program_free(p);
     }
 }

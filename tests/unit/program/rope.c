@@ -1,4 +1,5 @@
-/* rope.c - rotary frequencies against published values (YaRN of DeepSeek-V2 and Qwen2.5, the divisors of Llama 3). */
+/* rope.c - rotary frequencies against published values (YaRN of DeepSeek-V2 and Qwen2.5, the divisors of
+ * Llama 3). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +20,13 @@ static void near(double x, double y, double tolerance)
 static void divisors(uint32_t dim, double factor, const double *middle, uint32_t first, uint32_t n)
 {
     lm_rope_spec plain  = { .dim = dim, .base = 500000, .factor = 1 };
-    lm_rope_spec scaled = { .dim = dim, .base = 500000, .type = LM_ROPE_LLAMA3, .factor = factor, .original_context = 8192,
-                            .low_freq_factor = 1, .high_freq_factor = 4 };
+    lm_rope_spec scaled = { .dim = dim,
+                            .base = 500000,
+                            .type = LM_ROPE_LLAMA3,
+                            .factor = factor,
+                            .original_context = 8192,
+                            .low_freq_factor = 1,
+                            .high_freq_factor = 4 };
     float        a[64], b[64];
 
     lm_rope_frequencies(&plain, 1, NULL, NULL, a);
@@ -43,8 +49,16 @@ static void llama3_divides_low_frequencies(void **state)
 
 static void yarn_of_deepseek_v2(void **state)
 {
-    lm_rope_spec s = { .dim = 64, .base = 10000, .type = LM_ROPE_YARN, .factor = 40, .original_context = 4096, .beta_fast = 32,
-                       .beta_slow = 1, .truncate = true, .mscale = 0.707, .mscale_all_dim = 0.707 };
+    lm_rope_spec s = { .dim = 64,
+                       .base = 10000,
+                       .type = LM_ROPE_YARN,
+                       .factor = 40,
+                       .original_context = 4096,
+                       .beta_fast = 32,
+                       .beta_slow = 1,
+                       .truncate = true,
+                       .mscale = 0.707,
+                       .mscale_all_dim = 0.707 };
     static const struct { uint32_t lane; double value; } known[] = {
         { 0, 1 }, { 10, 0.056234133 }, { 11, 0.039006927 }, { 16, 0.0055 }, { 23, 3.3338036e-5 }, { 31, 3.3338036e-6 },
     };
@@ -58,13 +72,20 @@ static void yarn_of_deepseek_v2(void **state)
 
 static void yarn_of_qwen_scales_cosines(void **state)
 {
-    lm_rope_spec s = { .dim = 128, .base = 1e6, .type = LM_ROPE_YARN, .factor = 4, .original_context = 32768, .beta_fast = 32,
-                       .beta_slow = 1, .truncate = true };
+    lm_rope_spec s = { .dim = 128,
+                       .base = 1e6,
+                       .type = LM_ROPE_YARN,
+                       .factor = 4,
+                       .original_context = 32768,
+                       .beta_fast = 32,
+                       .beta_slow = 1,
+                       .truncate = true };
     float        inv[64];
 
     (void)state;
     near(lm_rope_frequencies(&s, 1, NULL, NULL, inv), 1.13862944, 1e-7);
-    near(inv[23], pow(1e6, -46.0 / 128), 1e-6);              /* unchanged up to lane 23, divided from lane 40 on */
+    near(inv[23], pow(1e6, -46.0 / 128), 1e-6);              /* unchanged up to lane 23, divided from lane 40
+                                                                on */
     near(inv[40], pow(1e6, -80.0 / 128) / 4, 1e-6);
 }
 
@@ -84,8 +105,14 @@ static void some_depend_on_the_length(void **state)
 {
     float        lists[2][2] = { { 1, 2 }, { 3, 4 } }, inv[2];
     lm_rope_spec d = { .dim = 4, .base = 10000, .type = LM_ROPE_DYNAMIC, .factor = 2, .max_context = 100 };
-    lm_rope_spec l = { .dim = 4, .base = 10000, .type = LM_ROPE_LONGROPE, .factor = 4, .original_context = 50, .max_context = 200,
-                       .short_factors = lists[0], .long_factors = lists[1] };
+    lm_rope_spec l = { .dim = 4,
+                       .base = 10000,
+                       .type = LM_ROPE_LONGROPE,
+                       .factor = 4,
+                       .original_context = 50,
+                       .max_context = 200,
+                       .short_factors = lists[0],
+                       .long_factors = lists[1] };
 
     (void)state;
     assert_true(lm_rope_depends_on_length(&d) && lm_rope_depends_on_length(&l));

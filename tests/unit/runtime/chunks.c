@@ -8,7 +8,8 @@
 
 #include "runtime/engine/steps.h"
 
-/* Shares are consecutive, cover everything once and begin at whole grains; none is more than one grain larger than the previous. */
+/* Shares are consecutive, cover everything once and begin at whole grains; none is more than one grain larger
+ * than the previous. */
 static void parts_cover_all_outputs(void **state)
 {
     (void)state;
@@ -39,7 +40,9 @@ static void workers_have_equal_numbers(void **state)
         for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = 3 * bytes + 1000)
             for (uint64_t rows = 1; rows < 600; rows += 37) {
                 unsigned n = lm_product_chunks(workers, bytes, rows), each = n / workers;
-                assert_true(workers == 1 ? n == 1 : n == workers * each && (each == 1 || each == 2 || each == LM_MAX_CHUNKS));
+                assert_true(workers == 1
+                                ? n == 1
+                                : n == workers * each && (each == 1 || each == 2 || each == LM_MAX_CHUNKS));
             }
 }
 

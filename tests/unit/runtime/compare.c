@@ -1,4 +1,5 @@
-/* The distances that verify uses, compared with values computed by hand, and differences that they must not miss. */
+/* The distances that verify uses, compared with values computed by hand, and differences that they must not
+ * miss. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +13,8 @@
 static void relative_error(void **state)
 {
     const float ref[4] = { 1, -4, 2, 0 }, ours[4] = { 1, -3.9f, 2.2f, 0 };
-    const float nan[4] = { 1, -4, NAN, 0 }, inf[4] = { 1, -4, INFINITY, 0 }, zero[4] = { 0 }, tiny[4] = { 0, 1e-30f, 0, 0 };
+    const float nan[4] = { 1, -4, NAN, 0 }, inf[4] = { 1, -4, INFINITY, 0 }, zero[4] = { 0 },
+                tiny[4] = { 0, 1e-30f, 0, 0 };
     const float masked[4] = { 1, -4, 2, -INFINITY };
 
     (void)state;
@@ -29,7 +31,8 @@ static void relative_error(void **state)
 
 static void divergence(void **state)
 {
-    const float ref[3] = { 0, logf(2), 0 }, ours[3] = { 5, 5, 5 };               /* 1/4 1/2 1/4 against thirds */
+    /* 1/4 1/2 1/4 against thirds */
+    const float ref[3] = { 0, logf(2), 0 }, ours[3] = { 5, 5, 5 };
     const float masked[3] = { 0, logf(2), -INFINITY };
     double expected = 0.5 * log(0.25 * 3) + 0.5 * log(0.5 * 3);
 

@@ -1,5 +1,5 @@
-/* Two tiny models on one text: each value equals the one computed from transformers' logits of both (tools/oracle/diverge.py), whatever
- * the number of rows in a step; invalid arguments are rejected. */
+/* Two tiny models on one text: each value equals the one computed from transformers' logits of both
+ * (tools/oracle/diverge.py), whatever the number of rows in a step; invalid arguments are rejected. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,9 @@ static lm_model *open_model(const char *name)
 
 static lm_engine *engine(const lm_model *m, uint32_t logit_rows)
 {
-    lm_engine_options o = { .context = 64, .max_rows = 32, .max_logits = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 };
+    lm_engine_options o = {
+        .context = 64, .max_rows = 32, .max_logits = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32
+    };
     lm_engine *g = NULL;
     lm_error e;
 
@@ -124,10 +126,14 @@ static void windows_begin_anew(void **state)
     assert_int_equal(n, 12);
     assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, 6, NULL, &first, NULL), LM_OK);
     assert_int_equal(lm_diverge_text(engines[0], engines[1], ids + 6, 6, NULL, &last, NULL), LM_OK);
-    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .window = 6 }, &all, NULL), LM_OK);
+    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .window = 6 },
+                                     &all, NULL),
+                     LM_OK);
     assert_int_equal(all.n_tokens, 10);
     same("windows", all.mean_kl, (first.mean_kl + last.mean_kl) / 2);
-    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, 11, &(lm_diverge_options){ .window = 5 }, &all, NULL), LM_OK);
+    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, 11, &(lm_diverge_options){ .window = 5 },
+                                     &all, NULL),
+                     LM_OK);
     assert_int_equal(all.n_tokens, 8);                   /* a single token at the end is not compared */
 }
 
@@ -138,7 +144,8 @@ static void a_model_is_itself(void **state)
     (void)state;
 
     assert_int_equal(lm_diverge_text(engines[0], twin, ids, n, NULL, &d, NULL), LM_OK);
-    assert_true(d.mean_kl == 0 && d.max_kl == 0 && d.same_top == 1 && d.max_dp == 0 && d.perplexity == d.reference_perplexity);
+    assert_true(d.mean_kl == 0 && d.max_kl == 0 && d.same_top == 1 && d.max_dp == 0 &&
+                d.perplexity == d.reference_perplexity);
     lm_engine_free(twin);
 }
 
@@ -163,10 +170,18 @@ static void wrong_input_is_rejected(void **state)
     assert_int_equal(lm_diverge_text(engines[0], engines[0], ids, n, NULL, &d, NULL), LM_USAGE);
     assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, 1, NULL, &d, NULL), LM_USAGE);
     assert_int_equal(lm_diverge_text(engines[0], engines[1], beyond, 2, NULL, &d, NULL), LM_USAGE);
-    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .window = 1 }, &d, NULL), LM_USAGE);
-    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .sequence = 1 }, &d, NULL), LM_USAGE);
-    assert_int_equal(lm_diverge_text(engines[0], engines[1], many, 65, &(lm_diverge_options){ .window = 65 }, &d, NULL), LM_LIMIT);
-    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .token = stop }, &d, NULL), LM_CANCELLED);
+    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .window = 1 }, &d,
+                                     NULL),
+                     LM_USAGE);
+    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .sequence = 1 },
+                                     &d, NULL),
+                     LM_USAGE);
+    assert_int_equal(lm_diverge_text(engines[0], engines[1], many, 65, &(lm_diverge_options){ .window = 65 },
+                                     &d, NULL),
+                     LM_LIMIT);
+    assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .token = stop },
+                                     &d, NULL),
+                     LM_CANCELLED);
     assert_int_equal(d.n_tokens, 77);                    /* written on success only */
     assert_int_equal(lm_diverge_text(engines[0], engines[1], many, 65, NULL, &d, NULL), LM_OK);
     assert_int_equal(d.n_tokens, 63);                    /* a window of 64, and a single token */
@@ -211,7 +226,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_equal_the_reference), cmocka_unit_test(rows_in_a_step_do_not_matter),
-        cmocka_unit_test(windows_begin_anew),          cmocka_unit_test(a_model_is_itself), cmocka_unit_test(wrong_input_is_rejected),
+        cmocka_unit_test(windows_begin_anew), cmocka_unit_test(a_model_is_itself),
+        cmocka_unit_test(wrong_input_is_rejected),
     };
 
     return cmocka_run_group_tests_name("runtime/diverge", tests, open_all, close_all);

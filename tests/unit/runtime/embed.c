@@ -1,4 +1,5 @@
-/* embed.c - hidden states are those of transformers, for every family; pooled ones follow the definition; steps do not matter. */
+/* embed.c - hidden states are those of transformers, for every family; pooled ones follow the definition;
+ * steps do not matter. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,11 +54,17 @@ static reference open_reference(const lm_container *all, const lm_tensor_info *t
 
 static lm_engine *open_engine(const lm_model *m, uint32_t rows)
 {
-    lm_engine_options o = { .context = 256, .max_rows = rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .hidden = true, .threads = 2 };
+    lm_engine_options o = { .context = 256,
+                            .max_rows = rows,
+                            .kv = LM_KV_F32,
+                            .compute = LM_COMPUTE_F32,
+                            .hidden = true,
+                            .threads = 2 };
     lm_engine        *g = NULL;
     lm_error          e = { 0 };
 
-    while (lm_engine_new(m, &o, &g, &e) == LM_USAGE && o.context > 1)        /* learned positions limit the context */
+    /* learned positions limit the context */
+    while (lm_engine_new(m, &o, &g, &e) == LM_USAGE && o.context > 1)
         o.context /= 2;
     if (!g)
         fail_msg("%s: %s", e.where, e.message);
@@ -107,7 +114,7 @@ static void check_model(const char *path, const reference *r)
 {
     lm_model *m = NULL;
     lm_error  e = { 0 };
-    float    *ours = malloc(2 * r->n * r->width * sizeof *ours), *again = ours + r->n * r->width, expected[512];
+    float *ours = malloc(2 * r->n * r->width * sizeof *ours), *again = ours + r->n * r->width, expected[512];
 
     if (lm_model_open(path, NULL, &m, &e) != LM_OK)
         fail_msg("%s: %s: %s", path, e.where, e.message);

@@ -1,5 +1,5 @@
-/* lm_generate with a scripted engine: what it requests from the engine, when it stops, and what it delivers. The engine, the
- * model and the text stream here are scripted; the real ones are tested with it elsewhere. */
+/* lm_generate with a scripted engine: what it requests from the engine, when it stops, and what it delivers.
+ * The engine, the model and the text stream here are scripted; the real ones are tested with it elsewhere. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,7 +69,8 @@ lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_
 
 static lm_status room(const lm_engine *g, size_t n, lm_error *e)
 {
-    return g->length + n > (g->limit ? g->limit : CONTEXT) ? lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "full") : LM_OK;
+    return g->length + n > (g->limit ? g->limit : CONTEXT) ? lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "full")
+                                                           : LM_OK;
 }
 
 lm_status lm_engine_check(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
@@ -164,13 +165,18 @@ void lm_stream_free(lm_stream *s) { lm_free(s); }
 /* The sampler references these only for breakers. */
 uint32_t lm_tokenizer_size(const lm_tokenizer *t) { (void)t; return V; }
 bool lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id) { (void)t, (void)id; return false; }
-const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size) { (void)t, (void)id, (void)size; return NULL; }
+const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size)
+{
+    (void)t, (void)id, (void)size;
+    return NULL;
+}
 lm_status lm_tokenize(const lm_tokenizer *t, const char *x, size_t n, unsigned f, lm_tokens *o, lm_error *e)
 {
     (void)t, (void)x, (void)n, (void)f, (void)o, (void)e;
     return LM_OK;
 }
-lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *x, size_t n, unsigned f, lm_text *o, lm_error *e)
+lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *x, size_t n, unsigned f, lm_text *o,
+                        lm_error *e)
 {
     (void)t, (void)x, (void)n, (void)f, (void)o, (void)e;
     return LM_OK;
@@ -180,7 +186,8 @@ lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *x, size_t n, unsi
 
 typedef struct seen {
     char     text[256];
-    size_t   n, pieces, tokens, prefills, stop_after;      /* stop_after: the callback of `text` that returns false */
+    size_t   n, pieces, tokens, prefills, stop_after;      /* stop_after: the callback of `text` that returns
+                                                              false */
     size_t   done[16];
     lm_token top;
     float    logprob;
@@ -190,7 +197,8 @@ static bool on_text(void *arg, const char *piece, size_t size)
 {
     seen *s = arg;
     assert_true(size > 0);
-    assert_true(((unsigned char)piece[0] & 0xC0) != 0x80);           /* never the second half of a character */
+    /* never the second half of a character */
+    assert_true(((unsigned char)piece[0] & 0xC0) != 0x80);
     memcpy(s->text + s->n, piece, size);
     s->n += size;
     return ++s->pieces != s->stop_after;
@@ -215,7 +223,8 @@ static bool on_prefill(void *arg, size_t done, size_t total)
     return true;
 }
 
-static lm_generation run(lm_engine *g, const lm_token *prompt, size_t n, size_t reuse, lm_generate_options o, seen *s)
+static lm_generation run(lm_engine *g, const lm_token *prompt, size_t n, size_t reuse, lm_generate_options o,
+                         seen *s)
 {
     lm_sampler_options greedy = lm_sampler_defaults();
     lm_generation out;
@@ -246,7 +255,8 @@ static lm_engine scripted(const lm_token *ids, size_t n)
 }
 
 static const lm_token prompt3[3] = { 2, 3, 4 };
-#define SCRIPT(...) scripted((const lm_token[]){ __VA_ARGS__ }, sizeof((lm_token[]){ __VA_ARGS__ }) / sizeof(lm_token))
+#define SCRIPT(...) scripted((const lm_token[]){ __VA_ARGS__ }, \
+                             sizeof((lm_token[]){ __VA_ARGS__ }) / sizeof(lm_token))
 
 static void ends_at_the_end_token(void **state)
 {
@@ -267,7 +277,8 @@ static void end_of_text_can_be_ignored(void **state)
 {
     lm_engine g = SCRIPT(2, END, 3, 4);
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = 4, .ignore_eos = true } }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0,
+                          (lm_generate_options){ .sequence = { .max_tokens = 4, .ignore_eos = true } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_LENGTH);
@@ -282,10 +293,13 @@ static void length(void **state)
     for (int64_t n = 0; n < 3; n++) {
         lm_engine g = SCRIPT(2, 3, 4);
         seen s = { 0 };
-        lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = n, .prompt_only = n == 0 } }, &s);
+        lm_generation x = run(&g, prompt3, 3, 0,
+                              (lm_generate_options){ .sequence = { .max_tokens = n, .prompt_only = n == 0 } },
+                              &s);
         assert_int_equal(x.stop, LM_STOP_LENGTH);
         assert_int_equal(x.ids.n, n);
-        assert_int_equal(g.rows_seen, 3 + (n ? n - 1 : 0));          /* the last token is not processed needlessly */
+        /* the last token is not processed needlessly */
+        assert_int_equal(g.rows_seen, 3 + (n ? n - 1 : 0));
         lm_generation_free(&x);
     }
 }
@@ -302,7 +316,8 @@ static void a_full_context_stops_and_never_shifts(void **state)
     assert_int_equal(g.length, CONTEXT);
     lm_generation_free(&x);
 
-    g = SCRIPT(2);                                                   /* other sequences hold the rest of the cache */
+    /* other sequences hold the rest of the cache */
+    g = SCRIPT(2);
     g.limit = 10;
     s = (seen){ 0 };
     x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
@@ -316,7 +331,8 @@ static void stop_strings_reach_over_tokens(void **state)
     static const char *const stops[] = { "the stop", NULL };
     lm_engine g = SCRIPT(2, 5, 11, 5, 12, 2);                        /* "a the\n thexa" */
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = 6, .stops = stops } }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0,
+                          (lm_generate_options){ .sequence = { .max_tokens = 6, .stops = stops } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_LENGTH);
@@ -341,11 +357,14 @@ static void stop_ids(void **state)
     lm_engine g = SCRIPT(2, 8, 14, 2);
     seen s = { 0 };
     lm_generation x = run(&g, prompt3, 3, 0,
-                          (lm_generate_options){ .sequence = { .max_tokens = -1, .stop_ids = ids, .n_stop_ids = 2 } }, &s);
+                          (lm_generate_options){
+                              .sequence = { .max_tokens = -1, .stop_ids = ids, .n_stop_ids = 2 } },
+                          &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_STRING);
-    assert_string_equal(s.text, "a\xef\xbf\xbd");                    /* half a character is shown as a replacement character */
+    /* half a character is shown as a replacement character */
+    assert_string_equal(s.text, "a\xef\xbf\xbd");
     assert_int_equal(x.ids.n, 3);
     lm_generation_free(&x);
 }
@@ -425,7 +444,9 @@ static void log_probabilities_are_those_before_sampling(void **state)
     lm_engine g = SCRIPT(2, END);
     seen s = { 0 };
     lm_generation x = run(&g, prompt3, 3, 0,
-                          (lm_generate_options){ .sequence = { .max_tokens = -1, .logprobs = 2 }, .token = on_token }, &s);
+                          (lm_generate_options){ .sequence = { .max_tokens = -1, .logprobs = 2 },
+                                                 .token = on_token },
+                          &s);
 
     (void)state;
     assert_int_equal(s.tokens, 2);

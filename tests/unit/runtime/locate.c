@@ -1,4 +1,5 @@
-/* Model names and the files they refer to: paths first, then the cache; an ambiguous name is never resolved by guessing. */
+/* Model names and the files they refer to: paths first, then the cache; an ambiguous name is never resolved
+ * by guessing. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -81,8 +82,10 @@ static void paths_come_first(void **state)
 
 static int make_cache(void **state)
 {
-    static const char *const files[] = { "tiny.Q4_0.gguf", "big-00001-of-00003.gguf", "big-00002-of-00003.gguf", "exact.gguf",
-                                         "exact-Q8_0.gguf", "twice-Q4_0.gguf", "twice-Q8_0.gguf", "SmolLM2-135M-Instruct.Q4_1.gguf" };
+    static const char *const files[] = { "tiny.Q4_0.gguf",          "big-00001-of-00003.gguf",
+                                         "big-00002-of-00003.gguf", "exact.gguf",
+                                         "exact-Q8_0.gguf",         "twice-Q4_0.gguf",
+                                         "twice-Q8_0.gguf",         "SmolLM2-135M-Instruct.Q4_1.gguf" };
     char models[512];
 
     (void)state;

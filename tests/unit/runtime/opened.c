@@ -1,4 +1,5 @@
-/* opened.c - a model opened from a descriptor or from memory equals the one opened by path; failures report their reason. */
+/* opened.c - a model opened from a descriptor or from memory equals the one opened by path; failures report
+ * their reason. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,9 @@ static uint8_t *read_model(size_t *size)
 /* Return the logits after five tokens; the caller frees them. */
 static float *logits_of(const lm_model *m, uint32_t *n_vocab)
 {
-    lm_engine_options o = { .context = 16, .max_rows = 16, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1 };
+    lm_engine_options o = {
+        .context = 16, .max_rows = 16, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1
+    };
     lm_row            rows[5];
     lm_model_info     info;
     lm_engine        *g = NULL;
@@ -48,7 +51,8 @@ static float *logits_of(const lm_model *m, uint32_t *n_vocab)
     return out;
 }
 
-/* Check that the model computes the same as the one opened by path, has this name and the same fingerprint. Closes it. */
+/* Check that the model computes the same as the one opened by path, has this name and the same fingerprint.
+ * Closes it. */
 static void check_same(lm_model *m, const char *name)
 {
     lm_model     *of_path = NULL;
@@ -176,12 +180,15 @@ static void remember(void *arg, lm_log_level level, const char *text)
     snprintf(t->text[t->n++], 512, "%s", text);
 }
 
-/* Each object has its own log, which receives its messages. Warnings are those of lm_model_warning, and names cannot break the line. */
+/* Each object has its own log, which receives its messages. Warnings are those of lm_model_warning, and names
+ * cannot break the line. */
 static void objects_describe_what_they_do(void **state)
 {
     log_lines              of_model = { 0 }, of_engine = { 0 };
     lm_model_options  o = { .yarn_orig_ctx = 7, .log = { remember, &of_model } };
-    lm_engine_options engine = { .context = 1000000, .max_rows = 8, .kv_positions = 64, .log = { remember, &of_engine } };
+    lm_engine_options engine = {
+        .context = 1000000, .max_rows = 8, .kv_positions = 64, .log = { remember, &of_engine }
+    };
     lm_model         *m = NULL;
     lm_engine        *g = NULL;
     size_t            size, warnings = 0;
@@ -197,7 +204,8 @@ static void objects_describe_what_they_do(void **state)
     assert_true(warnings > 0 && of_model.n == warnings + 1 && of_model.level[warnings] == LM_LOG_INFO);
     assert_non_null(strstr(of_model.text[warnings], "llama, gguf"));
     assert_int_equal(lm_engine_new(m, &engine, &g, NULL), LM_OK);
-    assert_true(of_engine.n == 2 && of_engine.level[0] == LM_LOG_WARNING && of_engine.level[1] == LM_LOG_INFO);
+    assert_true(of_engine.n == 2 && of_engine.level[0] == LM_LOG_WARNING &&
+                of_engine.level[1] == LM_LOG_INFO);
     assert_non_null(strstr(of_engine.text[0], "1000000 positions is longer"));
     assert_int_equal(of_model.n, warnings + 1);
     lm_engine_free(g);

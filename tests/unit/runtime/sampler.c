@@ -1,5 +1,6 @@
-/* The sampler against an independent implementation (tools/oracle/samplers.py), its draws against their probabilities,
- * and its guarantees: no allocation, no NaN, the same token for the same (seed, sequence, position). */
+/* The sampler against an independent implementation (tools/oracle/samplers.py), its draws against their
+ * probabilities, and its guarantees: no allocation, no NaN, the same token for the same (seed, sequence,
+ * position). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -80,7 +81,8 @@ static void set_option(golden *g, const char *name, const char *value)
 /* Read the next case of the file. Returns false at its end. */
 static bool read_case(FILE *f, golden *g, char *line, int size)
 {
-    *g = (golden){ .o = lm_sampler_defaults() };                     /* the cases use llama.cpp's numbers: 0 means 0, not the default */
+    /* the cases use llama.cpp's numbers: 0 means 0, not the default */
+    *g = (golden){ .o = lm_sampler_defaults() };
     while (fgets(line, size, f)) {
         char *save, *word = strtok_r(line, " \n", &save), *at;
 
@@ -97,7 +99,8 @@ static bool read_case(FILE *f, golden *g, char *line, int size)
             g->o.bias = g->bias;
         } else if (strcmp(word, "breaker") == 0) {
             lm_dry_breaker *b = &g->breakers[g->n_breakers];
-            *b = (lm_dry_breaker){ .head = atoi(strtok_r(NULL, " \n", &save)), .tail = g->breaker_tails[g->n_breakers] };
+            *b = (lm_dry_breaker){ .head = atoi(strtok_r(NULL, " \n", &save)),
+                                   .tail = g->breaker_tails[g->n_breakers] };
             while ((at = strtok_r(NULL, " \n", &save)))
                 b->tail[b->n_tail++] = atoi(at);
             g->n_breakers++;
@@ -124,7 +127,8 @@ static int by_head(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Shape a case with breakers. Cases give them as token sequences; the history takes them as if it had found them in a vocabulary. */
+/* Shape a case with breakers. Cases give them as token sequences; the history takes them as if it had found
+ * them in a vocabulary. */
 static void shape_with_breakers(golden *g, lm_candidates *c)
 {
     lm_breakers set = { .owners = 1, .items = g->breakers, .n = g->n_breakers };
@@ -150,9 +154,11 @@ static void compare(const golden *g, const lm_candidates *c)
         fail_msg("%s: %zu tokens are left, the reference keeps %zu", g->name, c->n, g->n_keep);
     for (size_t i = 0; i < c->n; i++) {
         if (c->items[i].id != g->keep[i])
-            fail_msg("%s: place %zu is token %d, the reference has %d", g->name, i, c->items[i].id, g->keep[i]);
+            fail_msg("%s: place %zu is token %d, the reference has %d", g->name, i, c->items[i].id,
+                     g->keep[i]);
         if (fabs(c->items[i].p - g->p[i]) > 1e-5 * g->p[i] + 1e-12)
-            fail_msg("%s: token %d has p %.9g, the reference has %.9g", g->name, g->keep[i], c->items[i].p, g->p[i]);
+            fail_msg("%s: token %d has p %.9g, the reference has %.9g", g->name, g->keep[i], c->items[i].p,
+                     g->p[i]);
     }
 }
 
@@ -327,7 +333,8 @@ static void broken_logits_are_errors(void **state)
 
     (void)state;
     for (int greedy = 0; greedy < 2; greedy++) {
-        float nan[4] = { 0, NAN, 1, 2 }, none[4] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY }, inf[4] = { 0, INFINITY, 0, 0 };
+        float nan[4] = { 0, NAN, 1, 2 }, none[4] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY },
+              inf[4] = { 0, INFINITY, 0, 0 };
         lm_sampler *s;
         lm_token id = -7;
         lm_error e;
@@ -342,8 +349,8 @@ static void broken_logits_are_errors(void **state)
     }
 }
 
-/* Biases of zero, more than a few, make the sampler list every token, which top_k alone or with few biases does not need: the same
- * candidates. There are few values, so there are many ties. */
+/* Biases of zero, more than a few, make the sampler list every token, which top_k alone or with few biases
+ * does not need: the same candidates. There are few values, so there are many ties. */
 static void top_k_keeps_what_all_tokens_give(void **state)
 {
     enum { V = 500, MANY = 40 };
@@ -362,11 +369,14 @@ static void top_k_keeps_what_all_tokens_give(void **state)
         for (size_t i = 0; i < V; i++) {
             seed = seed * 1664525u + 1013904223u;
             unsigned draw = seed >> 24;
-            logits[i] = draw < 40 + 2 * round - given ? -INFINITY : draw % 16 == 0 ? -0.0f : (float)(draw % 16) - 8.0f;
+            logits[i] = draw < 40 + 2 * round - given ? -INFINITY
+                        : draw % 16 == 0              ? -0.0f
+                                                      : (float)(draw % 16) - 8.0f;
         }
         logits[499] = 0.0f;
         for (size_t i = 0; i < MANY; i++)
-            bias[i] = (lm_logit_bias){ (lm_token)((round * 7 + i * 11) % 499), i < given ? biases[(round + i) % 4] : 0.0f };
+            bias[i] = (lm_logit_bias){ (lm_token)((round * 7 + i * 11) % 499),
+                                       i < given ? biases[(round + i) % 4] : 0.0f };
         o.temperature = 0.7f;
         o.top_k = ks[round % (sizeof ks / sizeof *ks)];
         o.bias = bias;
@@ -433,9 +443,11 @@ static void zero_is_the_default(void **state)
     (void)state;
     given.seed = 3;
     resolved   = lm_sampler_resolve(&given);
-    resolved.top_n_sigma = same.top_n_sigma = 0;                     /* both are off, one as 0 and one as -1 */
+    /* both are off, one as 0 and one as -1 */
+    resolved.top_n_sigma = same.top_n_sigma = 0;
     assert_memory_equal(&resolved, &same, sizeof same);
-    assert_true(same.temperature == 0.8f && same.top_k == 40 && same.repeat_last_n == 64 && same.dry_penalty_last_n == -1);
+    assert_true(same.temperature == 0.8f && same.top_k == 40 && same.repeat_last_n == 64 &&
+                same.dry_penalty_last_n == -1);
 
     given.temperature = given.top_p = given.min_p = given.dynatemp_exponent = given.mirostat_tau = 0;
     given.top_k = given.repeat_last_n = given.dry_penalty_last_n = given.dry_allowed_length = 0;
@@ -449,12 +461,17 @@ static void zero_is_the_default(void **state)
     assert_int_equal(lm_sampler_check(&(lm_sampler_options){ .reserved = { 1 } }, &e), LM_USAGE);
 }
 
-/* `greedy`, a negative temperature and a literal temperature of 0 choose the best token, whatever else is set. */
+/* `greedy`, a negative temperature and a literal temperature of 0 choose the best token, whatever else is
+ * set. */
 static void greedy_is_the_best_token(void **state)
 {
     const float logits[3] = { 1, 1.01f, 0 };
-    const lm_sampler_options ways[] = { { .greedy = true }, { .greedy = true, .temperature = 2 }, { .temperature = -1 },
-                                        { .literal = true, .top_p = 1, .typical_p = 1, .repeat_penalty = 1 } };
+    const lm_sampler_options ways[] = {
+        { .greedy = true },
+        { .greedy = true, .temperature = 2 },
+        { .temperature = -1 },
+        { .literal = true, .top_p = 1, .typical_p = 1, .repeat_penalty = 1 }
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -519,7 +536,8 @@ static void picking_allocates_nothing(void **state)
     lm_sampler_free(s);
 }
 
-/* A token is no longer counted when it is more than repeat_last_n tokens old, even after the ring has wrapped. */
+/* A token is no longer counted when it is more than repeat_last_n tokens old, even after the ring has
+ * wrapped. */
 static void penalties_forget(void **state)
 {
     const float logits[4] = { 1, 1, 1, 1 };
@@ -555,7 +573,8 @@ uint32_t lm_tokenizer_size(const lm_tokenizer *t)
 }
 
 /* Tokenize greedily, the longest word first. */
-lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out, lm_error *e)
+lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out,
+                      lm_error *e)
 {
     (void)t, (void)e;
     assert_true(flags == 0 || flags == LM_NO_PARSE_SPECIAL);
@@ -578,7 +597,8 @@ lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsi
     return LM_OK;
 }
 
-lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e)
+lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out,
+                        lm_error *e)
 {
     (void)t, (void)flags, (void)e;
     for (size_t i = 0; i < n; i++) {
@@ -601,9 +621,11 @@ static void breakers_are_found_in_the_vocabulary(void **state)
     static const char *const breakers[] = { ":", "\n", "end", NULL };
     const struct { lm_token head, tail[3]; size_t n_tail; } expected[] = {
         { 1, { 0 }, 0 }, { 2, { 0 }, 0 }, { 3, { 0 }, 0 }, { 4, { 5 }, 1 },      /* ":" "b:" "\n" "en"+"d" */
-        { 6, { 0 }, 0 }, { 7, { 11 }, 1 }, { 10, { 5 }, 1 },                     /* "end" "e"+"nd" "xen"+"d" */
+        /* "end" "e"+"nd" "xen"+"d" */
+        { 6, { 0 }, 0 }, { 7, { 11 }, 1 }, { 10, { 5 }, 1 },
     };
-    const lm_tokenizer *t = (const lm_tokenizer *)breakers;                      /* only its existence matters */
+    /* only its existence matters */
+    const lm_tokenizer *t = (const lm_tokenizer *)breakers;
     lm_breakers *found;
 
     (void)state;
@@ -613,7 +635,8 @@ static void breakers_are_found_in_the_vocabulary(void **state)
         assert_int_equal(found->items[i].head, expected[i].head);
         assert_int_equal(found->items[i].n_tail, expected[i].n_tail);
         if (expected[i].n_tail)
-            assert_memory_equal(found->items[i].tail, expected[i].tail, expected[i].n_tail * sizeof(lm_token));
+            assert_memory_equal(found->items[i].tail, expected[i].tail,
+                                expected[i].n_tail * sizeof(lm_token));
     }
     lm_breakers_drop(found);
 }

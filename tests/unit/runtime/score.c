@@ -1,5 +1,5 @@
-/* A hundred texts on the demo model: the log-probability of every token equals transformers' to 1e-4 relative, whatever the
- * number of rows in a step; invalid arguments are rejected. */
+/* A hundred texts on the demo model: the log-probability of every token equals transformers' to 1e-4
+ * relative, whatever the number of rows in a step; invalid arguments are rejected. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,9 @@ static lm_engine *exact;
 
 static lm_engine *engine(uint32_t logit_rows)
 {
-    lm_engine_options o = { .context = 512, .max_rows = 512, .max_logits = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 };
+    lm_engine_options o = {
+        .context = 512, .max_rows = 512, .max_logits = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32
+    };
     lm_engine *g = NULL;
     lm_error e;
 
@@ -136,7 +138,8 @@ static void wrong_input_is_rejected(void **state)
     assert_int_equal(lm_score_text(exact, ids, 513, NULL, &s, NULL), LM_LIMIT);
     assert_int_equal(lm_score_text(exact, ids, 9, &(lm_score_options){ .sequence = 1 }, &s, NULL), LM_USAGE);
     assert_int_equal(lm_score_text(exact, ids, 9, &(lm_score_options){ .top = 49153 }, &s, NULL), LM_USAGE);
-    assert_int_equal(lm_score_text(exact, ids, 9, &(lm_score_options){ .token = stop }, &s, NULL), LM_CANCELLED);
+    assert_int_equal(lm_score_text(exact, ids, 9, &(lm_score_options){ .token = stop }, &s, NULL),
+                     LM_CANCELLED);
     assert_int_equal(s.n_tokens, 77);                    /* written on success only */
     assert_int_equal(lm_score_text(exact, ids, 1, NULL, &s, NULL), LM_OK);
     assert_true(s.logprob == 0 && isnan(s.perplexity));

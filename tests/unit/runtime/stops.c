@@ -1,5 +1,5 @@
-/* Stop strings in pieces of any size: the text ends where it would end in one piece, and no part of a stop string is
- * ever shown. */
+/* Stop strings in pieces of any size: the text ends where it would end in one piece, and no part of a stop
+ * string is ever shown. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,8 @@
 #include "runtime/generate/stops.h"
 
 /* Feed `text` in pieces of `size` bytes (0: random sizes). Returns the number of bytes that were shown. */
-static size_t feed(const char *const *stops, const char *text, size_t n, size_t size, lm_rng *r, char *shown, bool *found)
+static size_t feed(const char *const *stops, const char *text, size_t n, size_t size, lm_rng *r, char *shown,
+                   bool *found)
 {
     char pending[256];
     size_t held = 0, out = 0;

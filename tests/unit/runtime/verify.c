@@ -1,5 +1,5 @@
-/* Errors that verify must detect: one golden with one error in it at a time. (Every model tests that verify finds no error in
- * correct goldens.) */
+/* Errors that verify must detect: one golden with one error in it at a time. (Every model tests that verify
+ * finds no error in correct goldens.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +78,8 @@ static void the_true_one_agrees(void **state)
     (void)state;
     write_golden(golden, golden_size);
     v = judge(model, NULL);
-    assert_true(v.agrees && v.bitwise_known && v.chunked && v.stepwise && v.has_greedy && v.greedy_agrees && !v.diverges);
+    assert_true(v.agrees && v.bitwise_known && v.chunked && v.stepwise && v.has_greedy && v.greedy_agrees &&
+                !v.diverges);
     assert_int_equal(v.greedy_common, v.greedy_total);
     assert_true(v.max_rel_err < 1e-5 && v.max_kl < 1e-9 && v.argmax_agreement == 1);
     assert_true(v.taps >= 20);
@@ -93,7 +94,8 @@ static void the_true_one_agrees(void **state)
 static void a_logit_is_wrong(void **state)
 {
     lm_tensor_info t = tensor("logits");
-    uint64_t width = t.dims[2], row = t.dims[0] * t.dims[1] - 1;          /* the last row of the last sequence */
+    /* the last row of the last sequence */
+    uint64_t width = t.dims[2], row = t.dims[0] * t.dims[1] - 1;
     float x, largest = 0;
     lm_verdict v;
 
@@ -109,12 +111,15 @@ static void a_logit_is_wrong(void **state)
     assert_int_equal(v.worst_row, row);
     assert_true(v.max_rel_err > 2.9e-3 && v.max_rel_err < 3.1e-3);
 
-    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .tol = 4e-3 });
+    v = judge(model,
+              &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .tol = 4e-3 });
     assert_true(v.agrees);
     /* Judged by KL divergence, one logit of many has little effect. */
-    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = 1e-3 });
+    v = judge(model, &(lm_verify_options){
+                         .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = 1e-3 });
     assert_true(v.agrees && v.mean_kl > 1e-12);
-    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = v.mean_kl / 2 });
+    v = judge(model, &(lm_verify_options){
+                         .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = v.mean_kl / 2 });
     assert_false(v.agrees);
 }
 
@@ -182,7 +187,8 @@ static void a_greedy_id_is_wrong(void **state)
 static void a_tap_is_wrong(void **state)
 {
     lm_tensor_info t = tensor("tap.model.layers.1.self_attn.k_proj");
-    uint64_t width = t.dims[2], at = (t.dims[1] + 2) * width;              /* position 2 of the second sequence */
+    /* position 2 of the second sequence */
+    uint64_t width = t.dims[2], at = (t.dims[1] + 2) * width;
     float x = value(t.name, at) + 1;
     lm_verdict v;
 
@@ -191,7 +197,8 @@ static void a_tap_is_wrong(void **state)
         at = 2 * width;
     change(t.name, at * sizeof x, &x, sizeof x);
     v = judge(model, NULL);
-    assert_true(v.agrees && v.diverges);                                   /* reported, but not part of the verdict */
+    /* reported, but not part of the verdict */
+    assert_true(v.agrees && v.diverges);
     assert_string_equal(v.first_path, "model.layers.1.self_attn.k_proj");
     assert_int_equal(v.first_position, 2);
     v = judge(gguf, NULL);
@@ -250,7 +257,8 @@ static void a_dump_is_a_golden(void **state)
     assert_int_equal(v.greedy_common, v.greedy_total);
     assert_non_null(strstr(v.source, "lamina"));
 
-    o.tol = -1;                                                            /* the reference itself is not equal bit for bit */
+    /* the reference itself is not equal bit for bit */
+    o.tol = -1;
     v = judge(model, &o);
     assert_true(!v.agrees && v.tol == 0);
     o.kl_max = -1;

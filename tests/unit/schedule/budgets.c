@@ -1,4 +1,5 @@
-/* The number of prompt rows in a step, on a simulated machine that takes a known time per row, and the resulting gap between tokens. */
+/* The number of prompt rows in a step, on a simulated machine that takes a known time per row, and the
+ * resulting gap between tokens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Records passed from one thread to another all arrive, in order and complete, whatever their sizes, and never exceed the space. */
+/* Records passed from one thread to another all arrive, in order and complete, whatever their sizes, and
+ * never exceed the space. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +55,8 @@ static void records_arrive_whole_and_in_order(void **state)
         bool     fits = lm_ring_fits(&r, n);
         uint8_t *p    = lm_ring_add(&r, n);
         if (!p) {
-            assert_false(fits && i % 3 == 1);            /* a record that fits is accepted if all before it are published */
+            assert_false(fits && i % 3 == 1);            /* a record that fits is accepted if all before it
+                                                            are published */
             refused++;
             lm_ring_publish(&r);
             continue;

@@ -1,5 +1,6 @@
-/* parkings.c - a connection is suspended while its response is computed, and each suspension is resumed exactly once, although the worker
- * that finishes and the threads that wake it run concurrently. The exchange is freed as soon as it is seen to end, as the front does. */
+/* parkings.c - a connection is suspended while its response is computed, and each suspension is resumed
+ * exactly once, although the worker that finishes and the threads that wake it run concurrently. The exchange
+ * is freed as soon as it is seen to end, as the front does. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -83,7 +84,8 @@ static void one_exchange(void)
     do {
         unsigned before = atomic_load(&resumed);
 
-        assert_int_equal(before, atomic_load(&suspended));               /* the previous suspension was resumed once */
+        /* the previous suspension was resumed once */
+        assert_int_equal(before, atomic_load(&suspended));
         lm_exchange_park(x);
         while (atomic_load(&resumed) == before)
             sched_yield();

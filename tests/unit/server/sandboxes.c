@@ -1,4 +1,5 @@
-/* What a process in the server's sandbox can and cannot do. Each trial runs in its own child, because rights cannot be regained. */
+/* What a process in the server's sandbox can and cannot do. Each trial runs in its own child, because rights
+ * cannot be regained. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -46,7 +47,8 @@ static void enter(void)
     lm_sandbox_calls();
 }
 
-/* Run `trial` in a sandboxed child. Returns 0: it worked, 255: the sandbox is not available, otherwise errno. */
+/* Run `trial` in a sandboxed child. Returns 0: it worked, 255: the sandbox is not available, otherwise
+ * errno. */
 static int in_child(int (*trial)(void))
 {
     int status;
@@ -88,7 +90,9 @@ static int makes_a_ring(void)        { return syscall(SYS_io_uring_setup, 1, NUL
 
 static int maps_memory(void)
 {
-    return mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? errno : 0;
+    return mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED
+               ? errno
+               : 0;
 }
 
 static int renames_in_store(void)
@@ -121,8 +125,8 @@ static int makes_a_thread(void)
 
 static void rights_needed_for_serving_remain(void **state)
 {
-    int (*const trials[])(void) = { reads_a_model, reads_its_status, reads_meminfo, makes_in_store, renames_in_store, makes_a_thread,
-                                    maps_memory };
+    int (*const trials[])(void) = { reads_a_model, reads_its_status, reads_meminfo, makes_in_store,
+                                    renames_in_store, makes_a_thread, maps_memory };
 
     (void)state;
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
@@ -131,9 +135,10 @@ static void rights_needed_for_serving_remain(void **state)
 
 static void all_other_rights_are_dropped(void **state)
 {
-    int (*const files[])(void) = { writes_a_model, makes_a_model, removes_a_model, reads_passwords, lists_the_root, reads_another,
-                                   links_out };
-    int (*const calls[])(void) = { starts_a_program, makes_a_socket, makes_a_unix_socket, makes_a_process, makes_a_ring };
+    int (*const files[])(void) = { writes_a_model, makes_a_model, removes_a_model, reads_passwords,
+                                   lists_the_root, reads_another, links_out };
+    int (*const calls[])(void) = { starts_a_program, makes_a_socket, makes_a_unix_socket, makes_a_process,
+                                   makes_a_ring };
 
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

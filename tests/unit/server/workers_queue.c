@@ -1,5 +1,5 @@
-/* workers_queue.c - large work never occupies all threads, so that small work does not wait for it; all accepted work is done before the
- * threads end. */
+/* workers_queue.c - large work never occupies all threads, so that small work does not wait for it; all
+ * accepted work is done before the threads end. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

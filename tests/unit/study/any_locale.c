@@ -1,4 +1,5 @@
-/* any_locale.c - a program whose locale has a decimal comma (0,5) produces the same pages and parses the same numbers. */
+/* any_locale.c - a program whose locale has a decimal comma (0,5) produces the same pages and parses the same
+ * numbers. */
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,8 @@
 
 static char folder[] = "/tmp/lamina-locale-XXXXXX";
 
-/* The LC_NUMERIC file that localedef would write for a decimal comma (glibc's locale/localeinfo.h). A bare system has neither such a
- * locale nor the sources that localedef needs to build one. */
+/* The LC_NUMERIC file that localedef would write for a decimal comma (glibc's locale/localeinfo.h). A bare
+ * system has neither such a locale nor the sources that localedef needs to build one. */
 static const struct {
     uint32_t magic, n, offsets[6];
     char     point[2], separator[2], grouping[4];
@@ -104,7 +105,8 @@ static lm_facts *facts_of(const lm_model *m, const char *device)
 /* Append every kind of output that contains numbers, one after another. */
 static void write_all(lm_text *all)
 {
-    static const char template[] = "{{ 1.5 * x }} {{ '%.2f' | format(x) }} {{ x | tojson }}", context[] = "{\"x\": 0.125}";
+    static const char template[] = "{{ 1.5 * x }} {{ '%.2f' | format(x) }} {{ x | tojson }}",
+                      context[] = "{\"x\": 0.125}";
     lm_model    *m[2] = { open_preset("deepseek-v2-lite"), open_preset("granite-3.1-2b") };
     lm_facts    *f[2] = { facts_of(m[0], "rtx-4090"), facts_of(m[1], "rtx-4090") };
     lm_text      t    = { 0 }, notes = { 0 };
@@ -124,7 +126,8 @@ static void write_all(lm_text *all)
     add(all, lm_compare(f, 2, &(lm_compare_options){ .view = "all" }, &t, &e), &t, &e);
     for (size_t i = 0; lm_diagram_at(i, NULL); i++)
         for (size_t k = 0; k < 2; k++)
-            if (lm_diagram(f[k], lm_diagram_at(i, NULL), &(lm_explain_options){ .form = LM_FORM_SVG }, &t, &e) == LM_OK)
+            if (lm_diagram(f[k], lm_diagram_at(i, NULL), &(lm_explain_options){ .form = LM_FORM_SVG }, &t,
+                           &e) == LM_OK)
                 add(all, LM_OK, &t, &e);
     add(all, lm_engine_plan_text(m[0], NULL, &t, &e), &t, &e);
     add(all, lm_model_program_text(m[1], &t, &e), &t, &e);

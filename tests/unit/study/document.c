@@ -79,7 +79,8 @@ static void text_is_made_harmless(void **state)
     lm_document_init(&d, NULL, 0);
     assert_string_equal(lm_doc_keep(&d, "a\x1b[31mb"), "a\xEF\xBF\xBD[31mb");
     assert_string_equal(lm_doc_keep(&d, "a\xff" "b"), "a\xEF\xBF\xBD" "b");
-    assert_string_equal(lm_doc_keep(&d, "\xE2\x80\xAE" "txt"), "\xEF\xBF\xBD" "txt");      /* right-to-left override */
+    /* right-to-left override */
+    assert_string_equal(lm_doc_keep(&d, "\xE2\x80\xAE" "txt"), "\xEF\xBF\xBD" "txt");
     assert_string_equal(lm_doc_keep(&d, "မြန်မာ 模型"), "မြန်မာ 模型");
     lm_document_free(&d);
 }
@@ -115,7 +116,8 @@ static void numbers_by_unit(void **state)
     assert_string_equal(lm_doc_count_text(text, LM_PLAIN, LM_UNIT_LAYERS, 28), "28");
     assert_string_equal(lm_doc_number_text(text, LM_PLAIN, LM_UNIT_PERCENT, 66.666), "66.67 %");
     assert_string_equal(lm_doc_number_text(text, LM_EXACT, LM_UNIT_NONE, 1e-5), "1e-05");
-    assert_string_equal(lm_doc_number_text(text, LM_PLAIN, LM_UNIT_FLOPS_PER_SECOND, 165.2e12), "165 TFLOP/s");
+    assert_string_equal(lm_doc_number_text(text, LM_PLAIN, LM_UNIT_FLOPS_PER_SECOND, 165.2e12),
+                        "165 TFLOP/s");
     assert_string_equal(lm_doc_number_text(text, LM_PLAIN, LM_UNIT_SECONDS, 0.0125), "12.5 ms");
 }
 
@@ -140,7 +142,8 @@ static void say_hostile(lm_document *d)
     lm_document_number(d);
 }
 
-/* Outside code spans there is no tag except our own, no bar that would end a cell and no dollar that would begin a formula. */
+/* Outside code spans there is no tag except our own, no bar that would end a cell and no dollar that would
+ * begin a formula. */
 static void check_markdown_line(const char *line, size_t n)
 {
     char text[1024];
@@ -220,7 +223,10 @@ static void text_draws_trees_and_breaks_long_cells(void **state)
     lm_document_init(&d, NULL, 0);
     lm_doc_table *t = lm_doc_table_of(&d, "t", NULL, "ll", "", "");
     t->tree         = true;
-    static const struct { unsigned depth; const char *name; } rows[] = { { 1, "a" }, { 2, "b" }, { 2, "c" }, { 1, "d" }, { 2, "e" } };
+    static const struct {
+        unsigned depth;
+        const char *name;
+    } rows[] = { { 1, "a" }, { 2, "b" }, { 2, "c" }, { 1, "d" }, { 2, "e" } };
     for (size_t i = 0; i < 5; i++) {
         lm_inner_row(t, rows[i].depth);
         lm_cell(t, rows[i].name);
@@ -281,10 +287,14 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_are_unique_and_anchors), cmocka_unit_test(sections_are_numbered_in_order),
-        cmocka_unit_test(text_is_made_harmless),      cmocka_unit_test(cells_keep_exact_numbers),
-        cmocka_unit_test(numbers_by_unit),            cmocka_unit_test(markdown_stays_text),
-        cmocka_unit_test(json_gives_text_back),       cmocka_unit_test(text_draws_trees_and_breaks_long_cells),
+        cmocka_unit_test(ids_are_unique_and_anchors),
+        cmocka_unit_test(sections_are_numbered_in_order),
+        cmocka_unit_test(text_is_made_harmless),
+        cmocka_unit_test(cells_keep_exact_numbers),
+        cmocka_unit_test(numbers_by_unit),
+        cmocka_unit_test(markdown_stays_text),
+        cmocka_unit_test(json_gives_text_back),
+        cmocka_unit_test(text_draws_trees_and_breaks_long_cells),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,7 +102,8 @@ static void values_are_exact_while_they_are_whole(void **state)
 {
     (void)state;
     assert_true(lm_expr_value(read_expr("28 * 100669440 + 394002432 + 3072")).n == 3212749824);
-    assert_true(lm_expr_value(read_expr("9007199254740993 * 3 / 3")).n == 9007199254740993);    /* not representable as a double */
+    /* not representable as a double */
+    assert_true(lm_expr_value(read_expr("9007199254740993 * 3 / 3")).n == 9007199254740993);
     assert_true(lm_expr_value(read_expr("24 / 8")).whole && lm_expr_value(read_expr("24 / 8")).n == 3);
     assert_false(lm_expr_value(read_expr("28 / 8")).whole);
     assert_true(lm_expr_value(read_expr("2^10")).n == 1024);
@@ -115,9 +116,8 @@ static void values_are_exact_while_they_are_whole(void **state)
 
 static void simplifying_goes_from_the_inside_out(void **state)
 {
-    static const char *const steps[] = { "28 * (9,437,184 + 8 * 2) + 1", "28 * (9,437,184 + 16) + 1", "28 * 9,437,200 + 1",
-                                         "264,241,600 + 1",
-                                         "264,241,601" };
+    static const char *const steps[] = { "28 * (9,437,184 + 8 * 2) + 1", "28 * (9,437,184 + 16) + 1",
+                                         "28 * 9,437,200 + 1", "264,241,600 + 1", "264,241,601" };
     const lm_expr *x = read_expr("layers * (self_attn.q_proj + kv_heads * 2) + 1");
 
     (void)state;
@@ -134,8 +134,8 @@ static void simplifying_goes_from_the_inside_out(void **state)
 
 static void own_mistakes_are_named(void **state)
 {
-    static const char *const wrong[] = { "", "2 *", "layers kv_heads", "(layers", "heads * 2", "min(2)", "sec(2)", "2 +* 3",
-                                         "layers)" };
+    static const char *const wrong[] = { "",       "2 *",    "layers kv_heads", "(layers", "heads * 2",
+                                         "min(2)", "sec(2)", "2 +* 3",          "layers)" };
     const lm_expr           *x = NULL;
     lm_error                 e;
 

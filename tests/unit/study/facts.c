@@ -24,7 +24,8 @@ static void values_by_path(void **state)
     assert_int_equal(lm_facts_count(f, "layers[%d].self_attn.q_proj.parameters", 3), 9437184);
     assert_int_equal(lm_facts_count(f, "model.layers.3.self_attn.q_proj.parameters"), 9437184);
     assert_string_equal(lm_facts_text(f, "attention.type"), "GQA");
-    assert_true(lm_facts_truth(f, "architecture.tied") && lm_facts_has(f, "rope.theta[63]") && !lm_facts_has(f, "rope.theta[64]"));
+    assert_true(lm_facts_truth(f, "architecture.tied") && lm_facts_has(f, "rope.theta[63]") &&
+                !lm_facts_has(f, "rope.theta[64]"));
     assert_int_equal(lm_facts_check(f, NULL), LM_OK);
     lm_facts_free(f);
     lm_model_close(m);

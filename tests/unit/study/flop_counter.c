@@ -1,5 +1,5 @@
-/* FLOPs as torch.utils.flop_counter counts them in transformers' models (tools/oracle/flops.py), module by module. Lamina's
- * counts are exactly the same, except for differences that are named and computed here. */
+/* FLOPs as torch.utils.flop_counter counts them in transformers' models (tools/oracle/flops.py), module by
+ * module. Lamina's counts are exactly the same, except for differences that are named and computed here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,14 +20,16 @@ typedef struct row {
     uint64_t flops;
 } row;
 
-/* The reasons why the counts differ, in FLOPs of the whole pass. transformers computes scores with eager attention. */
+/* The reasons why the counts differ, in FLOPs of the whole pass. transformers computes scores with eager
+ * attention. */
 typedef struct reasons {
     uint64_t masked;             /* keys outside a window: multiplied, then masked */
-    uint64_t latent;             /* scores on latents, which transformers expands into heads first: lamina counts more */
+    uint64_t latent;             /* scores on latents, which transformers expands into heads first: lamina
+                                    counts more */
 } reasons;
 
-/* Return the width of a head before a latent model folds the up-projections of keys and values into queries and results: the
- * heads' own lanes, derived from the products that fold them. */
+/* Return the width of a head before a latent model folds the up-projections of keys and values into queries
+ * and results: the heads' own lanes, derived from the products that fold them. */
 static uint64_t lanes_in_heads(const lm_program *p, uint32_t attention)
 {
     const lm_attention_spec *s = &p->nodes[attention].attention.spec;
@@ -36,7 +38,8 @@ static uint64_t lanes_in_heads(const lm_program *p, uint32_t attention)
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_HEAD_LINEAR && p->nodes[i].layer == p->nodes[attention].layer) {
             const lm_weight *w   = &p->weights[p->nodes[i].weights[0]];
-            uint64_t         own = w->elements / s->n_heads / s->v_dim;      /* a matrix: latent lanes x lanes of a head */
+            /* a matrix: latent lanes x lanes of a head */
+            uint64_t         own = w->elements / s->n_heads / s->v_dim;
             lanes += own;
         }
     return lanes + (s->k_dim - s->v_dim);    /* plus the rotated lanes, which are stored next to the latent */
@@ -61,8 +64,9 @@ static reasons why(const lm_program *p, uint32_t m, uint64_t tokens)
     return r;
 }
 
-/* Find a module by its name in transformers, which may differ from the name in checkpoints. Returns false if only transformers has
- * it, in the model that represents a family without its own class (GPT-3: three matrices q, k and v there, one in the folder). */
+/* Find a module by its name in transformers, which may differ from the name in checkpoints. Returns false if
+ * only transformers has it, in the model that represents a family without its own class (GPT-3: three
+ * matrices q, k and v there, one in the folder). */
 static bool place(const lm_program *p, const char *path, uint32_t *m)
 {
     static const char *const renamed[][2] = {
@@ -76,14 +80,15 @@ static bool place(const lm_program *p, const char *path, uint32_t *m)
         char        other[160];
         if (!at)
             continue;
-        snprintf(other, sizeof other, "%.*s%s%s", (int)(at - path), path, renamed[i][1], at + strlen(renamed[i][0]));
+        snprintf(other, sizeof other, "%.*s%s%s", (int)(at - path), path, renamed[i][1],
+                 at + strlen(renamed[i][0]));
         *m = lm_program_module(p, other);
     }
     return *m != LM_NONE || !strstr(path, ".attn.attention.");
 }
 
-/* Return the FLOPs of a prompt as lamina processes it: keys that are masked for a token are not multiplied, and the head runs for the last
- * token only. */
+/* Return the FLOPs of a prompt as lamina processes it: keys that are masked for a token are not multiplied,
+ * and the head runs for the last token only. */
 static uint64_t prefill(const lm_program *p, uint64_t tokens, uint64_t pass)
 {
     lm_flop_counts flops;
@@ -126,10 +131,12 @@ static int compare(lm_facts *f, const lm_program *p, const row *r)
     uint64_t ours = 2 * lm_facts_count(f, "modules[%u].pass_mult_adds", m);
     reasons  x    = why(p, m, r->tokens);
     if (m == 0)
-        assert_int_equal(lm_facts_count(f, "flops.prefill_of[%u].total", r->tokens), prefill(p, r->tokens, ours));
+        assert_int_equal(lm_facts_count(f, "flops.prefill_of[%u].total", r->tokens),
+                         prefill(p, r->tokens, ours));
     if (r->flops + x.latent == ours + x.masked)
         return 0;
-    printf("%s %s: %lu, lamina counts %lu (+ masked %lu - latent %lu)\n", r->name, r->path, r->flops, ours, x.masked, x.latent);
+    printf("%s %s: %lu, lamina counts %lu (+ masked %lu - latent %lu)\n", r->name, r->path, r->flops, ours,
+           x.masked, x.latent);
     return 1;
 }
 

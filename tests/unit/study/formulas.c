@@ -67,10 +67,12 @@ static void chain_is_whole(const char *name, lm_facts *f)
         sums += lm_is_residual(f->ledger, i);
         scales += alone && n->code == LM_OP_SCALE;
         norms += alone && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM);
-        if (alone && n->code == LM_OP_ACT && !strstr(chain, n->glu.act == LM_ACT_GELU_TANH ? "GELU" : lm_act_word(n->glu.act)))
+        if (alone && n->code == LM_OP_ACT &&
+            !strstr(chain, n->glu.act == LM_ACT_GELU_TANH ? "GELU" : lm_act_word(n->glu.act)))
             fail_msg("%s: %s lacks its activation", name, chain);
     }
-    if (sums != 2 || times(chain, "+") != sums || times(chain, "× ") != scales || times(chain, "Norm") != norms)
+    if (sums != 2 || times(chain, "+") != sums || times(chain, "× ") != scales ||
+        times(chain, "Norm") != norms)
         fail_msg("%s: %s: not %zu sums, %zu multipliers, %zu norms", name, chain, sums, scales, norms);
     assert_int_equal(lm_facts_count(f, "flow.residual_sums_per_layer"), 2);
     assert_int_equal(lm_facts_count(f, "flow.residual_sums"), 2 * (uint64_t)p->n_layers);
@@ -110,7 +112,10 @@ static void see_linear(const char *preset, lm_facts *f, uint32_t i)
         if (f->ledger->roles[i] & biases[k].role)
             must_say(preset, f, biases[k].name, biases[k].bias);
     if (f->ledger->part[i] == LM_PART_MLP && (f->ledger->roles[i] & (LM_PRODUCT_UP | LM_PRODUCT_DOWN)))
-        must_say(preset, f, "mlp", f->ledger->roles[i] & LM_PRODUCT_UP ? gated ? "b_u" : "b1" : gated ? "b_d" : "b2");
+        must_say(preset, f, "mlp",
+                 f->ledger->roles[i] & LM_PRODUCT_UP ? gated ? "b_u" : "b1"
+                 : gated                             ? "b_d"
+                                                     : "b2");
     assert_true(f->ledger->roles[i] != 0);                   /* a bias that has no formula */
 }
 
@@ -149,7 +154,8 @@ static void see_factor(const char *preset, lm_facts *f, const lm_node *n, bool b
 {
     char factor[48];
 
-    snprintf(factor, sizeof factor, n->code == LM_OP_SOFTCAP ? "%g tanh(" : "%g ", lm_decimal(n->scale.factor));
+    snprintf(factor, sizeof factor, n->code == LM_OP_SOFTCAP ? "%g tanh(" : "%g ",
+             lm_decimal(n->scale.factor));
     must_say(preset, f, behind ? "head" : n->layer < 0 ? "embedding" : "layer", factor);
 }
 
@@ -211,7 +217,8 @@ static void formulas_are_whole(const char *preset, lm_facts *f)
                  p->modules[f->ledger->block[i]].end_op == p->modules[f->ledger->block[i]].first_op + 1;
     if (lm_facts_has(f, "formulas.after_mlp") &&
         times(formula(f, "after_attention"), "Norm(") + times(formula(f, "after_mlp"), "Norm(") != norms)
-        fail_msg("%s: a layer has %zu norms: %s, %s", preset, norms, formula(f, "after_attention"), formula(f, "after_mlp"));
+        fail_msg("%s: a layer has %zu norms: %s, %s", preset, norms, formula(f, "after_attention"),
+                 formula(f, "after_mlp"));
     must_say(preset, f, "layer", "Attn(");
     must_say(preset, f, "layer", "MLP(");
 }

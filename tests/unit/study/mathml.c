@@ -10,7 +10,8 @@
 #include "study/explain/cards.h"
 #include "study/page/mathml.h"
 
-/* Check that elements are properly nested and that text contains no unescaped markup: enough XML for the output tested here. */
+/* Check that elements are properly nested and that text contains no unescaped markup: enough XML for the
+ * output tested here. */
 static void assert_balanced(const char *xml)
 {
     const char *open[64];
@@ -26,7 +27,8 @@ static void assert_balanced(const char *xml)
         if (p[1] == '/') {
             assert_true(depth > 0);
             depth--;
-            assert_true((size_t)(end - p - 2) == length[depth] && memcmp(p + 2, open[depth], length[depth]) == 0);
+            assert_true((size_t)(end - p - 2) == length[depth] &&
+                        memcmp(p + 2, open[depth], length[depth]) == 0);
         } else if (end[-1] != '/') {
             assert_true(depth < 64);
             open[depth]     = p + 1;
@@ -74,11 +76,14 @@ static void signs_and_scripts(void **state)
     becomes("x_i^2", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>");
     becomes("W^{UK}_{ij}", "<msubsup><mi>W</mi><mrow><mi>i</mi><mi>j</mi></mrow><mi>UK</mi></msubsup>");
     becomes("N_{attn}", "<msub><mi>N</mi><mi>attn</mi></msub>");
-    becomes("\\frac{2}{H/G}", "<mfrac><mrow><mn>2</mn></mrow><mrow><mi>H</mi><mo>/</mo><mi>G</mi></mrow></mfrac>");
+    becomes("\\frac{2}{H/G}",
+            "<mfrac><mrow><mn>2</mn></mrow><mrow><mi>H</mi><mo>/</mo><mi>G</mi></mrow></mfrac>");
     becomes("\\sqrt{K}", "<msqrt><mrow><mi>K</mi></mrow></msqrt>");
-    becomes("\\sum_{i=1}^{L}", "<munderover><mo largeop=\"true\">∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow>"
-                               "<mrow><mi>L</mi></mrow></munderover>");
-    becomes("\\left\\lfloor x \\right\\rfloor", "<mrow><mo stretchy=\"true\">⌊</mo><mi>x</mi><mo stretchy=\"true\">⌋</mo></mrow>");
+    becomes("\\sum_{i=1}^{L}",
+            "<munderover><mo largeop=\"true\">∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow>"
+            "<mrow><mi>L</mi></mrow></munderover>");
+    becomes("\\left\\lfloor x \\right\\rfloor",
+            "<mrow><mo stretchy=\"true\">⌊</mo><mi>x</mi><mo stretchy=\"true\">⌋</mo></mrow>");
     becomes("\\mathrm{kv\\_heads}", "<mi>kv_heads</mi>");
     becomes("5\\ \\text{%<b>\\%}", "<mn>5</mn><mspace width=\"0.25em\"/><mtext>%&lt;b&gt;%</mtext>");
     becomes("\\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix}",
@@ -92,7 +97,8 @@ static void functions_are_set_apart(void **state)
 {
     (void)state;
     becomes("\\cos i\\theta", "<mi>cos</mi><mspace width=\"0.17em\"/><mi>i</mi><mi>θ</mi>");
-    becomes("x\\sin\\varphi", "<mi>x</mi><mspace width=\"0.17em\"/><mi>sin</mi><mspace width=\"0.17em\"/><mi>φ</mi>");
+    becomes("x\\sin\\varphi",
+            "<mi>x</mi><mspace width=\"0.17em\"/><mi>sin</mi><mspace width=\"0.17em\"/><mi>φ</mi>");
     becomes("\\ln(2)", "<mi>ln</mi><mo stretchy=\"false\">(</mo><mn>2</mn><mo stretchy=\"false\">)</mo>");
     becomes("\\max_i z", "<msub><mi>max</mi><mi>i</mi></msub><mspace width=\"0.17em\"/><mi>z</mi>");
 }

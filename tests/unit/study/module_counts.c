@@ -1,5 +1,6 @@
-/* Parameters as transformers counts them (tools/oracle/modules.py), module by module, for one published model of each kind: the
- * matrices of each module, the weights that a token reads, and the linear layers in the tree. */
+/* Parameters as transformers counts them (tools/oracle/modules.py), module by module, for one published model
+ * of each kind: the matrices of each module, the weights that a token reads, and the linear layers in the
+ * tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,8 @@ static bool next_row(FILE *f, row *r)
 
     while (fgets(line, sizeof line, f))
         if (*line != '#') {
-            int n = sscanf(line, "%63[^\t]\t%127[^\t]\t%15[^\t]\t%15[^\t]\t%lu", r->preset, r->path, first, last, &r->parameters);
+            int n = sscanf(line, "%63[^\t]\t%127[^\t]\t%15[^\t]\t%15[^\t]\t%lu", r->preset, r->path, first,
+                           last, &r->parameters);
             r->in_stack = strcmp(first, "-") != 0;
             r->first    = r->in_stack ? (uint32_t)strtoul(first, NULL, 10) : 0;
             r->last     = r->in_stack ? (uint32_t)strtoul(last, NULL, 10) : 0;
@@ -45,7 +47,8 @@ static bool next_row(FILE *f, row *r)
     return false;
 }
 
-/* Find a module by its name in transformers, which differs for some modules from the name in the checkpoints. */
+/* Find a module by its name in transformers, which differs for some modules from the name in the
+ * checkpoints. */
 static uint32_t module_at(const lm_program *p, const char *path)
 {
     static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" }, { "lm_head", "embed_out" } };
@@ -56,13 +59,15 @@ static uint32_t module_at(const lm_program *p, const char *path)
         char        other[192];
         if (!at)
             continue;
-        snprintf(other, sizeof other, "%.*s%s%s", (int)(at - path), path, renamed[i][1], at + strlen(renamed[i][0]));
+        snprintf(other, sizeof other, "%.*s%s%s", (int)(at - path), path, renamed[i][1],
+                 at + strlen(renamed[i][0]));
         m = lm_program_module(p, other);
     }
     return m;
 }
 
-/* Count the weights that the module's operations read, each once. A tied head counts its matrix too, as in frameworks. */
+/* Count the weights that the module's operations read, each once. A tied head counts its matrix too, as in
+ * frameworks. */
 static uint64_t weights_of(const lm_program *p, uint32_t m, bool *seen)
 {
     uint64_t sum = 0;
@@ -79,7 +84,8 @@ static uint64_t weights_of(const lm_program *p, uint32_t m, bool *seen)
     return sum;
 }
 
-/* Return the elements of the selection bias: it is stored with the gate but read by the routing after it, an operation of the MLP. */
+/* Return the elements of the selection bias: it is stored with the gate but read by the routing after it, an
+ * operation of the MLP. */
 static uint64_t correction(const lm_program *p, uint32_t m)
 {
     char     path[192];
@@ -103,16 +109,18 @@ static int compare(opened *o, const row *r, const char *path)
         ours = weights_of(p, m, seen);
         lm_module_sum(o->facts->ledger, m, &sums);
         assert_int_equal(lm_facts_count(o->facts, "modules[%u].parameters", m), sums.parameters);
-        if (sums.parameters != ours && !(sums.parameters < ours && p->nodes[o->facts->ledger->head].module == m))
-            fail_msg("%s %s: %lu parameters, its operations read %lu", r->preset, path, sums.parameters, ours);
+        if (sums.parameters != ours &&
+            !(sums.parameters < ours && p->nodes[o->facts->ledger->head].module == m))
+            fail_msg("%s %s: %lu parameters, its operations read %lu", r->preset, path, sums.parameters,
+                     ours);
     }
     free(seen);
     if (m != LM_NONE)
         ours += correction(p, m);
     if (m != LM_NONE && ours == r->parameters)
         return 0;
-    printf("%s %s: transformers counts %lu, lamina %s%lu\n", r->preset, path, r->parameters, m == LM_NONE ? "has no such module " : "",
-           ours);
+    printf("%s %s: transformers counts %lu, lamina %s%lu\n", r->preset, path, r->parameters,
+           m == LM_NONE ? "has no such module " : "", ours);
     return 1;
 }
 
@@ -183,7 +191,8 @@ static void every_module(void **state)
             else
                 snprintf(path, sizeof path, "%s", r.path);
             wrong += compare(&o, &r, path);
-            o.experts += ends(path, "mlp.experts") || ends(path, "block_sparse_moe.experts") ? r.parameters : 0;
+            o.experts += ends(path, "mlp.experts") || ends(path, "block_sparse_moe.experts") ? r.parameters
+                                                                                             : 0;
         }
     }
     shut(&o);

@@ -20,7 +20,9 @@ enum { WIDTH = 64, HEADS = 4, KV = 2, LANES = 16, VOCAB = 96, LAYERS = 2 };
 static lm_program *program(uint32_t window)
 {
     static const lm_name none[] = { { NULL, NULL } };
-    lm_attention_spec    s = { .n_heads = HEADS, .n_kv_heads = KV, .k_dim = LANES, .v_dim = LANES, .scale = 0.25f, .window = window };
+    lm_attention_spec s = {
+        .n_heads = HEADS, .n_kv_heads = KV, .k_dim = LANES, .v_dim = LANES, .scale = 0.25f, .window = window
+    };
     lm_builder          *b = lm_builder_new("test", "Test", NULL, none);
     lm_program          *p = NULL;
     lm_value             x = lm_embedding(b, "embed", VOCAB, WIDTH);
@@ -29,7 +31,8 @@ static lm_program *program(uint32_t window)
     for (uint32_t i = 0; i < LAYERS; i++) {
         lm_push_layer(b, i, "Layer");
         lm_value h = lm_rms_norm(b, "norm", x, 1e-5f);
-        lm_value q = lm_linear(b, "q_proj", h, HEADS * LANES, false), k = lm_linear(b, "k_proj", h, KV * LANES, false);
+        lm_value q = lm_linear(b, "q_proj", h, HEADS * LANES, false),
+                 k = lm_linear(b, "k_proj", h, KV * LANES, false);
         lm_value v = lm_linear(b, "v_proj", h, KV * LANES, false);
         x          = lm_add(b, x, lm_linear(b, "o_proj", lm_attention(b, q, k, v, &s), WIDTH, false));
         lm_pop(b);
@@ -49,7 +52,12 @@ typedef struct fixture {
 
 static void make(fixture *f, uint32_t window, lm_dtype type)
 {
-    lm_plan_options o = { .max_rows = 16, .max_logits = 4, .sequences = 4, .context = 4096, .cache = { LM_F16, LM_F16 }, .workers = 1 };
+    lm_plan_options o = { .max_rows = 16,
+                          .max_logits = 4,
+                          .sequences = 4,
+                          .context = 4096,
+                          .cache = { LM_F16, LM_F16 },
+                          .workers = 1 };
 
     memset(f, 0, sizeof *f);
     f->p = program(window);
@@ -111,7 +119,8 @@ static void test_bytes(void **state)
 
 /* ---- published models: separate matrices per head (MLA), experts, windows ---- */
 
-/* Return the bytes of float16 weights that one token's products read; only the experts that it visits count. */
+/* Return the bytes of float16 weights that one token's products read; only the experts that it visits
+ * count. */
 static uint64_t bytes_of_products(const lm_program *p)
 {
     uint64_t bytes = 0;
@@ -156,8 +165,9 @@ static void predict_preset(const char *name, uint64_t context)
 
 static void test_published_models(void **state)
 {
-    static const char *const names[] = { "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "mixtral-8x7b-v0.1", "gemma-2-2b",
-                                         "mistral-7b-v0.1", "llama-3.2-3b" };
+    static const char *const names[] = { "deepseek-v2-lite",  "deepseek-v2", "deepseek-v3",
+                                         "mixtral-8x7b-v0.1", "gemma-2-2b",  "mistral-7b-v0.1",
+                                         "llama-3.2-3b" };
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -166,7 +176,8 @@ static void test_published_models(void **state)
     }
 }
 
-/* The time lies between that of the slower of the two resources and their sum; the limit names the slower one. */
+/* The time lies between that of the slower of the two resources and their sum; the limit names the slower
+ * one. */
 static void test_limits(void **state)
 {
     fixture       f;
@@ -179,7 +190,8 @@ static void test_limits(void **state)
     assert_string_equal(token.limited_by, "memory");
     lm_predict_prompt(f.plan, &machine, 64, &prompt);
     assert_string_equal(prompt.limited_by, "int8");
-    assert_true(prompt.seconds >= fmax(prompt.reading, prompt.computing) && prompt.seconds <= prompt.reading + prompt.computing);
+    assert_true(prompt.seconds >= fmax(prompt.reading, prompt.computing) &&
+                prompt.seconds <= prompt.reading + prompt.computing);
     weak.int8 = 0;                       /* the next wider type computes */
     lm_predict_prompt(f.plan, &weak, 64, &slow);
     assert_string_equal(slow.limited_by, "f16");

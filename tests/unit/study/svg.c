@@ -21,7 +21,8 @@ static uint32_t roll(uint32_t *seed, uint32_t n)
     return (*seed >> 8) % n;
 }
 
-/* Make a graph of nodes in nested groups, forward edges, sums and loops: anything that a program could contain. */
+/* Make a graph of nodes in nested groups, forward edges, sums and loops: anything that a program could
+ * contain. */
 static lm_graph *random_graph(uint32_t seed)
 {
     lm_graph *g     = lm_graph_new(&facts);
@@ -32,8 +33,11 @@ static lm_graph *random_graph(uint32_t seed)
             lm_graph_open(g, "group %u with a title of some length", i);
             depth++;
         }
-        lm_graph_add(g, (lm_graph_shape)roll(&seed, 5), (lm_graph_mark)roll(&seed, LM_MARKS), "node %u\n%s", i,
-                     roll(&seed, 3) ? "3,072 → 8,192" : "a description, long enough that it has to be broken, twice, or even oftener");
+        lm_graph_add(g, (lm_graph_shape)roll(&seed, 5), (lm_graph_mark)roll(&seed, LM_MARKS), "node %u\n%s",
+                     i,
+                     roll(&seed, 3)
+                         ? "3,072 → 8,192"
+                         : "a description, long enough that it has to be broken, twice, or even oftener");
         if (depth && roll(&seed, 5) == 0) {
             lm_graph_close(g);
             depth--;
@@ -41,7 +45,10 @@ static lm_graph *random_graph(uint32_t seed)
     }
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t k = 1 + roll(&seed, 3); k > 0; k--)
-            lm_graph_link(g, roll(&seed, i), i, roll(&seed, 8) ? NULL : roll(&seed, 2) ? "q" : "what it carries");
+            lm_graph_link(g, roll(&seed, i), i,
+                          roll(&seed, 8)   ? NULL
+                          : roll(&seed, 2) ? "q"
+                                           : "what it carries");
     if (n > 8)
         lm_graph_loop(g, n - 1, n / 2, "again");
     return g;
@@ -49,7 +56,8 @@ static lm_graph *random_graph(uint32_t seed)
 
 static bool apart(lm_box a, lm_box b)
 {
-    return a.x + a.w <= b.x + 0.01 || b.x + b.w <= a.x + 0.01 || a.y + a.h <= b.y + 0.01 || b.y + b.h <= a.y + 0.01;
+    return a.x + a.w <= b.x + 0.01 || b.x + b.w <= a.x + 0.01 || a.y + a.h <= b.y + 0.01 ||
+           b.y + b.h <= a.y + 0.01;
 }
 
 static lm_box box_of(const lm_level *v, const lm_spot *s)
@@ -126,7 +134,8 @@ static void edges_lead_down(void **state)
     for_each_level(links_are_clear);
 }
 
-/* x -> norm -> block -> +, and x -> +: the second is the skip edge. An edge that does not shortcut a longer path is not one. */
+/* x -> norm -> block -> +, and x -> +: the second is the skip edge. An edge that does not shortcut a longer
+ * path is not one. */
 static void skips_are_found(void **state)
 {
     lm_graph *g = lm_graph_new(&facts);
@@ -134,9 +143,11 @@ static void skips_are_found(void **state)
     lm_layout l;
 
     (void)state;
-    uint32_t x = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "x"), norm = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "norm");
+    uint32_t x = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "x"),
+             norm = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "norm");
     lm_graph_open(g, "block");
-    uint32_t left = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "left"), right = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "right");
+    uint32_t left = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "left"),
+             right = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "right");
     lm_graph_close(g);
     uint32_t sum = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "+");
     lm_graph_link(g, x, norm, NULL);
@@ -179,8 +190,9 @@ static void text_has_a_width(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_overlaps), cmocka_unit_test(edges_lead_down), cmocka_unit_test(skips_are_found),
-        cmocka_unit_test(text_is_escaped), cmocka_unit_test(text_has_a_width),
+        cmocka_unit_test(nothing_overlaps), cmocka_unit_test(edges_lead_down),
+        cmocka_unit_test(skips_are_found), cmocka_unit_test(text_is_escaped),
+        cmocka_unit_test(text_has_a_width),
     };
     int failed = cmocka_run_group_tests_name("svg", tests, NULL, NULL);
 

@@ -1,4 +1,5 @@
-/* dtype.c - the table, its sizes compared with the formats' list, and the errors for types that cannot be read. */
+/* dtype.c - the table, its sizes compared with the formats' list, and the errors for types that cannot be
+ * read. */
 #include "golden.h"
 
 #include "tensor/dtype.h"
@@ -54,7 +55,8 @@ static void row_bytes_are_checked(void **state)
     assert_false(lm_dtype_row_bytes((lm_dtype)5, 32, &bytes));             /* not a type */
     assert_int_equal(bytes, 7);
     assert_true(lm_dtype_row_bytes(LM_Q8_0, UINT64_MAX & ~UINT64_C(31), &bytes) == false);
-    assert_true(lm_dtype_row_bytes(LM_Q4_0, UINT64_MAX & ~UINT64_C(31), &bytes));   /* smaller than its elements */
+    /* smaller than its elements */
+    assert_true(lm_dtype_row_bytes(LM_Q4_0, UINT64_MAX & ~UINT64_C(31), &bytes));
 }
 
 static void refused(uint32_t id, const char *part, const char *hint)
@@ -89,7 +91,8 @@ static void unreadable_types_are_named(void **state)
     for (int i = 0; i < N_SIZES; i++) {
         lm_dtype type;
         bool activation = sizes[i][0] == 9 || sizes[i][0] == 15;
-        assert_int_equal(lm_dtype_from_gguf(sizes[i][0], "x", &type, NULL), activation ? LM_UNSUPPORTED : LM_OK);
+        assert_int_equal(lm_dtype_from_gguf(sizes[i][0], "x", &type, NULL),
+                         activation ? LM_UNSUPPORTED : LM_OK);
         if (!activation)
             assert_int_equal(type, sizes[i][0]);
     }

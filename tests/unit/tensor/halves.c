@@ -53,7 +53,8 @@ static void f16_round_trips(void **state)
     }
 }
 
-/* Between all adjacent f16 values the exact midpoint rounds to the even neighbour, any other value to the nearer one. */
+/* Between all adjacent f16 values the exact midpoint rounds to the even neighbour, any other value to the
+ * nearer one. */
 static void f16_rounds_to_nearest_even(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* pack.c - packing loses no more than llama.cpp's quantiser does on the same floats, and any float can be packed. */
+/* pack.c - packing loses no more than llama.cpp's quantiser does on the same floats, and any float can be
+ * packed. */
 #include "golden.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@
 
 enum { N = 64 * 256 };
 
-/* The inputs of tools/oracle/dtypes.py: exact arithmetic only, so the floats are the same on every machine. */
+/* The inputs of tools/oracle/dtypes.py: exact arithmetic only, so the floats are the same on every
+ * machine. */
 static uint64_t lcg;
 
 static double uniform(void)
@@ -102,7 +104,8 @@ static const float extremes[] = { 0.0f, -0.0f, 1e-45f, -1e-40f, 1e-8f, 65504.0f,
                                   INFINITY, -INFINITY, NAN };
 enum { N_EXTREMES = sizeof extremes / sizeof extremes[0] };
 
-/* Packing writes exactly the right number of bytes, whatever the floats (under ubsan: no conversion out of range). */
+/* Packing writes exactly the right number of bytes, whatever the floats (under ubsan: no conversion out of
+ * range). */
 static void any_float_packs(void **state)
 {
     (void)state;
@@ -128,7 +131,8 @@ static void any_float_packs(void **state)
     }
 }
 
-/* Zeros stay zeros, a block does not depend on its neighbours, and a single element that is not zero keeps its value. */
+/* Zeros stay zeros, a block does not depend on its neighbours, and a single element that is not zero keeps
+ * its value. */
 static void zeros_and_single_values(void **state)
 {
     (void)state;
@@ -150,14 +154,15 @@ static void zeros_and_single_values(void **state)
         t->unpack(y, bytes, 512);
         for (int i = 0; i < 256; i++)
             assert_true(y[i] == 0.0f);
-        float slack = strspn(t->name + 2, "123") && t->name[0] == 'i' ? 0.15f : 0.05f;      /* codebooks have no zero */
+        /* codebooks have no zero */
+        float slack = strspn(t->name + 2, "123") && t->name[0] == 'i' ? 0.15f : 0.05f;
         if (!(fabsf(y[256 + 77] + 0.75f) < slack))
             fail_msg("%s: -0.75 among zeros became %g", t->name, (double)y[256 + 77]);
     }
 }
 
-/* Quick packing writes whole blocks and nothing else, accepts any float, has an RMS error of at most 1.5 times that of the search, and
- * writes the same bytes where there is no search to skip. */
+/* Quick packing writes whole blocks and nothing else, accepts any float, has an RMS error of at most 1.5
+ * times that of the search, and writes the same bytes where there is no search to skip. */
 static void quick_packs(void **state)
 {
     (void)state;

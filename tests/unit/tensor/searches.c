@@ -1,4 +1,5 @@
-/* searches.c - rows packed as llama.cpp's quantisers pack them, to the byte, or with less error, by every instruction set. */
+/* searches.c - rows packed as llama.cpp's quantisers pack them, to the byte, or with less error, by every
+ * instruction set. */
 #include "golden.h"
 
 #include <math.h>
@@ -7,7 +8,8 @@
 
 enum { MAX_COLS = 2304, MAX_ROWS = 5, MAX = 2 * MAX_COLS, CODED = 16 * 1024 };
 
-/* The inputs of tools/oracle/searches.py: exact arithmetic only, so the floats are the same on every machine. */
+/* The inputs of tools/oracle/searches.py: exact arithmetic only, so the floats are the same on every
+ * machine. */
 static uint64_t lcg;
 
 static double uniform(void)
@@ -27,7 +29,9 @@ static float bell(void)
 
 static void make_input(const char *label, int rows, int cols, float *x)
 {
-    static const char *const labels[] = { "normal", "heavy", "shifted", "uniform", "spiky", "sparse", "tiny" };
+    static const char *const labels[] = {
+        "normal", "heavy", "shifted", "uniform", "spiky", "sparse", "tiny"
+    };
     unsigned which = 0;
 
     while (which < 7 && strcmp(labels[which], label) != 0)
@@ -88,7 +92,9 @@ static void bytes_equal_llama_cpp(void **state)
     while (fgets(line, sizeof line, f)) {
         if (line[0] == '#')
             continue;
-        assert_int_equal(sscanf(line, "%15s %15s %d %d %llx %llx", name, label, &cols, &given, &input, &wanted), 6);
+        assert_int_equal(sscanf(line, "%15s %15s %d %d %llx %llx", name, label, &cols, &given, &input,
+                                &wanted),
+                         6);
         assert_in_range(cols, 256, MAX_COLS);
         const lm_dtype_info *t = lm_dtype_named(name);
         int rows = cols == MAX_COLS ? 2 : MAX_ROWS, many = rows * cols;
@@ -100,9 +106,11 @@ static void bytes_equal_llama_cpp(void **state)
         size_t stride = (size_t)cols / t->block * t->bytes;
         for (size_t w = 0; w < n; w++) {
             for (int r = 0; r < rows; r++)
-                run[w].run(t->type, packed + (size_t)r * stride, x + r * cols, (uint64_t)cols, given ? x + many : NULL);
+                run[w].run(t->type, packed + (size_t)r * stride, x + r * cols, (uint64_t)cols,
+                           given ? x + many : NULL);
             if (fnv1a(packed, (size_t)rows * stride) != wanted) {
-                print_error("%s %s, %d columns, importance %d, %s: other bytes\n", name, label, cols, given, run[w].name);
+                print_error("%s %s, %d columns, importance %d, %s: other bytes\n", name, label, cols, given,
+                            run[w].name);
                 bad++;
             }
         }
@@ -115,8 +123,8 @@ static void bytes_equal_llama_cpp(void **state)
 }
 
 /* The importance-weighted error of the codebook types, relative to the weighted square of the numbers. */
-static double weighted_error(const lm_dtype_info *t, const float *x, const float *w, int rows, int cols, lm_quantize_fn *run,
-                             uint8_t *packed)
+static double weighted_error(const lm_dtype_info *t, const float *x, const float *w, int rows, int cols,
+                             lm_quantize_fn *run, uint8_t *packed)
 {
     static float y[CODED];
     double       error = 0, all = 0;
@@ -133,7 +141,8 @@ static double weighted_error(const lm_dtype_info *t, const float *x, const float
     return error / all;
 }
 
-/* The codebook types lose no more than with llama.cpp's quantisers, and their bytes do not depend on the instruction set. */
+/* The codebook types lose no more than with llama.cpp's quantisers, and their bytes do not depend on the
+ * instruction set. */
 static void codebooks_lose_no_more_than_llama_cpp(void **state)
 {
     (void)state;
@@ -161,8 +170,8 @@ static void codebooks_lose_no_more_than_llama_cpp(void **state)
         double       ours = weighted_error(t, x, w, ROWS, COLS, run[0].run, packed);
         worst             = ours > worst * theirs ? ours / theirs : worst;
         if (!(ours <= theirs)) {
-            print_error("%s %s, importance %d: error %.6g, llama.cpp %.6g (%+.2f %%)\n", name, label, given, ours, theirs,
-                        100 * (ours / theirs - 1));
+            print_error("%s %s, importance %d: error %.6g, llama.cpp %.6g (%+.2f %%)\n", name, label, given,
+                        ours, theirs, 100 * (ours / theirs - 1));
             bad++;
         }
         weighted_error(t, x, w, ROWS, COLS, run[n - 1].run, again);
@@ -177,7 +186,8 @@ static void codebooks_lose_no_more_than_llama_cpp(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_equal_llama_cpp), cmocka_unit_test(codebooks_lose_no_more_than_llama_cpp) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_equal_llama_cpp),
+                                        cmocka_unit_test(codebooks_lose_no_more_than_llama_cpp) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

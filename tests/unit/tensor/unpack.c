@@ -11,7 +11,8 @@ static size_t from_hex(const char *hex, uint8_t *out)
     return n;
 }
 
-/* Blocks unpack exactly at an odd address and twice in a row: neither alignment nor the position in a row matters. */
+/* Blocks unpack exactly at an odd address and twice in a row: neither alignment nor the position in a row
+ * matters. */
 static void blocks_unpack_to_the_bit(void **state)
 {
     (void)state;
@@ -36,8 +37,8 @@ static void blocks_unpack_to_the_bit(void **state)
         t->unpack(y, bytes + 1, 2 * (size_t)t->block);
         for (int half = 0; half < 2; half++)
             if (fnv1a_floats(y + half * (int)t->block, t->block) != want)
-                fail_msg("%s block %s (copy %d): values differ, first %g %g %g", name, hex, half, (double)y[0],
-                         (double)y[1], (double)y[2]);
+                fail_msg("%s block %s (copy %d): values differ, first %g %g %g", name, hex, half,
+                         (double)y[0], (double)y[1], (double)y[2]);
         types += !seen[t->type];
         seen[t->type] = true;
         lines++;

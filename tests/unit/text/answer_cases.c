@@ -1,4 +1,5 @@
-/* Answers of every family, parsed into reasoning, content and calls in pieces of any size. Cases: tests/golden/answers (JSON lines). */
+/* Answers of every family, parsed into reasoning, content and calls in pieces of any size. Cases:
+ * tests/golden/answers (JSON lines). */
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +24,8 @@ static void on_event(void *arg, const lm_answer_event *event)
     case LM_ANSWER_CONTENT:   lm_text_add(&h->content, event->text, event->size); break;
     case LM_ANSWER_CALL:
         assert_int_equal(event->call, json_array_size(h->calls));
-        json_array_append_new(h->calls, json_pack("{s:s%, s:s, s:s, s:b}", "name", event->text, event->size, "id", event->id,
-                                                  "arguments", "", "ended", 0));
+        json_array_append_new(h->calls, json_pack("{s:s%, s:s, s:s, s:b}", "name", event->text, event->size,
+                                                  "id", event->id, "arguments", "", "ended", 0));
         break;
     case LM_ANSWER_ARGUMENTS: {
         lm_text all = { 0 };
@@ -45,13 +46,18 @@ static void on_event(void *arg, const lm_answer_event *event)
 /* Parse the text in pieces of `piece` bytes (0: whole). */
 static json_t *read_answer(const json_t *c, size_t piece, bool eager)
 {
-    const char *text = json_string_value(json_object_get(c, "text")), *template = json_string_value(json_object_get(c, "template"));
+    const char *text = json_string_value(json_object_get(c, "text")),
+               *template = json_string_value(json_object_get(c, "template"));
     const char *ends[] = { json_string_value(json_object_get(c, "end")), NULL };
     size_t size = json_string_length(json_object_get(c, "text"));
     json_t *tools = json_object_get(c, "tools"), *result;
     lm_answer_tool list[16] = { 0 };
     char *schemas[16] = { 0 };
-    lm_answer_options o = { .tools = list, .n_tools = json_array_size(tools), .ends = ends[0] ? ends : NULL, .ids = 7, .eager = eager,
+    lm_answer_options o = { .tools = list,
+                            .n_tools = json_array_size(tools),
+                            .ends = ends[0] ? ends : NULL,
+                            .ids = 7,
+                            .eager = eager,
                             .in_reasoning = json_is_true(json_object_get(c, "in_reasoning")) };
     lm_answer_style style;
     lm_answer *a;
@@ -71,8 +77,9 @@ static json_t *read_answer(const json_t *c, size_t piece, bool eager)
     }
     assert_int_equal(lm_answer_end(a, on_event, &h, &e), LM_OK);
     lm_answer_free(a);
-    result = json_pack("{s:s%, s:s%, s:o}", "reasoning", h.reasoning.data ? h.reasoning.data : "", h.reasoning.size, "content",
-                       h.content.data ? h.content.data : "", h.content.size, "calls", h.calls);
+    result = json_pack("{s:s%, s:s%, s:o}", "reasoning", h.reasoning.data ? h.reasoning.data : "",
+                       h.reasoning.size, "content", h.content.data ? h.content.data : "", h.content.size,
+                       "calls", h.calls);
     assert_non_null(result);
     for (size_t i = 0; i < o.n_tools; i++)
         free(schemas[i]);
@@ -84,11 +91,14 @@ static json_t *read_answer(const json_t *c, size_t piece, bool eager)
 /* Whether the calls are the same, apart from white space in their arguments. */
 static bool same_call(const json_t *got, const json_t *want)
 {
-    const char *a = json_string_value(json_object_get(got, "arguments")), *b = json_string_value(json_object_get(want, "arguments"));
+    const char *a = json_string_value(json_object_get(got, "arguments")),
+               *b = json_string_value(json_object_get(want, "arguments"));
     const char *id = json_string_value(json_object_get(want, "id"));
     json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
-    bool same = x && y && json_equal(x, y) && json_equal(json_object_get(got, "name"), json_object_get(want, "name")) &&
-                json_is_true(json_object_get(got, "ended")) && (!id || strcmp(id, json_string_value(json_object_get(got, "id"))) == 0);
+    bool same = x && y && json_equal(x, y) &&
+                json_equal(json_object_get(got, "name"), json_object_get(want, "name")) &&
+                json_is_true(json_object_get(got, "ended")) &&
+                (!id || strcmp(id, json_string_value(json_object_get(got, "id"))) == 0);
 
     json_decref(x);
     json_decref(y);
@@ -104,8 +114,10 @@ static bool as_wanted(const json_t *got, const json_t *c)
     for (size_t i = 0; i < json_array_size(want); i++)
         if (!same_call(json_array_get(calls, i), json_array_get(want, i)))
             return false;
-    return strcmp(json_string_value(json_object_get(got, "content")), json_string_value(json_object_get(c, "content"))) == 0 &&
-           strcmp(json_string_value(json_object_get(got, "reasoning")), json_string_value(json_object_get(c, "reasoning"))) == 0;
+    return strcmp(json_string_value(json_object_get(got, "content")),
+                  json_string_value(json_object_get(c, "content"))) == 0 &&
+           strcmp(json_string_value(json_object_get(got, "reasoning")),
+                  json_string_value(json_object_get(c, "reasoning"))) == 0;
 }
 
 static void show(const char *what, size_t line, const json_t *c, const json_t *got)
@@ -177,11 +189,13 @@ static void cases_are_read(void **state)
 
 /* ---- grammars ---- */
 
-/* Return 1 if the whole text of a case matches the grammar of a required call, 0 if not, -1 if the family's calls cannot be required. */
+/* Return 1 if the whole text of a case matches the grammar of a required call, 0 if not, -1 if the family's
+ * calls cannot be required. */
 static int fits_grammar(const json_t *c)
 {
     json_t *tools = json_object_get(c, "tools");
-    const char *text = json_string_value(json_object_get(c, "text")), *end = json_string_value(json_object_get(c, "end"));
+    const char *text = json_string_value(json_object_get(c, "text")),
+               *end = json_string_value(json_object_get(c, "end"));
     size_t size = strlen(text), n = json_array_size(tools), fits = 0;
     lm_answer_tool list[16] = { 0 };
     char *schemas[16] = { 0 };
@@ -213,12 +227,13 @@ static int fits_grammar(const json_t *c)
 /* Whether a case consists of calls and nothing else. */
 static bool is_bare(const json_t *c)
 {
-    return json_array_size(json_object_get(c, "calls")) && !json_is_true(json_object_get(c, "broken")) && json_object_get(c, "family") &&
-           !*json_string_value(json_object_get(c, "content")) && !*json_string_value(json_object_get(c, "reasoning"));
+    return json_array_size(json_object_get(c, "calls")) && !json_is_true(json_object_get(c, "broken")) &&
+           json_object_get(c, "family") && !*json_string_value(json_object_get(c, "content")) &&
+           !*json_string_value(json_object_get(c, "reasoning"));
 }
 
-/* The grammar of a required call is the notation of the family: at least one of the family's own texts matches it unchanged. Two
- * notations have no grammar and return LM_UNSUPPORTED. */
+/* The grammar of a required call is the notation of the family: at least one of the family's own texts
+ * matches it unchanged. Two notations have no grammar and return LM_UNSUPPORTED. */
 static void grammars_hold_what_families_write(void **state)
 {
     FILE *f = fopen(path, "r");
@@ -254,7 +269,8 @@ static void grammars_hold_what_families_write(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(cases_are_read), cmocka_unit_test(grammars_hold_what_families_write) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(cases_are_read),
+                                        cmocka_unit_test(grammars_hold_what_families_write) };
 
     path = argc > 1 ? argv[1] : "";
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* gguf_twins.c - a vocabulary given as GGUF keys produces the same ids as its tokenizer.json.
  *
- * The keys are made here as llama.cpp's converter makes them: byte-level pieces as they are, added tokens raw with type
- * control or user-defined, SentencePiece pieces with scores that fall as the rank of the merge that makes them rises. By
- * definition the two forms agree on every text, except with overlapping added tokens, which these files do not have. (llama.cpp
- * itself would differ for Qwen, where it leaves out NFC.) */
+ * The keys are made here as llama.cpp's converter makes them: byte-level pieces as they are, added tokens raw
+ * with type control or user-defined, SentencePiece pieces with scores that fall as the rank of the merge that
+ * makes them rises. By definition the two forms agree on every text, except with overlapping added tokens,
+ * which these files do not have. (llama.cpp itself would differ for Qwen, where it leaves out NFC.) */
 #include "golden_text.h"
 #include "text/vocab_spec.h"
 
@@ -48,10 +48,12 @@ static void read_tokens(const json_t *root, const twin *w, keys *k, lm_vocab_spe
     k->scores = calloc(s->n, sizeof *k->scores);
     json_object_keylen_foreach(vocab, key, size, value) {
         size_t id = (size_t)json_integer_value(value);
-        set(k, id, (lm_view){ key, size }, llama && size == 6 && strncmp(key, "<0x", 3) == 0 ? LM_PIECE_BYTE : LM_PIECE_NORMAL);
+        set(k, id, (lm_view){ key, size },
+            llama && size == 6 && strncmp(key, "<0x", 3) == 0 ? LM_PIECE_BYTE : LM_PIECE_NORMAL);
     }
     json_array_foreach(added, i, one)
-        set(k, (size_t)json_integer_value(json_object_get(one, "id")), view_of(json_object_get(one, "content")),
+        set(k, (size_t)json_integer_value(json_object_get(one, "id")),
+            view_of(json_object_get(one, "content")),
             json_is_true(json_object_get(one, "special")) ? LM_PIECE_CONTROL : LM_PIECE_USER);
     if (llama)
         k->types[0] = LM_PIECE_UNKNOWN;
@@ -66,7 +68,8 @@ static void read_merges(const json_t *root, keys *k, lm_vocab_spec *s)
     k->merges   = calloc(s->n_merges, sizeof *k->merges);
     json_array_foreach(merges, i, one)
         bytes += json_is_string(one) ? json_string_length(one)
-                                     : json_string_length(json_array_get(one, 0)) + json_string_length(json_array_get(one, 1)) + 1;
+                                     : json_string_length(json_array_get(one, 0)) +
+                                           json_string_length(json_array_get(one, 1)) + 1;
     k->text = malloc(bytes + 1);
     json_array_foreach(merges, i, one) {
         size_t start = at;
@@ -81,7 +84,8 @@ static void read_merges(const json_t *root, keys *k, lm_vocab_spec *s)
     }
 }
 
-/* Score every piece by the rank of its first merge; a piece that no merge produces scores below all others. */
+/* Score every piece by the rank of its first merge; a piece that no merge produces scores below all
+ * others. */
 static void score(keys *k, const lm_vocab_spec *s)
 {
     lm_map *ids = lm_map_new(s->n_merges);
@@ -111,7 +115,13 @@ static bool compare(const twin *w)
 {
     char          path[512];
     keys          k = { 0 };
-    lm_vocab_spec s = { .model = w->model, .pre = w->pre, .bos = -1, .eos = -1, .unknown = -1, .add_bos = -1, .add_eos = -1,
+    lm_vocab_spec s = { .model = w->model,
+                        .pre = w->pre,
+                        .bos = -1,
+                        .eos = -1,
+                        .unknown = -1,
+                        .add_bos = -1,
+                        .add_eos = -1,
                         .add_space_prefix = -1 };
     json_error_t  why;
     lm_tokenizer *t;

@@ -12,7 +12,8 @@
 #include "lamina/text.h"
 #include "../status.h"
 
-static inline void path_in(const char *variable, char out[512], const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline void path_in(const char *variable, char out[512], const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static inline void path_in(const char *variable, char out[512], const char *format, ...)
 {
     const char *root = getenv(variable);
@@ -64,8 +65,10 @@ static inline void show_ids(const char *what, const lm_tokens *got, const json_t
     print_message("%s\n", n > 60 ? " …" : "");
 }
 
-/* Return how many texts of `texts` have the ids of `ids`, with special tokens parsed and as text. Prints the first differences. */
-static inline size_t equal_texts(const lm_tokenizer *t, const json_t *texts, const json_t *ids, unsigned flags, size_t *total)
+/* Return how many texts of `texts` have the ids of `ids`, with special tokens parsed and as text. Prints the
+ * first differences. */
+static inline size_t equal_texts(const lm_tokenizer *t, const json_t *texts, const json_t *ids,
+                                 unsigned flags, size_t *total)
 {
     size_t equal = 0, shown = 0;
 
@@ -85,7 +88,8 @@ static inline size_t equal_texts(const lm_tokenizer *t, const json_t *texts, con
                 same = false;
                 if (shown++ < 3) {
                     char *spelled = json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-                    print_message("text %zu%s: %.300s\n", i, split ? " (special tokens as text)" : "", spelled);
+                    print_message("text %zu%s: %.300s\n", i, split ? " (special tokens as text)" : "",
+                                  spelled);
                     free(spelled);
                     show_ids("got ", &got, NULL);
                     show_ids("want", NULL, want);
@@ -117,7 +121,8 @@ static inline size_t equal_decodes(const lm_tokenizer *t, const json_t *rows, si
             lm_text       got  = { 0 };
 
             assert_ok(lm_detokenize(t, ids.ids, ids.n, skip ? LM_SKIP_SPECIAL : 0, &got, e));
-            if (got.size != json_string_length(want) || memcmp(got.data, json_string_value(want), got.size) != 0) {
+            if (got.size != json_string_length(want) ||
+                memcmp(got.data, json_string_value(want), got.size) != 0) {
                 same = false;
                 if (shown++ < 3) {
                     show_ids("decoding", &ids, NULL);

@@ -1,5 +1,5 @@
-/* template_golden.c - every template renders as jinja2 does in transformers' environment: the same bytes, or an error
- * where jinja2 raises one (tools/oracle/templates.py). */
+/* template_golden.c - every template renders as jinja2 does in transformers' environment: the same bytes, or
+ * an error where jinja2 raises one (tools/oracle/templates.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,8 @@ typedef struct table {
     int         templates, absent, renderings, equal, errors;
 } table;
 
-/* Return the chat template in a file of a model, or NULL if the file has not been fetched. Free it with json_decref. */
+/* Return the chat template in a file of a model, or NULL if the file has not been fetched. Free it with
+ * json_decref. */
 static json_t *template_of(const char *asset)
 {
     char          path[1024], *bytes = NULL;
@@ -38,7 +39,8 @@ static json_t *template_of(const char *asset)
 
     snprintf(path, sizeof path, "%s/%s", getenv("LAMINA_ASSETS"), asset);
     if (strcmp(strrchr(asset, '.'), ".json") == 0) {
-        if (lm_file_read(path, 1 << 24, &bytes, &size, NULL) == LM_OK && lm_meta_from_json(bytes, size, path, 64, &config, NULL) == LM_OK &&
+        if (lm_file_read(path, 1 << 24, &bytes, &size, NULL) == LM_OK &&
+            lm_meta_from_json(bytes, size, path, 64, &config, NULL) == LM_OK &&
             lm_meta_string(config, "chat_template", &text, NULL) == LM_OK)
             found = json_stringn(text.data, text.size);
         lm_meta_free(config);
@@ -51,20 +53,22 @@ static json_t *template_of(const char *asset)
     return found;
 }
 
-static void report(table *t, const char *name, size_t i, const json_t *wanted, lm_status status, const lm_rendering *r,
-                   const lm_error *e)
+static void report(table *t, const char *name, size_t i, const json_t *wanted, lm_status status,
+                   const lm_rendering *r, const lm_error *e)
 {
     char   text[1024] = "";
     size_t at = 0, n = json_string_length(wanted);
 
     if (t->renderings - t->equal > MAX_SHOWN)
         return;
-    while (status == LM_OK && at < n && at < r->text.size && json_string_value(wanted)[at] == r->text.data[at])
+    while (status == LM_OK && at < n && at < r->text.size &&
+           json_string_value(wanted)[at] == r->text.data[at])
         at++;
     if (status != LM_OK)
         lm_error_text(e, text, sizeof text);
     print_message("%s, %s: %s; differs at byte %zu: wanted %.60s, got %.60s\n", name, t->names[i],
-                  status == LM_OK ? "rendered" : text, at, json_is_null(wanted) ? "an error" : json_string_value(wanted) + at,
+                  status == LM_OK ? "rendered" : text, at,
+                  json_is_null(wanted) ? "an error" : json_string_value(wanted) + at,
                   status == LM_OK ? r->text.data + at : "an error");
 }
 
@@ -72,7 +76,8 @@ static void check_template(table *t, const char *name, const json_t *source, con
 {
     lm_template *tmpl = NULL;
     lm_error     e = { 0 };
-    lm_status    compiled = lm_template_new(json_string_value(source), json_string_length(source), name, &tmpl, &e);
+    lm_status compiled = lm_template_new(json_string_value(source), json_string_length(source), name, &tmpl,
+                                         &e);
 
     assert_int_equal(json_array_size(renderings), t->n);
     t->templates++;
@@ -129,7 +134,8 @@ static void renderings_equal_jinja2(void **state)
             const char *asset = json_string_value(json_object_get(row, "asset"));
             json_t     *source = asset ? template_of(asset) : json_incref(json_object_get(row, "source"));
             if (source)
-                check_template(&t, json_string_value(json_object_get(row, "template")), source, json_object_get(row, "renderings"));
+                check_template(&t, json_string_value(json_object_get(row, "template")), source,
+                               json_object_get(row, "renderings"));
             if (!source)
                 print_message("%s has not been fetched\n", asset);
             t.absent += source == NULL;
@@ -139,8 +145,8 @@ static void renderings_equal_jinja2(void **state)
     }
     free(line);
     fclose(f);
-    printf("template table: %d / %d renderings equal (%d templates, %zu conversations, %d errors wanted, %d templates not "
-           "fetched)\n",
+    printf("template table: %d / %d renderings equal (%d templates, %zu conversations, %d errors wanted, %d "
+           "templates not fetched)\n",
            t.equal, t.renderings, t.templates, t.n, t.errors, t.absent);
     printf("count: template renderings %d\n", t.renderings);
     for (size_t i = 0; i < t.n; i++)

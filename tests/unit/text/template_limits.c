@@ -1,4 +1,5 @@
-/* template_limits.c - the limits for hostile templates, the positions of errors, and which bytes of a rendering are content. */
+/* template_limits.c - the limits for hostile templates, the positions of errors, and which bytes of a
+ * rendering are content. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,8 @@ static const struct bomb {
     const char *source;
     const char *message;         /* part of it */
 } bombs[] = {
-    { "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "more than 1000000 steps" },
+    { "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+      "more than 1000000 steps" },
     { "{% for i in range(100001) %}{% endfor %}", "at most 100000 items" },
     { "{{ range(10 ** 18) }}", "at most 100000 items" },
     { "{{ 'a' * 10 ** 9 }}", "more than 4194304 bytes" },
@@ -42,32 +44,50 @@ static const struct bomb {
     { "{{ [1]|tojson(indent=999999999) }}", "indent of more than 1000" },
     { "{{ '0'.zfill(999999999) }}", "more than 4194304 bytes" },
     { "{{ [0] * 10 ** 9 }}", "more than" },
-    { "{% set ns = namespace(s='ab') %}{% for i in range(40) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}",
+    { "{% set ns = namespace(s='ab') %}{% for i in range(40) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ "
+      "ns.s }}",
       "more than 4194304 bytes" },
-    { "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}", "more than" },
-    { "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}", "more than" },
-    { "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == ns.l }}", "more than" },
-    { "{% set ns = namespace(l=(0,)) %}{% for i in range(60) %}{% set ns.l = (ns.l, ns.l) %}{% endfor %}{{ {ns.l: 1} }}", "more than" },
-    { "{% set ns = namespace(l=[0]) %}{% for i in range(400) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}", "nested deeper than 200" },
-    { "{% set ns = namespace(l=[0]) %}{% for i in range(400) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l|tojson }}",
+    { "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+      "more than" },
+    { "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ "
+      "ns.l }}",
+      "more than" },
+    { "{% set ns = namespace(l=[0]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ "
+      "ns.l == ns.l }}",
+      "more than" },
+    { "{% set ns = namespace(l=(0,)) %}{% for i in range(60) %}{% set ns.l = (ns.l, ns.l) %}{% endfor %}{{ "
+      "{ns.l: 1} }}",
+      "more than" },
+    { "{% set ns = namespace(l=[0]) %}{% for i in range(400) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
       "nested deeper than 200" },
-    { "{% set ns = namespace(a=[0], b=[0]) %}{% for i in range(400) %}{% set ns.a = [ns.a] %}{% set ns.b = [ns.b] %}"
-      "{% endfor %}{{ ns.a == ns.b }}{{ ns.a < ns.b }}", "nested deeper than 200" },
+    { "{% set ns = namespace(l=[0]) %}{% for i in range(400) %}{% set ns.l = [ns.l] %}{% endfor %}{{ "
+      "ns.l|tojson }}",
+      "nested deeper than 200" },
+    { "{% set ns = namespace(a=[0], b=[0]) %}{% for i in range(400) %}{% set ns.a = [ns.a] %}{% set ns.b = "
+      "[ns.b] %}{% endfor %}{{ ns.a == ns.b }}{{ ns.a < ns.b }}",
+      "nested deeper than 200" },
     { "{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}", "nested deeper than 200" },
     { "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "calls nested deeper than 64" },
-    { "{% macro a(x) %}{{ b(x) }}{% endmacro %}{% macro b(x) %}{{ a([x]) }}{% endmacro %}{{ a(1) }}", "calls nested deeper than 64" },
+    { "{% macro a(x) %}{{ b(x) }}{% endmacro %}{% macro b(x) %}{{ a([x]) }}{% endmacro %}{{ a(1) }}",
+      "calls nested deeper than 64" },
     { "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}{% macro n() %}{% call m() %}{{ n() }}"
       "{% endcall %}{% endmacro %}{{ n() }}",
       "calls nested deeper than 64" },
     { "{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}", "calls nested deeper than 64" },
-    { "{% set ns = namespace(g='a') %}{% for i in range(2000) %}{% set ns.g = ns.g|map('upper') %}{% endfor %}{{ ns.g|list }}",
+    { "{% set ns = namespace(g='a') %}{% for i in range(2000) %}{% set ns.g = ns.g|map('upper') %}{% endfor "
+      "%}{{ ns.g|list }}",
       "nests deeper than" },
     { "{% set ns = namespace(g='a') %}{% for i in range(90000) %}{% set ns.g = ns.g|select %}"
-      "{% endfor %}{{ ns.g|list }}", "nests deeper than" },
+      "{% endfor %}{{ ns.g|list }}",
+      "nests deeper than" },
     { "{% for i in range(90000) %}{{ 'a' * 4000 }}{% endfor %}", "more than" },
-    { "{% set s = 'a' * 4000000 %}{% for i in range(90000) %}{% set t = s.upper() %}{% endfor %}", "more than" },
-    { "{% set s = 'a' * 4000000 %}{% for i in range(90000) %}{% set t = s.rfind('a' * 2000000 ~ 'b') %}{% endfor %}", "more than" },
-    { "{% set s = 'a' * 2000000 %}{% for i in range(90000) %}{% set t = s.split('a') %}{% endfor %}", "more than" },
+    { "{% set s = 'a' * 4000000 %}{% for i in range(90000) %}{% set t = s.upper() %}{% endfor %}",
+      "more than" },
+    { "{% set s = 'a' * 4000000 %}{% for i in range(90000) %}{% set t = s.rfind('a' * 2000000 ~ 'b') %}{% "
+      "endfor %}",
+      "more than" },
+    { "{% set s = 'a' * 2000000 %}{% for i in range(90000) %}{% set t = s.split('a') %}{% endfor %}",
+      "more than" },
     { "{% set s = 'a' * 2000000 %}{% for i in range(90000) %}{% set t = s|list %}{% endfor %}", "more than" },
     { "{% set s = 'aa' * 1000000 %}{{ s.replace('a', s) }}", "more than 4194304 bytes" },
     { "{{ 2 ** 63 }}", "an integer beyond 64 bits" },
@@ -88,7 +108,8 @@ static void template_bombs_are_rejected(void **state)
         lm_error     e = { 0 };
         uint64_t     before = lm_alloc_statistics().live_bytes;
         lm_status    status = render(bombs[i].source, strlen(bombs[i].source), "{}", &r, &e);
-        if (status == LM_OK || !strstr(e.message, bombs[i].message) || strncmp(e.where, "line 1, column ", 15) != 0)
+        if (status == LM_OK || !strstr(e.message, bombs[i].message) ||
+            strncmp(e.where, "line 1, column ", 15) != 0)
             fail_msg("%s: wanted '%s', got %s: '%s'", bombs[i].source, bombs[i].message, e.where, e.message);
         if (status != LM_LIMIT && status != LM_BAD_MODEL)
             fail_msg("%s: status %s", bombs[i].source, lm_status_word(status));
@@ -128,7 +149,8 @@ static void nesting_is_bounded(void **state)
         lm_error     e = { 0 };
         lm_status    status = render(source, strlen(source), "{\"x\": 1}", &r, &e);
         free(source);
-        if (status == LM_OK || (!strstr(e.message, "deeper than") && !strstr(e.message, "a chain of") && !strstr(e.message, "more than")))
+        if (status == LM_OK || (!strstr(e.message, "deeper than") && !strstr(e.message, "a chain of") &&
+                                !strstr(e.message, "more than")))
             fail_msg("%s…: %s", shapes[i].middle, e.message);
     }
     /* long expressions are not deep */
@@ -209,17 +231,25 @@ static void errors_point_at_their_place(void **state)
         lm_rendering r = { 0 };
         lm_error     e = { 0 };
         lm_status    status = render(places[i].source, strlen(places[i].source), "{\"x\": {}}", &r, &e);
-        if (status != places[i].status || strcmp(e.where, places[i].where) != 0 || !strstr(e.message, places[i].message))
-            fail_msg("%s: wanted %s, %s: '%s', got %s, %s: '%s'", places[i].source, lm_status_word(places[i].status), places[i].where,
-                     places[i].message, lm_status_word(status), e.where, e.message);
+        if (status != places[i].status || strcmp(e.where, places[i].where) != 0 ||
+            !strstr(e.message, places[i].message))
+            fail_msg("%s: wanted %s, %s: '%s', got %s, %s: '%s'", places[i].source,
+                     lm_status_word(places[i].status), places[i].where, places[i].message,
+                     lm_status_word(status), e.where, e.message);
         assert_string_equal(e.file, "test");
     }
 }
 
 static void bad_input_is_rejected(void **state)
 {
-    static const char *const contexts[] = { "", "[", "[]", "\"x\"", "{\"messages\": [}",
-                                            "{\"now\": \"yesterday\"}", "{\"now\": \"2024-13-01\"}", "{\"now\": \"2024-01-01T25:00\"}" };
+    static const char *const contexts[] = { "",
+                                            "[",
+                                            "[]",
+                                            "\"x\"",
+                                            "{\"messages\": [}",
+                                            "{\"now\": \"yesterday\"}",
+                                            "{\"now\": \"2024-13-01\"}",
+                                            "{\"now\": \"2024-01-01T25:00\"}" };
     lm_rendering r = { 0 };
     lm_error     e = { 0 };
     lm_template *t = NULL;
@@ -270,8 +300,8 @@ static void failing_memory_is_an_error(void **state)
 
 static void locale_does_not_matter(void **state)
 {
-    static const char source[] =
-        "{{ 1.5 }} {{ '2.5'|float }} {{ 3.5|tojson }} {{ '%.2f' % 1.25 }} {{ strftime_now('%B %A') }} {{ 0.1 }}";
+    static const char source[] = "{{ 1.5 }} {{ '2.5'|float }} {{ 3.5|tojson }} {{ '%.2f' % 1.25 }} {{ "
+                                 "strftime_now('%B %A') }} {{ 0.1 }}";
     lm_rendering r = { 0 };
     lm_error e = { 0 };
 
@@ -290,21 +320,26 @@ static void locale_does_not_matter(void **state)
 /* ---- content ---- */
 
 /* In `shown`, content is between « and ». */
-static const struct marking { const char *source, *shown; } markings[] = {
+static const struct marking { const char *source, *shown;
+} markings[] = {
     { "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}",
       "<s><|user|>« a<|x|>b »</s><|assistant|>«Yes»</s>" },
-    { "{{ '<|' + messages[0].role + '|>' + messages[0].content|trim + '<|end|>' }}", "<|user|>«a<|x|>b»<|end|>" },
+    { "{{ '<|' + messages[0].role + '|>' + messages[0].content|trim + '<|end|>' }}",
+      "<|user|>«a<|x|>b»<|end|>" },
     { "{{ messages[0].content[1:3] }}{{ messages[0].content.split('<')[1] }}", "«a<|x|>b »" },
     { "{{ messages[0].content.replace('a', bos_token) }}", "« »<s>«<|x|>b »" },
     { "{{ ('<' ~ messages[1].content ~ '>').upper() }}{{ messages[1].content|lower }}", "<«YES»>«yes»" },
-    { "{{ '%s|%s' % ('x', messages[1].content) }}{{ '{}-{}'.format(messages[1].content, 1) }}", "x|«YesYes»-1" },
+    { "{{ '%s|%s' % ('x', messages[1].content) }}{{ '{}-{}'.format(messages[1].content, 1) }}",
+      "x|«YesYes»-1" },
     { "{{ messages[1]|tojson }}", "«{\"role\": \"assistant\", \"content\": \"Yes\"}»" },
     { "{{ messages[1].content|tojson }}{{ {'a': 1}|tojson }}", "\"«Yes»\"{\"a\": 1}" },
     { "{{ [messages[1].content] }}{{ [bos_token] }}", "«['Yes']»['<s>']" },
     { "{{ messages|map(attribute='content')|join(eos_token) }}", "« a<|x|>b »</s>«Yes»" },
-    { "{% set t %}[{{ messages[1].content }}]{% endset %}{{ t }}{% filter replace('e', '<s>') %}{{ messages[1].content }}{% endfilter %}",
+    { "{% set t %}[{{ messages[1].content }}]{% endset %}{{ t }}{% filter replace('e', '<s>') %}{{ "
+      "messages[1].content }}{% endfilter %}",
       "[«Yes»]«Y»<s>«s»" },
-    { "{% macro m(x) %}({{ x }}){% endmacro %}{{ m(messages[1].content) }}{% for c in messages[1].content %}{{ c }}.{% endfor %}",
+    { "{% macro m(x) %}({{ x }}){% endmacro %}{{ m(messages[1].content) }}{% for c in messages[1].content "
+      "%}{{ c }}.{% endfor %}",
       "(«Yes»)«Y».«e».«s»." },
     { "{% set ns = namespace(s='') %}{% for m in messages %}{% set ns.s = ns.s + '<s>' + m.content + '|' %}"
       "{% endfor %}{{ ns.s }}{{ ns.s[:6] }}",
@@ -319,11 +354,11 @@ static const struct marking { const char *source, *shown; } markings[] = {
 
 static void content_is_marked(void **state)
 {
-    static const char context[] =
-        "{\"messages\": [{\"role\": \"user\", \"content\": \" a<|x|>b \"}, {\"role\": \"assistant\", \"content\": \"Yes\"},"
-        " {\"role\": \"<|evil|>\"}], \"tools\": [{\"name\": \"f\"}], \"documents\": [\"d\"], \"system_prompt\": \"s\", "
-        "\"bos_token\": \"<s>\", \"eos_token\": \"</s>\","
-        " \"pad_token\": \"<pad>\"}";
+    static const char context[] = "{\"messages\": [{\"role\": \"user\", \"content\": \" a<|x|>b \"}, "
+                                  "{\"role\": \"assistant\", \"content\": \"Yes\"}, {\"role\": "
+                                  "\"<|evil|>\"}], \"tools\": [{\"name\": \"f\"}], \"documents\": [\"d\"], "
+                                  "\"system_prompt\": \"s\", \"bos_token\": \"<s>\", \"eos_token\": "
+                                  "\"</s>\", \"pad_token\": \"<pad>\"}";
 
     (void)state;
     for (size_t i = 0; i < sizeof markings / sizeof *markings; i++) {
@@ -332,7 +367,8 @@ static void content_is_marked(void **state)
         const char *source = markings[i].source;
         char shown[1024];
         size_t n = 0, at = 0;
-        /* the role of the third message is not a plain word, so it is content; loops over messages stop before it */
+        /* the role of the third message is not a plain word, so it is content; loops over messages stop
+         * before it */
         char *safe = NULL;
         if (strstr(source, "in messages") || strstr(source, "messages|")) {
             safe = repeated("{% set messages = messages[:2] %}", source, 1, "");
@@ -341,10 +377,12 @@ static void content_is_marked(void **state)
         if (render(source, strlen(source), context, &r, &e) != LM_OK)
             fail_msg("%s: %s: %s", source, e.where, e.message);
         for (size_t k = 0; k <= r.n_content; k++) {
-            size_t from = k < r.n_content ? r.content[k].from : r.text.size, to = k < r.n_content ? r.content[k].to : r.text.size;
+            size_t from = k < r.n_content ? r.content[k].from : r.text.size,
+                   to = k < r.n_content ? r.content[k].to : r.text.size;
             assert_true(at <= from && from <= to && to <= r.text.size);
-            n += (size_t)snprintf(shown + n, sizeof shown - n, "%.*s%s%.*s%s", (int)(from - at), r.text.data + at,
-                                  from < to ? "«" : "", (int)(to - from), r.text.data + from, from < to ? "»" : "");
+            n += (size_t)snprintf(shown + n, sizeof shown - n, "%.*s%s%.*s%s", (int)(from - at),
+                                  r.text.data + at, from < to ? "«" : "", (int)(to - from),
+                                  r.text.data + from, from < to ? "»" : "");
             at = to;
         }
         if (strcmp(shown, markings[i].shown) != 0)

@@ -17,7 +17,8 @@ static json_t *golden(const char *name, const char *kind)
 }
 
 /* Compare a tokenizer with its goldens and print a row of the table. Returns whether all agree. */
-static bool compare(const char *name, const char *path, const char *folder, const json_t *texts, unsigned flags)
+static bool compare(const char *name, const char *path, const char *folder, const json_t *texts,
+                    unsigned flags)
 {
     char          file[256];
     lm_tokenizer *t;
@@ -26,7 +27,8 @@ static bool compare(const char *name, const char *path, const char *folder, cons
     snprintf(file, sizeof file, "%s%s", folder, name);
     assert_ok(lm_tokenizer_open(path, NULL, &t, e));
     json_t *ids = golden(file, ".ids"), *rows = golden(file, ".decode");
-    size_t  same_texts = equal_texts(t, texts, ids, flags, &n_texts), same_rows = equal_decodes(t, rows, &n_rows);
+    size_t same_texts = equal_texts(t, texts, ids, flags, &n_texts),
+           same_rows = equal_decodes(t, rows, &n_rows);
 
     print_message("%-24s texts %zu/%zu  decodes %zu/%zu\n", name, same_texts, n_texts, same_rows, n_rows);
     json_decref(ids);
@@ -103,7 +105,8 @@ static void named_pre_tokenizers_cut_alike(void **state)
             pieces        got  = { .want = json_array_get(json_array_get(row, 1), k), .same = true };
 
             assert_ok(lm_regex_begin(&r, json_string_length(text), e));
-            assert_ok(lm_pretokenize(p, w, &r, (lm_view){ json_string_value(text), json_string_length(text) }, 1, take_piece, &got, e));
+            assert_ok(lm_pretokenize(p, w, &r, (lm_view){ json_string_value(text), json_string_length(text) },
+                                     1, take_piece, &got, e));
             if (got.same && got.n == json_array_size(got.want))
                 same++;
             else if (k - same < 3)

@@ -42,7 +42,8 @@ static lm_match next_run(lm_matches *matches)
     return run;
 }
 
-/* Whether the matches of `pattern` are the odd runs of `want`. Prints the first character where they are not. */
+/* Whether the matches of `pattern` are the odd runs of `want`. Prints the first character where they are
+ * not. */
 static bool same_runs(lm_view pattern, lm_view all, const json_t *want)
 {
     lm_regex     *regex;
@@ -62,9 +63,11 @@ static bool same_runs(lm_view pattern, lm_view all, const json_t *want)
             size_t n = characters(all.data, at, edges[i]);
 
             at   = edges[i];
-            same = n == (size_t)json_integer_value(json_array_get(want, run++)) || (!m.found && i == 1 && n == 0);
+            same = n == (size_t)json_integer_value(json_array_get(want, run++)) ||
+                   (!m.found && i == 1 && n == 0);
             if (!same)
-                print_message("%.*s: run %zu from character %zu has %zu\n", (int)pattern.size, pattern.data, run - 1, cp, n);
+                print_message("%.*s: run %zu from character %zu has %zu\n", (int)pattern.size, pattern.data,
+                              run - 1, cp, n);
             cp += n;
         }
     } while (same && m.found);
@@ -87,7 +90,8 @@ static void classes_hold_the_same_characters(void **state)
             lm_text_add(&all, bytes, lm_utf8_encode(cp, bytes));
     const char *seen = lm_shadow(lm_text_view(&all), &shadow);
     json_array_foreach(rows, i, row)
-        good &= same_runs(view_of(json_array_get(row, 0)), (lm_view){ seen, all.size }, json_array_get(row, 1));
+        good &= same_runs(view_of(json_array_get(row, 0)), (lm_view){ seen, all.size },
+                          json_array_get(row, 1));
     assert_true(i > 30);
     lm_text_free(&all);
     lm_text_free(&shadow);

@@ -1,4 +1,5 @@
-/* tokenizer_refusals.c - broken vocabularies: each is rejected with a status and a message, and none crashes. */
+/* tokenizer_refusals.c - broken vocabularies: each is rejected with a status and a message, and none
+ * crashes. */
 #include "golden_text.h"
 
 #include <math.h>
@@ -7,14 +8,16 @@
 #include "text/tokenizer_files.h"
 #include "text/vocab_spec.h"
 
-#define MODEL(rest) "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}" rest "}"
+#define MODEL(rest) \
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}" rest "}"
 #define PRE(stage)  MODEL(",\"pre_tokenizer\":" stage)
 #define DEC(stage)  MODEL(",\"decoder\":" stage)
 #define POST(stage) MODEL(",\"post_processor\":" stage)
 
 static lm_status from_json(const char *json, lm_tokenizer **out, lm_error *e)
 {
-    return lm_tokenizer_from_files(&(lm_tokenizer_files){ .folder = "x", .tokenizer = lm_view_of(json) }, NULL, out, e);
+    return lm_tokenizer_from_files(&(lm_tokenizer_files){ .folder = "x", .tokenizer = lm_view_of(json) },
+                                   NULL, out, e);
 }
 
 static const struct broken { const char *json; lm_status status; const char *says; } documents[] = {
@@ -95,8 +98,8 @@ static void broken_documents_are_rejected_by_name(void **state)
             fail_msg("accepted: %s", documents[i].json);
         lm_error_text(&e, text, sizeof text);
         if (status != documents[i].status || !strstr(text, documents[i].says))
-            fail_msg("%s\n  is refused with %s: %s\n  instead of %s: …%s…", documents[i].json, lm_status_word(status), text,
-                     lm_status_word(documents[i].status), documents[i].says);
+            fail_msg("%s\n  is refused with %s: %s\n  instead of %s: …%s…", documents[i].json,
+                     lm_status_word(status), text, lm_status_word(documents[i].status), documents[i].says);
         assert_null(t);
     }
 }
@@ -128,14 +131,18 @@ static void nesting_ends_somewhere(void **state)
 /* ---- GGUF keys ---- */
 #define V(s) { s, sizeof(s) - 1 }
 
-static const lm_view   good_tokens[]  = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V("b"), V("ab"), V("<0x41>") };
+static const lm_view good_tokens[] = {
+    V("<unk>"), V("<s>"), V("</s>"), V("a"), V("b"), V("ab"), V("<0x41>")
+};
 static const int32_t   good_types[]   = { 2, 3, 3, 1, 1, 1, 6 };
 static const float     good_scores[]  = { 0, 0, 0, -1, -2, -3, 0 };
 static const lm_view   good_merges[]  = { V("a b") };
-static const lm_view   twice[]        = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V("a"), V("ab"), V("<0x41>") };
-static const lm_view   hollow[]       = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V(""), V("ab"), V("<0x41>") };
-static const lm_view   not_utf8[]     = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V("\xff"), V("ab"), V("<0x41>") };
-static const lm_view   bad_byte[]     = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V("b"), V("ab"), V("0x41") };
+static const lm_view twice[] = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V("a"), V("ab"), V("<0x41>") };
+static const lm_view hollow[] = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V(""), V("ab"), V("<0x41>") };
+static const lm_view not_utf8[] = {
+    V("<unk>"), V("<s>"), V("</s>"), V("a"), V("\xff"), V("ab"), V("<0x41>")
+};
+static const lm_view bad_byte[] = { V("<unk>"), V("<s>"), V("</s>"), V("a"), V("b"), V("ab"), V("0x41") };
 static const int32_t   bad_types[]    = { 2, 3, 3, 1, 7, 1, 6 };
 static const lm_view   no_space[]     = { V("ab") };
 static const lm_view   space_first[]  = { V(" ab") };
@@ -145,9 +152,21 @@ static const int64_t   far[]          = { 7 };
 
 static lm_vocab_spec good(const char *model)
 {
-    return (lm_vocab_spec){ .model = model, .pre = "gpt-2", .n = 7, .tokens = good_tokens, .types = good_types,
-                            .scores = good_scores, .merges = good_merges, .n_merges = 1, .bos = 1, .eos = 2, .unknown = 0,
-                            .add_bos = -1, .add_eos = -1, .add_space_prefix = -1, .where = "tokenizer.ggml." };
+    return (lm_vocab_spec){ .model = model,
+                            .pre = "gpt-2",
+                            .n = 7,
+                            .tokens = good_tokens,
+                            .types = good_types,
+                            .scores = good_scores,
+                            .merges = good_merges,
+                            .n_merges = 1,
+                            .bos = 1,
+                            .eos = 2,
+                            .unknown = 0,
+                            .add_bos = -1,
+                            .add_eos = -1,
+                            .add_space_prefix = -1,
+                            .where = "tokenizer.ggml." };
 }
 
 static void broken_keys_are_rejected_by_name(void **state)
@@ -232,7 +251,8 @@ static void running_out_of_memory_is_an_error(void **state)
 
         assert_true(n < 5000);
         lm_alloc_fail_at(n);
-        lm_status status = lm_tokenizer_from_files(&(lm_tokenizer_files){ .folder = "x", .tokenizer = { data, size } }, NULL, &t, &e);
+        lm_tokenizer_files files  = { .folder = "x", .tokenizer = { data, size } };
+        lm_status          status = lm_tokenizer_from_files(&files, NULL, &t, &e);
         if (status == LM_OK)
             status = lm_tokenize(t, "Hello  the <lr> w\xc3\xb6rld\xff <0x41>", 27, LM_ADD_SPECIAL, &ids, &e);
         if (status == LM_OK)
@@ -250,7 +270,8 @@ static void running_out_of_memory_is_an_error(void **state)
     assert_int_equal(lm_alloc_statistics().live_bytes, before);
 }
 
-/* A broken character and the bytes that end it are written in parts. If memory runs out for any of them, the text stays unchanged. */
+/* A broken character and the bytes that end it are written in parts. If memory runs out for any of them, the
+ * text stays unchanged. */
 static void a_failed_stream_leaves_the_text(void **state)
 {
     char          path[512], *data;
@@ -260,8 +281,10 @@ static void a_failed_stream_leaves_the_text(void **state)
     (void)state;
     path_in("LAMINA_TESTS", path, "golden/tokenizer/kinds/prepend.json");
     assert_ok(lm_file_read(path, 1 << 20, &data, &size, e));
-    assert_ok(lm_tokenizer_from_files(&(lm_tokenizer_files){ .folder = "x", .tokenizer = { data, size } }, NULL, &t, e));
-    const lm_token first = lm_tokenizer_find(t, "<0xE2>"), second = lm_tokenizer_find(t, "<0x82>"), word = lm_tokenizer_find(t, "H");
+    assert_ok(lm_tokenizer_from_files(&(lm_tokenizer_files){ .folder = "x", .tokenizer = { data, size } },
+                                      NULL, &t, e));
+    const lm_token first = lm_tokenizer_find(t, "<0xE2>"), second = lm_tokenizer_find(t, "<0x82>"),
+                   word = lm_tokenizer_find(t, "H");
     const lm_token ids[] = { first, second, word, first, second };
     const size_t   n     = sizeof ids / sizeof *ids;
 

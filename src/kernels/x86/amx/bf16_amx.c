@@ -1,8 +1,10 @@
-/* bf16_amx.c - matrices of bfloat16 times rows rounded to bfloat16, by tdpbf16ps: products exact, sums in float32.
+/* bf16_amx.c - matrices of bfloat16 times rows rounded to bfloat16, by tdpbf16ps: products exact, sums in
+ * float32.
  *
- * Strips are those of bf16_strips.h, sixteen pairs of columns per tile. An output's sum over a tile, separate for even and odd columns, is
- * added to the earlier sums in ascending order. The instruction computes each row of x independently, so one row and many rows give the
- * same bits. Two tiles of x are multiplied with two strips: four products for four loads. */
+ * Strips are those of bf16_strips.h, sixteen pairs of columns per tile. An output's sum over a tile, separate
+ * for even and odd columns, is added to the earlier sums in ascending order. The instruction computes each
+ * row of x independently, so one row and many rows give the same bits. Two tiles of x are multiplied with two
+ * strips: four products for four loads. */
 #include <immintrin.h>
 
 #include "kernels/x86/amx/levels_amx.h"
@@ -19,7 +21,8 @@ typedef struct operands {
     const uint8_t *x, *below;        /* first rows of tiles */
     uint64_t x_stride, lines;        /* of 32 columns */
     uint64_t ahead;                  /* prefetch distance in bytes; 0: no prefetch */
-    float   *y;                      /* [4][TILE_ROWS * R]: both strips of the first tile, then of the second */
+    float   *y;                      /* [4][TILE_ROWS * R]: both strips of the first tile, then of the
+                                        second */
 } operands;
 
 INLINE void tile(const operands *given, const int strips, const int tiles)
@@ -69,8 +72,10 @@ static void configure(uint64_t first, uint64_t second)
     tiles_configure(&c);
 }
 
-/* Multiply rows [r, r + tokens) with the strip of outputs at onwards and, if `strips` is 2, that of outputs other onwards. */
-static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at, uint64_t other)
+/* Multiply rows [r, r + tokens) with the strip of outputs at onwards and, if `strips` is 2, that of outputs
+ * other onwards. */
+static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t tokens, int strips,
+                     uint64_t at, uint64_t other)
 {
     uint64_t strip = lm_bf16_strip(a->cols), first = (tokens + 1) / 2;
 
@@ -92,16 +97,19 @@ static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t 
         const float *y = o->y + s * TILE_ROWS * R;
         lm_put_rows(a, r, first, s ? other : at, (const __m512 *)(const void *)y);
         if (first < tokens)
-            lm_put_rows(a, r + first, tokens - first, s ? other : at, (const __m512 *)(const void *)(y + 2 * TILE_ROWS * R));
+            lm_put_rows(a, r + first, tokens - first, s ? other : at,
+                        (const __m512 *)(const void *)(y + 2 * TILE_ROWS * R));
     }
 }
 
-/* As in strips_avx512.c: few rows read two sequential streams, many rows share a group of strips in the second-level cache. */
+/* As in strips_avx512.c: few rows read two sequential streams, many rows share a group of strips in the
+ * second-level cache. */
 static void run(const lm_matmul_args *a)
 {
     _Alignas(64) float y[4 * TILE_ROWS * R];
     uint64_t strip = lm_bf16_strip(a->cols), n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    uint64_t cuts = (a->n + TOKENS - 1) / TOKENS, group = cuts > 1 ? 2 * R * (1 + GROUP_BYTES / (2 * strip + 1)) : R * n, configured = 0;
+    uint64_t cuts = (a->n + TOKENS - 1) / TOKENS,
+             group = cuts > 1 ? 2 * R * (1 + GROUP_BYTES / (2 * strip + 1)) : R * n, configured = 0;
     operands o = { .x_stride = a->x_stride, .lines = lm_bf16_pairs(a->cols) / 16, .y = y };
 
     for (uint64_t from = a->first; from < a->last; from += group) {
@@ -109,7 +117,8 @@ static void run(const lm_matmul_args *a)
         for (uint64_t c = 0; c < cuts; c++) {
             uint64_t r = a->n * c / cuts, tokens = a->n * (c + 1) / cuts - r;
             if (tokens != configured)
-                configure(tokens <= TILE_ROWS ? tokens : (tokens + 1) / 2, tokens <= TILE_ROWS ? 0 : tokens / 2);
+                configure(tokens <= TILE_ROWS ? tokens : (tokens + 1) / 2,
+                          tokens <= TILE_ROWS ? 0 : tokens / 2);
             configured = tokens;
             for (uint64_t i = 0; cuts == 1 && i < half; i++) {
                 o.ahead = AHEAD;

@@ -1,12 +1,15 @@
-/* strips_amx.c - prompt processing with AMX tiles: strips of quantised weights times sixteen rows of q8_rows.h at once, by tdpbssd.
+/* strips_amx.c - prompt processing with AMX tiles: strips of quantised weights times sixteen rows of
+ * q8_rows.h at once, by tdpbssd.
  *
- * The results are bit-identical to those of strips_avx512.c. A tile product gives the integer sums of a unit for sixteen outputs and
- * sixteen rows, which are exact in any order; the float32 operations on them are the same in the same order, with a row of a tile in a
- * vector. So small numbers of rows use those kernels, and a prompt may be split anywhere.
+ * The results are bit-identical to those of strips_avx512.c. A tile product gives the integer sums of a unit
+ * for sixteen outputs and sixteen rows, which are exact in any order; the float32 operations on them are the
+ * same in the same order, with a row of a tile in a vector. So small numbers of rows use those kernels, and a
+ * prompt may be split anywhere.
  *
- * A group of strips is unpacked into a panel: numbers as float32, codes as signed bytes. Four tiles of x at a time stay in
- * registers while all strips of the group are multiplied; the sums of each strip go to memory, and vectors read them one strip later.
- * These stores are the bottleneck: sixteen vectors for sixteen products of a vector each. */
+ * A group of strips is unpacked into a panel: numbers as float32, codes as signed bytes. Four tiles of x at a
+ * time stay in registers while all strips of the group are multiplied; the sums of each strip go to memory,
+ * and vectors read them one strip later. These stores are the bottleneck: sixteen vectors for sixteen
+ * products of a vector each. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
@@ -66,8 +69,9 @@ INLINE void join(const traits t, const pass *p, const place *at, const int i, __
     }
 }
 
-/* Interleave the products of `count` tiles at one place with the joins of the previous place; either may be NULL. Tile instructions
- * take so long that vector instructions must run in parallel with each. A tile's sums are read just before the next ones overwrite them. */
+/* Interleave the products of `count` tiles at one place with the joins of the previous place; either may be
+ * NULL. Tile instructions take so long that vector instructions must run in parallel with each. A tile's sums
+ * are read just before the next ones overwrite them. */
 INLINE void step(const traits t, const pass *p, const place *at, const place *before, const int count)
 {
     __m512 v[TILE_ROWS];
@@ -80,17 +84,18 @@ INLINE void step(const traits t, const pass *p, const place *at, const place *be
         for (int j = 0; j < TILE_ROWS; j++)
             v[j] = _mm512_mul_ps(v[j], _mm512_set1_ps(block_of(p, j, before->block)->ratio));
     }
-#define MULTIPLY(i, c, with)                                                                                              \
-    if ((i) < count && at) {                                                                                              \
-        _tile_zero(c);                                                                                                    \
-        _tile_loadd(with, at->unit + (unsigned)((i) / t.halves) * t.unit + t.numbers + (i) % t.halves * 256, 64);         \
-        _tile_dpbssd(c, i, with);                                                                                         \
+#define MULTIPLY(i, c, with)                                                                                 \
+    if ((i) < count && at) {                                                                                 \
+        _tile_zero(c);                                                                                       \
+        _tile_loadd(with, at->unit + (unsigned)((i) / t.halves) * t.unit + t.numbers + (i) % t.halves * 256, \
+                    64);                                                                                     \
+        _tile_dpbssd(c, i, with);                                                                            \
     }
-#define KEEP(i, c)                                                                                                        \
-    if ((i) < count && at)                                                                                                \
+#define KEEP(i, c)         \
+    if ((i) < count && at) \
         _tile_stored(c, p->sums + (i) * SUMS, 64);
-#define JOIN(i)                                                                                                           \
-    if ((i) < count && before)                                                                                            \
+#define JOIN(i)                \
+    if ((i) < count && before) \
         join(t, p, before, i, v);
     MULTIPLY(0, 4, 6)
     JOIN(0)
@@ -114,11 +119,12 @@ INLINE void step(const traits t, const pass *p, const place *at, const place *be
     }
 }
 
-/* Multiply all strips with the columns of `count` tiles from block b on. The last strip is joined during the next call, or by last_strip.
- * fresh: no earlier strip remains to be joined. */
+/* Multiply all strips with the columns of `count` tiles from block b on. The last strip is joined during the
+ * next call, or by last_strip. fresh: no earlier strip remains to be joined. */
 INLINE void columns(const traits t, const pass *p, uint64_t b, const int count, const bool fresh)
 {
-    const uint64_t blocks = (unsigned)(count / t.halves), next = b + blocks < p->cols / 32 ? 64 * (b + blocks) : p->tokens * p->x_stride;
+    const uint64_t blocks = (unsigned)(count / t.halves),
+                   next = b + blocks < p->cols / 32 ? 64 * (b + blocks) : p->tokens * p->x_stride;
     const uint8_t *x = p->x[0] + 64 * b;
     place at = place_of(t, p, 0, b);
 
@@ -138,7 +144,8 @@ INLINE void columns(const traits t, const pass *p, uint64_t b, const int count, 
     for (uint64_t s = 1; s < p->strips; s++) {
         const place before = at;
         at = place_of(t, p, s, b);
-        for (uint64_t j = s - 1; j < TILE_ROWS; j += p->strips - 1)  /* the next columns of x, or the next tile's first */
+        /* the next columns of x, or the next tile's first */
+        for (uint64_t j = s - 1; j < TILE_ROWS; j += p->strips - 1)
             for (uint64_t i = 0; i < blocks; i++)
                 _mm_prefetch((const char *)p->x[j] + next + 64 * i, _MM_HINT_T0);
         step(t, p, &at, &before, count);
@@ -197,7 +204,8 @@ INLINE void rows(const traits t, const pass *p)
         end_row(t, p, j, s, 1);
 }
 
-/* ---- a matrix ---------------------------------------------------------------------------------------------------- */
+/* ---- a matrix
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* The properties of a type that remain in a panel. */
 typedef struct form {
@@ -227,7 +235,7 @@ static void take_tile(const lm_matmul_args *a, uint64_t r, uint64_t tokens, cons
         tile_config c = { .palette = 1 };
         for (int i = 0; i < TILES; i++) {
             const int b = i >= 6;
-            c.rows[i]      = (uint8_t)(b ? 8 / (unsigned)f->halves : tokens);
+            c.rows[i] = (uint8_t)(b ? 8 / (unsigned)f->halves : tokens);
             c.row_bytes[i] = (uint16_t)(i < AT_ONCE ? 32 / f->halves : 64);
         }
         tiles_configure(&c);
@@ -241,11 +249,14 @@ static void take_tile(const lm_matmul_args *a, uint64_t r, uint64_t tokens, cons
 
 static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
 {
-    const uint64_t group = group_strips(a->cols, f->unit), bytes = a->cols / 32 * f->unit, tiles = (a->n + TILE_ROWS - 1) / TILE_ROWS;
+    const uint64_t group = group_strips(a->cols, f->unit), bytes = a->cols / 32 * f->unit,
+                   tiles = (a->n + TILE_ROWS - 1) / TILE_ROWS;
     int32_t *sums = a->scratch;
-    float   *acc = (float *)(sums + AT_ONCE * SUMS);
+    float *acc = (float *)(sums + AT_ONCE * SUMS);
     uint8_t *panel = (uint8_t *)(acc + group * SUMS);
-    pass p = { .panel = panel, .strip = bytes, .cols = a->cols, .x_stride = a->x_stride, .sums = sums, .acc = acc };
+    pass p = {
+        .panel = panel, .strip = bytes, .cols = a->cols, .x_stride = a->x_stride, .sums = sums, .acc = acc
+    };
 
     for (uint64_t from = a->first; from < a->last; from += group * R) {
         p.strips = (a->last - from + R - 1) / R < group ? (a->last - from + R - 1) / R : group;
@@ -262,7 +273,8 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
     tiles_release();
 }
 
-/* ---- kernel table ------------------------------------------------------------------------------------------------ */
+/* ---- kernel table
+ * ------------------------------------------------------------------------------------------------ */
 
 #define FORM(word, sign, halves)                            \
     static void rows_##word(const pass *p)                  \
@@ -277,7 +289,8 @@ FORM(minimum_halves, PLUS, 2)
 
 typedef void rows_fn(const pass *p);
 
-static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves }, { rows_minimum, rows_minimum_halves } };
+static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves },
+                                        { rows_minimum, rows_minimum_halves } };
 
 /* Codes are signed bytes: their offset is 0. */
 #define X(id, word, kind, codes, d, m, sign, offset, halves)                                  \

@@ -1,8 +1,8 @@
 /* tiles_amx.h - the eight tile registers of AMX: sixteen rows of 64 bytes each (Intel SDM 1, chapter 18).
  *
- * A product adds A [tokens][k] times B to C [tokens][16 outputs], exactly: B's row i holds columns 4 i … 4 i + 3 of sixteen outputs, like a
- * vector of a strip. Tiles keep their shape until the next configuration and belong to the thread: a function that configures them
- * releases them. */
+ * A product adds A [tokens][k] times B to C [tokens][16 outputs], exactly: B's row i holds columns 4 i … 4 i
+ * + 3 of sixteen outputs, like a vector of a strip. Tiles keep their shape until the next configuration and
+ * belong to the thread: a function that configures them releases them. */
 #ifndef LM_KERNELS_TILES_AMX_H
 #define LM_KERNELS_TILES_AMX_H
 

@@ -1,7 +1,8 @@
 /* attention_avx2.c - attention over the pages of pages_avx2.c, keys in lanes.
  *
- * A page is transposed into float32 once for all queries of a tile. Per query: 64 scores, their maximum, e^(score - maximum),
- * their sum as a tree, then the values in ascending order. The result of a query depends on nothing else. */
+ * A page is transposed into float32 once for all queries of a tile. Per query: 64 scores, their maximum,
+ * e^(score - maximum), their sum as a tree, then the values in ascending order. The result of a query depends
+ * on nothing else. */
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
@@ -12,7 +13,8 @@ enum { TILE = 32, VECTORS = LM_PAGE / 8, HEADS = 1, SUMS = REGISTERS_256 / 2 };
 
 #include "kernels/x86/attention_float.h"
 
-/* ---- one query against one page ---------------------------------------------------------------------------------- */
+/* ---- one query against one page
+ * ---------------------------------------------------------------------------------- */
 
 static inline __attribute__((always_inline)) void dots(const float *q, const float *keys, uint32_t dim,
                                                        const int vectors, __m256 *s)
@@ -128,13 +130,14 @@ static void weighted_values(float *out, const float *p, const float *values, uin
     if (i < width) {
         __m256 acc = vec_load_tail(out + i, width - i);
         for (uint32_t j = see.from; j < see.to; j++)
-            acc = _mm256_fmadd_ps(vec_set(p[j]), vec_load_tail(values + (uint64_t)j * width + i, width - i), acc);
+            acc = _mm256_fmadd_ps(vec_set(p[j]), vec_load_tail(values + (uint64_t)j * width + i, width - i),
+                                  acc);
         vec_store_tail(out + i, width - i, acc);
     }
 }
 
-static void page_step(const lm_attention_args *a, const workspace *w, const float *q, uint32_t g, sight see, running *state,
-                      float *out)
+static void page_step(const lm_attention_args *a, const workspace *w, const float *q, uint32_t g, sight see,
+                      running *state, float *out)
 {
     __m256 s[VECTORS], max;
 
@@ -151,11 +154,13 @@ static void page_step(const lm_attention_args *a, const workspace *w, const floa
     weighted_values(out, w->p, w->values, a->kv->v_dim, see);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+/* ---- tiles
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t page)
 {
-    const uint8_t *values, *keys = lm_attention_head_avx2(a->kv, a->base + a->pages[page] * a->page_stride, a->head, &values);
+    const uint8_t *values,
+        *keys = lm_attention_head_avx2(a->kv, a->base + a->pages[page] * a->page_stride, a->head, &values);
     uint32_t start = page * LM_PAGE, least, most;
     sight see;
 
@@ -184,8 +189,9 @@ static void join(running *s, float *out, const running *partial, const float *va
         _mm256_storeu_ps(out + i, _mm256_fmadd_ps(_mm256_loadu_ps(values + i), shrink_partial,
                                                   _mm256_mul_ps(_mm256_loadu_ps(out + i), shrink)));
     if (i < width)
-        vec_store_tail(out + i, width - i, _mm256_fmadd_ps(vec_load_tail(values + i, width - i), shrink_partial,
-                                                           _mm256_mul_ps(vec_load_tail(out + i, width - i), shrink)));
+        vec_store_tail(out + i, width - i,
+                       _mm256_fmadd_ps(vec_load_tail(values + i, width - i), shrink_partial,
+                                       _mm256_mul_ps(vec_load_tail(out + i, width - i), shrink)));
 }
 
 static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)

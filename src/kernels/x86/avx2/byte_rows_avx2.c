@@ -1,9 +1,9 @@
-/* byte_rows_avx2.c - one row of activations times a matrix of a type of byte_strips.h: eight rows of the file at a time, unpacked to
- * registers.
+/* byte_rows_avx2.c - one row of activations times a matrix of a type of byte_strips.h: eight rows of the file
+ * at a time, unpacked to registers.
  *
- * The products of the 32 codes of a row with the activations are added within each row until eight lanes hold the integer sums of eight
- * rows, of both halves of the unit. From there on, all is as in strips_256.h, in the same order, so the results are bit-identical to
- * those of strips of bytes. */
+ * The products of the 32 codes of a row with the activations are added within each row until eight lanes hold
+ * the integer sums of eight rows, of both halves of the unit. From there on, all is as in strips_256.h, in
+ * the same order, so the results are bit-identical to those of strips of bytes. */
 #include "kernels/q8_rows.h"
 #include "kernels/x86/avx2/byte_units_256.h"
 
@@ -18,8 +18,10 @@ typedef struct traits {
     open_fn    *open;
     digits_fn  *digits;
     numbers_fn *numbers;
-    int         added;               /* to its integers, 1 or 16; 0: digits are magnitudes, and signs are applied to the activations */
-    bool        small;               /* digits are below 32: sixteen bits hold the sum of eight products, else that of four */
+    int         added;               /* to its integers, 1 or 16; 0: digits are magnitudes, and signs are
+                                        applied to the activations */
+    bool        small;               /* digits are below 32: sixteen bits hold the sum of eight products, else
+                                        that of four */
     uint64_t    units, bytes;        /* of a block */
 } traits;
 
@@ -36,7 +38,8 @@ INLINE __m256i four_sums(const __m256i v[4], bool small)
     __m256i b = _mm256_add_epi16(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
 
     if (small)
-        return _mm256_madd_epi16(_mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)), ones);
+        return _mm256_madd_epi16(_mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)),
+                                 ones);
     a = _mm256_madd_epi16(a, ones);
     b = _mm256_madd_epi16(b, ones);
     return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
@@ -57,9 +60,11 @@ INLINE void dot(const traits t, const unit *u, const lm_q8_block *x, __m256 sum[
     half[1] = _mm256_permute2x128_si256(a, b, 0x31);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
-        __m256i start = _mm256_set1_epi32(x->half_start[h]);             /* -32 times the sum of the activations */
+        /* -32 times the sum of the activations */
+        __m256i start = _mm256_set1_epi32(x->half_start[h]);
         if (t.added)
-            half[h] = _mm256_add_epi32(half[h], t.added == 1 ? _mm256_srai_epi32(start, 5) : _mm256_srai_epi32(start, 1));
+            half[h] = _mm256_add_epi32(half[h], t.added == 1 ? _mm256_srai_epi32(start, 5)
+                                                             : _mm256_srai_epi32(start, 1));
         sum[h] = _mm256_cvtepi32_ps(half[h]);
     }
 }
@@ -85,8 +90,8 @@ INLINE __m256 add_high_bytes(const high *h, const lm_q8_row *x, __m256 acc)
     return acc;
 }
 
-/* Return the products of eight rows with x. Units whose block has high bytes are unpacked once for both: `kept` has room for the high
- * products of all blocks. */
+/* Return the products of eight rows with x. Units whose block has high bytes are unpacked once for both:
+ * `kept` has room for the high products of all blocks. */
 INLINE __m256 products(const traits t, eight_rows row, const lm_q8_row *x, uint64_t cols, high *kept)
 {
     const uint64_t blocks = cols / 32 / t.units;
@@ -139,20 +144,20 @@ INLINE void all_rows(const traits t, const lm_matmul_args *a, uint64_t to)
     }
 }
 
-#define X(id, word, form, units, added)                                                                            \
-    INLINE void open_at_##word(const uint8_t *at, opened *o)                                                       \
-    {                                                                                                              \
-        open_##word((const lm_##word *)(const void *)at, o);                                                       \
-    }                                                                                                              \
-    INLINE __m256i digits_at_##word(const uint8_t *at, const opened *o, unsigned s)                                \
-    {                                                                                                              \
-        return digits_##word((const lm_##word *)(const void *)at, o, s);                                           \
-    }                                                                                                              \
-    static void rows_##word(const lm_matmul_args *a, uint64_t to)                                                  \
-    {                                                                                                              \
-        const traits t = { open_at_##word, digits_at_##word, numbers_##word, added,                                \
-                           LM_OFFSET_##form == LM_OFFSET_small, units, sizeof(lm_##word) };                        \
-        all_rows(t, a, to);                                                                                        \
+#define X(id, word, form, units, added)                                                     \
+    INLINE void open_at_##word(const uint8_t *at, opened *o)                                \
+    {                                                                                       \
+        open_##word((const lm_##word *)(const void *)at, o);                                \
+    }                                                                                       \
+    INLINE __m256i digits_at_##word(const uint8_t *at, const opened *o, unsigned s)         \
+    {                                                                                       \
+        return digits_##word((const lm_##word *)(const void *)at, o, s);                    \
+    }                                                                                       \
+    static void rows_##word(const lm_matmul_args *a, uint64_t to)                           \
+    {                                                                                       \
+        const traits t = { open_at_##word, digits_at_##word, numbers_##word, added,         \
+                           LM_OFFSET_##form == LM_OFFSET_small, units, sizeof(lm_##word) }; \
+        all_rows(t, a, to);                                                                 \
     }
 LM_BYTE_TYPES(X)
 #undef X

@@ -1,4 +1,5 @@
-/* byte_strips_avx2.c - unpack small types to strips of bytes, 32 columns of eight rows at a time: the bytes of byte_strips.c. */
+/* byte_strips_avx2.c - unpack small types to strips of bytes, 32 columns of eight rows at a time: the bytes
+ * of byte_strips.c. */
 #include <pthread.h>
 
 #include "kernels/x86/avx2/byte_units_256.h"
@@ -68,33 +69,33 @@ INLINE void store_rows(uint8_t *to, const __m256i r[8])
 }
 
 /* Rows beyond the last are copies of it; their results are not stored. */
-#define X(id, word, ...)                                                                                                        \
-    static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)                                \
-    {                                                                                                                           \
-        const lm_dtype_info *t = lm_dtype_of(id);                                                                               \
-        const uint8_t *row[LM_BYTE_ROWS];                                                                                       \
-        for (uint32_t i = 0; i < LM_BYTE_ROWS; i++)                                                                             \
-            row[i] = lm_stored_row(a->w, t, a->cols, from + (i < n ? i : n - 1));                                               \
-        for (uint64_t k = 0; k < a->cols / t->block; k++, strip += t->block / 32 * LM_BYTE_UNIT) {                              \
-            prefetch(row[0] + (k + a->cols / t->block) * LM_BYTE_ROWS * t->bytes, LM_BYTE_ROWS * t->bytes);                     \
-            for (unsigned part = 0; part < 2; part++) {                                                                         \
-                uint8_t *to = strip + 32 * part;                                                                                \
-                __m256 d[16];                                                                                                   \
-                opened o[8];                                                                                                    \
-                for (unsigned i = 0; i < 8; i++)                                                                                \
-                    open_##word((const lm_##word *)row[8 * part + i] + k, &o[i]);                                               \
-                numbers_##word(row + 8 * part, k * sizeof(lm_##word), d);                                                       \
-                for (unsigned s = 0; s < t->block / 32; s++, to += LM_BYTE_UNIT) {                                              \
-                    __m256i codes[8];                                                                                           \
-                    _Pragma("GCC unroll 8")                                                                                     \
-                    for (unsigned i = 0; i < 8; i++)                                                                            \
-                        codes[i] = codes_##word((const lm_##word *)row[8 * part + i] + k, &o[i], s);                            \
-                    _mm256_storeu_ps((float *)(void *)to, d[2 * s]);                                                            \
-                    _mm256_storeu_ps((float *)(void *)(to + 64), d[2 * s + 1]);                                                 \
-                    store_rows(to + LM_BYTE_NUMBERS, codes);                                                                    \
-                }                                                                                                               \
-            }                                                                                                                   \
-        }                                                                                                                       \
+#define X(id, word, ...)                                                                                    \
+    static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)            \
+    {                                                                                                       \
+        const lm_dtype_info *t = lm_dtype_of(id);                                                           \
+        const uint8_t *row[LM_BYTE_ROWS];                                                                   \
+        for (uint32_t i = 0; i < LM_BYTE_ROWS; i++)                                                         \
+            row[i] = lm_stored_row(a->w, t, a->cols, from + (i < n ? i : n - 1));                           \
+        for (uint64_t k = 0; k < a->cols / t->block; k++, strip += t->block / 32 * LM_BYTE_UNIT) {          \
+            prefetch(row[0] + (k + a->cols / t->block) * LM_BYTE_ROWS * t->bytes, LM_BYTE_ROWS * t->bytes); \
+            for (unsigned part = 0; part < 2; part++) {                                                     \
+                uint8_t *to = strip + 32 * part;                                                            \
+                __m256 d[16];                                                                               \
+                opened o[8];                                                                                \
+                for (unsigned i = 0; i < 8; i++)                                                            \
+                    open_##word((const lm_##word *)row[8 * part + i] + k, &o[i]);                           \
+                numbers_##word(row + 8 * part, k * sizeof(lm_##word), d);                                   \
+                for (unsigned s = 0; s < t->block / 32; s++, to += LM_BYTE_UNIT) {                          \
+                    __m256i codes[8];                                                                       \
+                    _Pragma("GCC unroll 8")                                                                 \
+                    for (unsigned i = 0; i < 8; i++)                                                        \
+                        codes[i] = codes_##word((const lm_##word *)row[8 * part + i] + k, &o[i], s);        \
+                    _mm256_storeu_ps((float *)(void *)to, d[2 * s]);                                        \
+                    _mm256_storeu_ps((float *)(void *)(to + 64), d[2 * s + 1]);                             \
+                    store_rows(to + LM_BYTE_NUMBERS, codes);                                                \
+                }                                                                                           \
+            }                                                                                               \
+        }                                                                                                   \
     }
 LM_BYTE_TYPES(X)
 #undef X

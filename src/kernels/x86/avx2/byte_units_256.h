@@ -1,5 +1,5 @@
-/* byte_units_256.h - read blocks of the types of byte_strips.h with vectors of 256 bits: the codes of 32 columns of a row, the scales of
- * eight rows. */
+/* byte_units_256.h - read blocks of the types of byte_strips.h with vectors of 256 bits: the codes of 32
+ * columns of a row, the scales of eight rows. */
 #ifndef LM_KERNELS_BYTE_UNITS_256_H
 #define LM_KERNELS_BYTE_UNITS_256_H
 
@@ -12,7 +12,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The entries of the codebooks with a byte per digit, eight or four in a word: 33 KB, filled when they are first needed. */
+/* The entries of the codebooks with a byte per digit, eight or four in a word: 33 KB, filled when they are
+ * first needed. */
 typedef struct lm_byte_books {
     uint64_t iq2_xxs[256], iq2_xs[512], iq2_s[1024], iq1[2048];
     uint32_t iq3_xxs[256], iq3_s[512];
@@ -54,7 +55,8 @@ INLINE __m256i load256(const void *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-/* Prefetch `bytes` of the rows that follow those at hand: a block of each is too short for the processor to fetch it in time. */
+/* Prefetch `bytes` of the rows that follow those at hand: a block of each is too short for the processor to
+ * fetch it in time. */
 INLINE void prefetch(const uint8_t *p, uint64_t bytes)
 {
     for (uint64_t i = 0; i < bytes; i += 64)
@@ -79,9 +81,11 @@ INLINE __m256i spread1(uint32_t bits)
 /* Spread 32 fields of two bits to bytes. */
 INLINE __m256i spread2(uint64_t fields)
 {
-    const __m256i order = _mm256_setr_epi64x(0x0101010100000000, 0x0303030302020202, 0x0505050504040404, 0x0707070706060606);
+    const __m256i order = _mm256_setr_epi64x(0x0101010100000000, 0x0303030302020202, 0x0505050504040404,
+                                             0x0707070706060606);
     __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi64x((long long)fields), order);
-    __m256i one = set_where(v, _mm256_set1_epi32(0x40100401)), two = set_where(v, _mm256_set1_epi32((int)0x80200802));
+    __m256i one = set_where(v, _mm256_set1_epi32(0x40100401)),
+            two = set_where(v, _mm256_set1_epi32((int)0x80200802));
 
     return _mm256_or_si256(_mm256_and_si256(one, every(1)), _mm256_and_si256(two, every(2)));
 }
@@ -94,8 +98,8 @@ INLINE __m256i with_signs(__m256i v, uint32_t signs, int offset)
     return _mm256_sub_epi8(_mm256_add_epi8(_mm256_xor_si256(v, minus), every(offset)), minus);
 }
 
-/* Return an entry of eight or four digits, as often as a vector has room for it. Such loads and blends need no shuffles, of which
- * processors do one or two per cycle. */
+/* Return an entry of eight or four digits, as often as a vector has room for it. Such loads and blends need
+ * no shuffles, of which processors do one or two per cycle. */
 INLINE __m256i entry(uint64_t digits)
 {
     return _mm256_set1_epi64x((long long)digits);
@@ -114,13 +118,16 @@ INLINE __m256i entry4(uint32_t digits)
 #define TWO_OF(book, i, second) _mm256_blend_epi32(entry4((book)[(i)[0]]), entry4((book)[(i)[1]]), second)
 
 /* Return the entries at i[0] … i[7]. */
-#define EIGHT_OF(book, i)                                                                                   \
-    _mm256_blend_epi32(_mm256_blend_epi32(TWO_OF(book, i, 0x02), TWO_OF(book, (i) + 2, 0x08), 0x0c),        \
-                       _mm256_blend_epi32(TWO_OF(book, (i) + 4, 0x20), TWO_OF(book, (i) + 6, 0x80), 0xc0), 0xf0)
+#define EIGHT_OF(book, i)                                                                                  \
+    _mm256_blend_epi32(_mm256_blend_epi32(TWO_OF(book, i, 0x02), TWO_OF(book, (i) + 2, 0x08), 0x0c),       \
+                       _mm256_blend_epi32(TWO_OF(book, (i) + 4, 0x20), TWO_OF(book, (i) + 6, 0x80), 0xc0), \
+                       0xf0)
 
-/* ---- what is computed once for all units of a block of a row ------------------------------------------------------------------------ */
+/* ---- what is computed once for all units of a block of a row
+ * ------------------------------------------------------------------------ */
 
-/* The signs of each unit's columns, a bit each; the indices of its entries in the codebook, four or eight of them. */
+/* The signs of each unit's columns, a bit each; the indices of its entries in the codebook, four or eight of
+ * them. */
 typedef struct opened {
     uint32_t signs[8];
     uint16_t index[64];
@@ -144,7 +151,8 @@ INLINE __m256i even_parity(__m256i v)
 /* The signs of four fields of seven bits in each word. */
 INLINE __m256i four_sevens(__m256i w)
 {
-    __m256i a = _mm256_and_si256(w, _mm256_set1_epi32(127)), b = _mm256_and_si256(_mm256_slli_epi32(w, 1), _mm256_set1_epi32(127 << 8));
+    __m256i a = _mm256_and_si256(w, _mm256_set1_epi32(127)),
+            b = _mm256_and_si256(_mm256_slli_epi32(w, 1), _mm256_set1_epi32(127 << 8));
     __m256i c = _mm256_and_si256(_mm256_slli_epi32(w, 2), _mm256_set1_epi32(127 << 16));
     __m256i d = _mm256_and_si256(_mm256_slli_epi32(w, 3), _mm256_set1_epi32(127 << 24));
 
@@ -154,7 +162,8 @@ INLINE __m256i four_sevens(__m256i w)
 /* Return sixteen bytes and the bits of `more` that are in `mask`. */
 INLINE __m256i wider(const uint8_t *low, __m256i more, int mask)
 {
-    return _mm256_or_si256(_mm256_cvtepu8_epi16(load128(low)), _mm256_and_si256(more, _mm256_set1_epi16((short)mask)));
+    return _mm256_or_si256(_mm256_cvtepu8_epi16(load128(low)),
+                           _mm256_and_si256(more, _mm256_set1_epi16((short)mask)));
 }
 
 INLINE void open_iq2_xxs(const lm_iq2_xxs *b, opened *o)
@@ -173,7 +182,8 @@ INLINE void open_iq3_xxs(const lm_iq3_xxs *b, opened *o)
 INLINE void open_iq2_xs(const lm_iq2_xs *b, opened *o)
 {
     const uint8_t *q = (const uint8_t *)b + offsetof(lm_iq2_xs, qs);
-    __m256i even = _mm256_set_m128i(load128(q + 32), load128(q)), odd = _mm256_set_m128i(load128(q + 48), load128(q + 16));
+    __m256i even = _mm256_set_m128i(load128(q + 32), load128(q)),
+            odd = _mm256_set_m128i(load128(q + 48), load128(q + 16));
 
     for (int i = 0; i < 2; i++)
         put(o->index + 16 * i, _mm256_and_si256(load256(q + 32 * i), _mm256_set1_epi16(511)));
@@ -182,7 +192,8 @@ INLINE void open_iq2_xs(const lm_iq2_xs *b, opened *o)
 
 INLINE void open_iq2_s(const lm_iq2_s *b, opened *o)
 {
-    const __m256i up = _mm256_set1_epi64x(0x0004001000400100);           /* moves each field of two bits to bit 8 */
+    /* moves each field of two bits to bit 8 */
+    const __m256i up = _mm256_set1_epi64x(0x0004001000400100);
     const __m256i order = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
 
     for (int i = 0; i < 2; i++) {
@@ -207,7 +218,8 @@ INLINE void open_iq3_s(const lm_iq3_s *b, opened *o)
 /* The upper three bits of four indices are fields of a word of qh: `up` and `down` move them to bit 8. */
 INLINE void open_iq1(const uint8_t *q, const uint8_t *qh, long long up, int down, opened *o)
 {
-    const __m256i order = _mm256_setr_epi64x(0x0100010001000100, 0x0302030203020302, 0x0504050405040504, 0x0706070607060706);
+    const __m256i order = _mm256_setr_epi64x(0x0100010001000100, 0x0302030203020302, 0x0504050405040504,
+                                             0x0706070607060706);
 
     for (int i = 0; i < 2; i++) {
         __m256i h = _mm256_shuffle_epi8(_mm256_set1_epi64x((long long)load8(qh + 8 * i)), order);
@@ -234,7 +246,8 @@ INLINE void open_iq1_m(const lm_iq1_m *b, opened *o)
 X(tq1_0) X(tq2_0) X(nvfp4) X(q1_0) X(q2_0)
 #undef X
 
-/* ---- digits of columns 32 s … 32 s + 31 of a block of a row: magnitudes, or integers with what LM_BYTE_TYPES adds to them ------------ */
+/* ---- digits of columns 32 s … 32 s + 31 of a block of a row: magnitudes, or integers with what
+ * LM_BYTE_TYPES adds to them ------------ */
 
 #define X(word, entries, index)                                                                 \
     INLINE __m256i digits_##word(const lm_##word *b, const opened *o, unsigned s)               \
@@ -252,7 +265,8 @@ X(iq3_s,   EIGHT_OF, o->index + 8 * s)
 /* Less one eighth, or more: twice the bit. */
 INLINE __m256i digits_iq1_s(const lm_iq1_s *b, const opened *o, unsigned s)
 {
-    return _mm256_add_epi8(FOUR_OF(BOOK(iq1), o->index + 4 * s), every(LM_OFFSET_small - 7 - (b->qh[s] >> 14 & 2)));
+    return _mm256_add_epi8(FOUR_OF(BOOK(iq1), o->index + 4 * s),
+                           every(LM_OFFSET_small - 7 - (b->qh[s] >> 14 & 2)));
 }
 
 INLINE __m256i digits_iq1_m(const lm_iq1_m *b, const opened *o, unsigned s)
@@ -281,7 +295,8 @@ INLINE __m256i digits_tq1_0(const lm_tq1_0 *b, const opened *o, unsigned s)
         { 9, 9, 9, 9, 9, 9, 9, 9, 27, 27, 27, 27, 27, 27, 27, 27 },
         { 81, 81, 81, 81, 81, 81, 81, 81, 1, 1, 3, 3, 9, 9, 27, 27 },
     };
-    const __m256i low = _mm256_set1_epi16(255), three = _mm256_set1_epi16(3), by = _mm256_loadu_si256((const __m256i *)power[s]);
+    const __m256i low = _mm256_set1_epi16(255), three = _mm256_set1_epi16(3),
+                  by = _mm256_loadu_si256((const __m256i *)power[s]);
     __m128i more = _mm_loadu_si128((const __m128i *)(b->qs + 32));
     __m256i q, even, odd;
 
@@ -317,16 +332,19 @@ INLINE __m256i digits_q1_0(const lm_q1_0 *b, const opened *o, unsigned s)
     return _mm256_and_si256(spread1(load4(b->qs + 4 * s)), every(2));
 }
 
-/* Twice the values of E2M1; eight bytes hold the first eight columns in their low nibbles, the others in their high nibbles. */
+/* Twice the values of E2M1; eight bytes hold the first eight columns in their low nibbles, the others in
+ * their high nibbles. */
 INLINE __m256i digits_nvfp4(const lm_nvfp4 *b, const opened *o, unsigned s)
 {
     (void)o;
     const long long plus = 0x0c08060403020100, minus = (long long)0xf4f8fafcfdfeff00ULL;
-    const __m256i table = _mm256_add_epi8(_mm256_set_epi64x(minus, plus, minus, plus), every(LM_OFFSET_small));
+    const __m256i table = _mm256_add_epi8(_mm256_set_epi64x(minus, plus, minus, plus),
+                                          every(LM_OFFSET_small));
     __m128i q = _mm_loadu_si128((const __m128i *)(b->qs + 16 * s)), nibble = _mm_set1_epi8(15);
     __m128i low = _mm_and_si128(q, nibble), high = _mm_and_si128(_mm_srli_epi16(q, 4), nibble);
 
-    return _mm256_shuffle_epi8(table, _mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)));
+    return _mm256_shuffle_epi8(table, _mm256_set_m128i(_mm_unpackhi_epi64(low, high),
+                                                       _mm_unpacklo_epi64(low, high)));
 }
 
 /* The digits with their signs and the offset of strips. */
@@ -340,7 +358,7 @@ INLINE __m256i digits_nvfp4(const lm_nvfp4 *b, const opened *o, unsigned s)
 LM_BYTE_TYPES(X)
 #undef X
 
-/* ---- scales of a block ------------------------------------------------------------------------------------------------------------ */
+/* ---- scales of a block ----------------------------------------------------------------------- */
 
 /* Return 2 s + 1 of each byte. */
 INLINE __m128i odd(__m128i s)
@@ -363,12 +381,15 @@ INLINE __m128i odd_nibbles(const uint8_t *p)
     return odd(_mm_unpacklo_epi8(_mm_and_si128(v, nibble), _mm_and_si128(_mm_srli_epi16(v, 4), nibble)));
 }
 
-/* Return the scales of the sixteen halves as whole numbers, a byte each: d times a factor of the type (LM_BYTE_SCALED) times these. */
+/* Return the scales of the sixteen halves as whole numbers, a byte each: d times a factor of the type
+ * (LM_BYTE_SCALED) times these. */
 INLINE __m128i scales_iq2_xxs(const lm_iq2_xxs *b)
 {
     const __m128i *p = (const __m128i *)(const void *)b->sub;
-    __m128i a = _mm_packs_epi32(_mm_srli_epi64(_mm_loadu_si128(p), 60), _mm_srli_epi64(_mm_loadu_si128(p + 1), 60));
-    __m128i c = _mm_packs_epi32(_mm_srli_epi64(_mm_loadu_si128(p + 2), 60), _mm_srli_epi64(_mm_loadu_si128(p + 3), 60));
+    __m128i a = _mm_packs_epi32(_mm_srli_epi64(_mm_loadu_si128(p), 60),
+                                _mm_srli_epi64(_mm_loadu_si128(p + 1), 60));
+    __m128i c = _mm_packs_epi32(_mm_srli_epi64(_mm_loadu_si128(p + 2), 60),
+                                _mm_srli_epi64(_mm_loadu_si128(p + 3), 60));
 
     return odd_twice(_mm_packus_epi16(a, c));
 }
@@ -387,7 +408,8 @@ INLINE __m128i scales_iq3_xxs(const lm_iq3_xxs *b)
 {
     const __m128i *p = (const __m128i *)(const void *)((const uint8_t *)b + offsetof(lm_iq3_xxs, words));
 
-    return odd_twice(_mm_packs_epi32(_mm_srli_epi32(_mm_loadu_si128(p), 28), _mm_srli_epi32(_mm_loadu_si128(p + 1), 28)));
+    return odd_twice(
+        _mm_packs_epi32(_mm_srli_epi32(_mm_loadu_si128(p), 28), _mm_srli_epi32(_mm_loadu_si128(p + 1), 28)));
 }
 
 INLINE __m128i scales_iq3_s(const lm_iq3_s *b)
@@ -410,7 +432,8 @@ INLINE __m128i scales_iq1_s(const lm_iq1_s *b)
 INLINE __m128i scales_iq1_m(const lm_iq1_m *b)
 {
     const __m128i up = _mm_setr_epi16(512, 64, 8, 1, 512, 64, 8, 1), three = _mm_set1_epi16(7);
-    __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)((const uint8_t *)b + offsetof(lm_iq1_m, scales)));
+    __m128i v = _mm_loadl_epi64(
+        (const __m128i *)(const void *)((const uint8_t *)b + offsetof(lm_iq1_m, scales)));
     __m128i low, high;
 
     v = _mm_unpacklo_epi16(v, v);
@@ -419,14 +442,15 @@ INLINE __m128i scales_iq1_m(const lm_iq1_m *b)
     return odd(_mm_packus_epi16(low, high));
 }
 
-/* ---- numbers of eight rows: d of the halves of all units of a block ---------------------------------------------------------------- */
+/* ---- numbers of eight rows: d of the halves of all units of a block
+ * ---------------------------------------------------------------- */
 
 typedef const uint8_t *const *eight_rows;
 
 INLINE __m256 eight_f16(const uint16_t h[8])
 {
-    return _mm256_cvtph_ps(_mm_setr_epi16((short)h[0], (short)h[1], (short)h[2], (short)h[3], (short)h[4], (short)h[5], (short)h[6],
-                                          (short)h[7]));
+    return _mm256_cvtph_ps(_mm_setr_epi16((short)h[0], (short)h[1], (short)h[2], (short)h[3], (short)h[4],
+                                          (short)h[5], (short)h[6], (short)h[7]));
 }
 
 /* Return f16 numbers at byte `at` of each row. */
@@ -440,7 +464,8 @@ INLINE __m256 f16_at(eight_rows row, uint64_t at)
     return eight_f16(h);
 }
 
-/* The block's scale is stored in the top nibbles of its four scale words: a product gathers them in its highest word. */
+/* The block's scale is stored in the top nibbles of its four scale words: a product gathers them in its
+ * highest word. */
 INLINE __m256 f16_iq1_m(eight_rows row, uint64_t at)
 {
     uint16_t h[8];
@@ -468,15 +493,17 @@ INLINE void scaled(const __m128i scales[8], __m256 of, __m256 d[16])
     }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        __m256i w = i % 2 ? _mm256_unpackhi_epi64(b[i / 2 * 2], b[i / 2 * 2 + 1]) : _mm256_unpacklo_epi64(b[i / 2 * 2], b[i / 2 * 2 + 1]);
+        __m256i w = i % 2 ? _mm256_unpackhi_epi64(b[i / 2 * 2], b[i / 2 * 2 + 1])
+                          : _mm256_unpacklo_epi64(b[i / 2 * 2], b[i / 2 * 2 + 1]);
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++)
-            d[4 * i + j] = _mm256_mul_ps(of, _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(w, 8 * j), low)));
+            d[4 * i + j] = _mm256_mul_ps(of, _mm256_cvtepi32_ps(
+                                                 _mm256_and_si256(_mm256_srli_epi32(w, 8 * j), low)));
     }
 }
 
-/* id, suffix of names, factor of the scales, function that reads d. The factor is a power of two, so the order of the products does not
- * matter. */
+/* id, suffix of names, factor of the scales, function that reads d. The factor is a power of two, so the
+ * order of the products does not matter. */
 #define LM_BYTE_SCALED(X)                                                       \
     X(LM_IQ1_S,   iq1_s,   0.125f, f16_at(row, at + offsetof(lm_iq1_s, d)))     \
     X(LM_IQ1_M,   iq1_m,   0.125f, f16_iq1_m(row, at))                          \
@@ -513,8 +540,10 @@ X(tq1_0, 16) X(tq2_0, 16) X(q1_0, 8) X(q2_0, 4)
 INLINE void numbers_nvfp4(eight_rows row, uint64_t at, __m256 d[16])
 {
     const __m256i seven = _mm256_set1_epi32(0x7f);
-    __m256i words = _mm256_setr_epi32((int)load4(row[0] + at), (int)load4(row[1] + at), (int)load4(row[2] + at), (int)load4(row[3] + at),
-                                      (int)load4(row[4] + at), (int)load4(row[5] + at), (int)load4(row[6] + at), (int)load4(row[7] + at));
+    __m256i words = _mm256_setr_epi32((int)load4(row[0] + at), (int)load4(row[1] + at),
+                                      (int)load4(row[2] + at), (int)load4(row[3] + at),
+                                      (int)load4(row[4] + at), (int)load4(row[5] + at),
+                                      (int)load4(row[6] + at), (int)load4(row[7] + at));
 
 #pragma GCC unroll 4
     for (int h = 0; h < 4; h++) {

@@ -1,5 +1,5 @@
-/* codes_256.h - read a unit of a strip (kernels/strips.h) into registers of 256 bits: the numbers of eight rows as float32, their codes as
- * bytes. strips.c defines the meaning of numbers and codes. */
+/* codes_256.h - read a unit of a strip (kernels/strips.h) into registers of 256 bits: the numbers of eight
+ * rows as float32, their codes as bytes. strips.c defines the meaning of numbers and codes. */
 #ifndef LM_KERNELS_CODES_256_H
 #define LM_KERNELS_CODES_256_H
 
@@ -12,7 +12,8 @@ enum { R = LM_STRIP_ROWS };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- numbers of a unit: eight rows, selected by `part` ----------------------------------------------------------- */
+/* ---- numbers of a unit: eight rows, selected by `part`
+ * ----------------------------------------------------------- */
 
 INLINE __m256 f16(const uint8_t *p, int part)
 {
@@ -37,7 +38,8 @@ INLINE __m256 d_exponent(const lm_unit_at u, int half, int part)
     __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
     (void)half;
-    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+    return _mm256_castsi256_ps(
+        _mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
 }
 
 INLINE __m256 m_f16(const lm_unit_at u, int half, int part)
@@ -68,7 +70,8 @@ INLINE __m256 m_after_2(const lm_unit_at u, int half, int part)
     return _mm256_loadu_ps((const float *)(const void *)(u.unit + 128 + 64 * half + 32 * part));
 }
 
-/* ---- numbers of eight units: one or two f16, times a scale -------------------------------------------------------- */
+/* ---- numbers of eight units: one or two f16, times a scale
+ * -------------------------------------------------------- */
 
 INLINE __m256 times_head(const uint8_t *head, __m256i scale, int part)
 {
@@ -118,7 +121,8 @@ INLINE __m256 m_high(const lm_unit_at u, int half, int part)
     return times_head(u.head + 2 * R, _mm256_srli_epi32(both, 4), part);
 }
 
-/* ---- codes of a unit: four columns of eight rows ----------------------------------------------------------------- */
+/* ---- codes of a unit: four columns of eight rows
+ * ----------------------------------------------------------------- */
 
 INLINE __m256i plane(const uint8_t *p, int v, int part)
 {

@@ -1,13 +1,14 @@
-/* exact_avx2.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32, then
- * multiplied with all rows of x.
+/* exact_avx2.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32,
+ * then multiplied with all rows of x.
  *
- * One product has one accumulator of eight lanes over k in ascending order, with the tail padded with zeros; the lanes are added as a
- * tree. The result does not depend on the tile. */
+ * One product has one accumulator of eight lanes over k in ascending order, with the tail padded with zeros;
+ * the lanes are added as a tree. The result does not depend on the tile. */
 
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
 
-enum { ROWS = REGISTERS_256 / 4, TOKENS = 3, GROUP = 16 };      /* a tile; rows of the matrix unpacked at a time */
+/* a tile; rows of the matrix unpacked at a time */
+enum { ROWS = REGISTERS_256 / 4, TOKENS = 3, GROUP = 16 };
 
 /* One step of k: 8 columns of every row and token. */
 #define STEP(LOAD)                                                  \
@@ -26,8 +27,9 @@ enum { ROWS = REGISTERS_256 / 4, TOKENS = 3, GROUP = 16 };      /* a tile; rows 
     } while (0)
 
 /* y[i][j] = w[i] . x[j] */
-static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x, uint64_t cols,
-                                                       const int rows, const int tokens, float y[ROWS][TOKENS])
+static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x,
+                                                       uint64_t cols, const int rows, const int tokens,
+                                                       float y[ROWS][TOKENS])
 {
     __m256 acc[ROWS][TOKENS];
     uint64_t k = 0;
@@ -52,8 +54,9 @@ static inline __attribute__((always_inline)) void tile(const float *const *w, co
             y[i][j] = vec_sum(acc[i][j]);
 }
 
-static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x, uint64_t cols,
-                                                            const int rows, int tokens, float y[ROWS][TOKENS])
+static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x,
+                                                            uint64_t cols, const int rows, int tokens,
+                                                            float y[ROWS][TOKENS])
 {
     switch (tokens) {
     case 3: tile(w, x, cols, rows, 3, y); break;

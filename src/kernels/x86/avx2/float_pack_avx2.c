@@ -1,19 +1,23 @@
-/* float_pack_avx2.c - pack matrices of floats into the strips of float_strips.h: transpose sixteen rows at a time, as fast as reading. */
+/* float_pack_avx2.c - pack matrices of floats into the strips of float_strips.h: transpose sixteen rows at a
+ * time, as fast as reading. */
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/vec_256.h"
 
-enum { R = LM_FLOAT_ROWS, LINES = 128 };        /* bytes of a row read at a time: few rows that are 2^n bytes apart stay in the cache */
+enum { R = LM_FLOAT_ROWS, LINES = 128 };        /* bytes of a row read at a time: few rows that are 2^n bytes
+                                                   apart stay in the cache */
 
-/* Transpose eight two-byte columns of sixteen rows, LINES bytes apart, to [8][16]. Lane l of a register holds rows 8 l … 8 l + 7. */
+/* Transpose eight two-byte columns of sixteen rows, LINES bytes apart, to [8][16]. Lane l of a register holds
+ * rows 8 l … 8 l + 7. */
 static inline void turn_8(uint8_t *dst, const uint8_t *src)
 {
     __m256i a[8], b[8];
 
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
-        __m128i low = _mm_loadu_si128((const void *)(src + LINES * i)), high = _mm_loadu_si128((const void *)(src + LINES * (i + 8)));
+        __m128i low = _mm_loadu_si128((const void *)(src + LINES * i)),
+                high = _mm_loadu_si128((const void *)(src + LINES * (i + 8)));
         a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
     }
 #pragma GCC unroll 4
@@ -40,7 +44,8 @@ static inline void turn_4(uint8_t *dst, const uint8_t *src)
 
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        __m128i low = _mm_loadu_si128((const void *)(src + LINES * i)), high = _mm_loadu_si128((const void *)(src + LINES * (i + 4)));
+        __m128i low = _mm_loadu_si128((const void *)(src + LINES * i)),
+                high = _mm_loadu_si128((const void *)(src + LINES * (i + 4)));
         a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
     }
 #pragma GCC unroll 2
@@ -78,7 +83,8 @@ uint64_t lm_float_strips_bytes(uint32_t size, uint64_t rows, uint64_t cols)
     return (rows + R - 1) / R * R * cols * size;
 }
 
-void lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last)
+void lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first,
+                          uint64_t last)
 {
     uint64_t row_bytes = cols * size;
 

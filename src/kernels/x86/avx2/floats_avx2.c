@@ -29,7 +29,8 @@ static inline V load_f16(const uint8_t *p, const int odd)
 static inline V load_bf16(const uint8_t *p, const int odd)
 {
     (void)odd;
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
 }
 
 static inline V broadcast(const float *x)
@@ -72,17 +73,20 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
 #include "kernels/x86/float_strips.h"
 
 #ifdef SSE41
-#define TILES(word, size)                                                                                       \
-    TILE(word, size, 1, 1) TILE(word, size, 1, 2) TILE(word, size, 2, 1)                                        \
-    static tile_fn *const tiles_##word[2][TOKENS] = { { tile_##word##_1_1, tile_##word##_1_2 }, { tile_##word##_2_1 } };
+#define TILES(word, size)                                                                           \
+    TILE(word, size, 1, 1)                                                                          \
+    TILE(word, size, 1, 2) TILE(word, size, 2, 1) static tile_fn *const tiles_##word[2][TOKENS] = { \
+        { tile_##word##_1_1, tile_##word##_1_2 }, { tile_##word##_2_1 }                             \
+    };
 #else
-#define TILES(word, size)                                                                                       \
-    TILE(word, size, 1, 1) TILE(word, size, 1, 2) TILE(word, size, 1, 3)                                        \
-    TILE(word, size, 1, 4) TILE(word, size, 1, 5) TILE(word, size, 1, 6)                                        \
-    TILE(word, size, 2, 1) TILE(word, size, 2, 2) TILE(word, size, 2, 3)                                        \
-    static tile_fn *const tiles_##word[2][TOKENS] = {                                                           \
-        { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
-        { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3 },                                            \
+#define TILES(word, size)                                                \
+    TILE(word, size, 1, 1) TILE(word, size, 1, 2) TILE(word, size, 1, 3) \
+    TILE(word, size, 1, 4) TILE(word, size, 1, 5) TILE(word, size, 1, 6) \
+    TILE(word, size, 2, 1) TILE(word, size, 2, 2) TILE(word, size, 2, 3) \
+    static tile_fn *const tiles_##word[2][TOKENS] = {                    \
+        { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3,       \
+          tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 },     \
+        { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3 },     \
     };
 #endif
 
@@ -90,7 +94,8 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
     COLUMNS_LAYOUT(id, word, size) TILES(word, size)                    \
     RECORD(strips, word, false, STORED(word)) RECORD(ahead, word, true, STORED(word))
 KERNEL(LM_F32, f32, 4)
-#ifndef SSE41                        /* where conversions take long, exact_avx2.c unpacks float16 once for all rows of x */
+#ifndef SSE41                        /* where conversions take long, exact_avx2.c unpacks float16 once for all
+                                        rows of x */
 KERNEL(LM_F16, f16, 2)
 #endif
 KERNEL(LM_BF16, bf16, 2)

@@ -2,8 +2,8 @@
  *
  * A layer's part of a page holds, for each key/value head in order:
  *   keys    [k_dim][64] transposed: a lane of all 64 keys is contiguous, so scores need no horizontal sum.
- *           Blocks of 32 lanes: [k_dim/32], for each the f16 scales [1 or 2][64], then its other bytes [..][64], in the order of
- *           blocks.h
+ *           Blocks of 32 lanes: [k_dim/32], for each the f16 scales [1 or 2][64], then its other bytes
+ *           [..][64], in the order of blocks.h
  *   values  [64][v_dim] as rows of their type */
 #include <string.h>
 
@@ -27,12 +27,15 @@ static uint64_t page_bytes(const lm_kv_shape *kv)
     return (kv->n_kv_heads * lm_attention_head_bytes_avx2(kv) + 63) & ~UINT64_C(63);
 }
 
-/* ---- storing ----------------------------------------------------------------------------------------------------- */
+/* ---- storing
+ * ----------------------------------------------------------------------------------------------------- */
 
 /* Store one key in blocks. */
-static void store_key_blocks(lm_dtype type, uint32_t lanes, uint8_t *keys, uint32_t slot, const float *k, uint32_t dim)
+static void store_key_blocks(lm_dtype type, uint32_t lanes, uint8_t *keys, uint32_t slot, const float *k,
+                             uint32_t dim)
 {
-    const uint32_t bytes = lm_dtype_of(type)->bytes, scales = 2 * lm_block_scales(type), some = lanes ? lanes : 32;
+    const uint32_t bytes = lm_dtype_of(type)->bytes, scales = 2 * lm_block_scales(type),
+                   some = lanes ? lanes : 32;
     uint8_t        blocks[128];
 
     for (uint32_t b = 0; b < dim / 32; b++, keys += bytes * LM_PAGE) {
@@ -81,8 +84,8 @@ INLINE void store_lane(const lm_dtype type, uint8_t *keys, uint64_t at, float k)
     }
 }
 
-INLINE void store_lanes_as(const lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride,
-                           uint32_t from, uint32_t to)
+INLINE void store_lanes_as(const lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k,
+                           uint64_t stride, uint32_t from, uint32_t to)
 {
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t i = from; i < to; i++)
@@ -90,8 +93,8 @@ INLINE void store_lanes_as(const lm_dtype type, uint8_t *keys, uint32_t slot, ui
 }
 
 /* Store lanes [from, to) of some keys. */
-static void store_lanes(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride, uint32_t from,
-                        uint32_t to)
+static void store_lanes(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k,
+                        uint64_t stride, uint32_t from, uint32_t to)
 {
     switch ((int)type) {
     case LM_F32: store_lanes_as(LM_F32, keys, slot, rows, k, stride, from, to); break;
@@ -111,8 +114,10 @@ static void store_8x8(uint8_t *keys, uint32_t lane, uint32_t slot, const float *
                          _mm256_cvtps_ph(_mm256_loadu_ps(transposed + 8 * i), 0));
 }
 
-/* All rows of a lane are contiguous, often in cache lines that another worker also writes: eight rows of F16 touch them only once. */
-static void store_keys(const lm_kv_shape *kv, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride)
+/* All rows of a lane are contiguous, often in cache lines that another worker also writes: eight rows of F16
+ * touch them only once. */
+static void store_keys(const lm_kv_shape *kv, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k,
+                       uint64_t stride)
 {
     const lm_dtype type = kv->k_type;
     const uint32_t dim = kv->k_dim, lanes = rows >= 8 && type == LM_F16 ? dim & ~7u : 0;
@@ -146,23 +151,27 @@ static void store_values(const lm_kv_shape *kv, uint8_t *values, const float *v)
     lm_dtype_of(type)->pack(values + 2 * i, v + i, dim - i);
 }
 
-static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k, uint64_t k_stride, const float *v,
-                  uint64_t v_stride)
+static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k,
+                  uint64_t k_stride, const float *v, uint64_t v_stride)
 {
     uint64_t v_bytes = kv->v_in_k ? 0 : row_bytes(kv->v_type, kv->v_dim);
 
     for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
-        uint8_t *keys = page + h * lm_attention_head_bytes_avx2(kv), *values = keys + LM_PAGE * row_bytes(kv->k_type, kv->k_dim);
+        uint8_t *keys = page + h * lm_attention_head_bytes_avx2(kv),
+                *values = keys + LM_PAGE * row_bytes(kv->k_type, kv->k_dim);
         store_keys(kv, keys, slot, rows, k + (uint64_t)h * kv->k_dim, k_stride);
         for (uint32_t r = 0; r < rows && !kv->v_in_k; r++)
             store_values(kv, values + (slot + r) * v_bytes, v + r * v_stride + (uint64_t)h * kv->v_dim);
     }
 }
 
-/* ---- a page as float32 ------------------------------------------------------------------------------------------- */
+/* ---- a page as float32
+ * ------------------------------------------------------------------------------------------- */
 
-/* Read sixteen codes of lane `i`, and of lane i + 16, of a block's keys. `codes`: [32][64], or nibbles [16][64]; `fifth`: [4][64]. */
-INLINE void sixteen_codes(const lm_dtype type, const uint8_t *fifth, const uint8_t *codes, uint32_t i, __m128i *low, __m128i *high)
+/* Read sixteen codes of lane `i`, and of lane i + 16, of a block's keys. `codes`: [32][64], or nibbles
+ * [16][64]; `fifth`: [4][64]. */
+INLINE void sixteen_codes(const lm_dtype type, const uint8_t *fifth, const uint8_t *codes, uint32_t i,
+                          __m128i *low, __m128i *high)
 {
     const __m128i nibble = _mm_set1_epi8(15), zero = _mm_set1_epi8(type == LM_Q4_0 ? 8 : 16);
     __m128i both = _mm_loadu_si128((const void *)(codes + i * LM_PAGE));
@@ -197,7 +206,8 @@ INLINE void put_eight(const lm_dtype type, float *out, __m128i codes, __m256 d, 
 /* Unpack keys stored in blocks, sixteen keys at a time. */
 INLINE void load_blocks(const lm_dtype type, const uint8_t *keys, uint32_t dim, float *out)
 {
-    const uint32_t bytes = lm_dtype_of(type)->bytes, scales = 2 * lm_block_scales(type), lanes = type == LM_Q8_0 ? 32 : 16;
+    const uint32_t bytes = lm_dtype_of(type)->bytes, scales = 2 * lm_block_scales(type),
+                   lanes = type == LM_Q8_0 ? 32 : 16;
 
     for (uint32_t b = 0; b < dim / 32; b++, keys += bytes * LM_PAGE, out += 32 * LM_PAGE) {
         for (uint32_t j = 0; j < LM_PAGE; j += 16) {
@@ -205,7 +215,9 @@ INLINE void load_blocks(const lm_dtype type, const uint8_t *keys, uint32_t dim, 
             __m256 d[2], m[2];
             for (int v = 0; v < 2; v++) {
                 d[v] = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(keys + 2 * (j + 8 * (unsigned)v))));
-                m[v] = scales > 2 ? _mm256_cvtph_ps(_mm_loadu_si128((const void *)(keys + 2 * (LM_PAGE + j + 8 * (unsigned)v)))) : d[v];
+                m[v] = scales > 2 ? _mm256_cvtph_ps(_mm_loadu_si128(
+                                        (const void *)(keys + 2 * (LM_PAGE + j + 8 * (unsigned)v))))
+                                  : d[v];
             }
             for (uint32_t i = 0; i < 16; i++) {
                 float *to = out + i * LM_PAGE + j, *to_high = to + 16 * LM_PAGE;
@@ -232,10 +244,12 @@ void lm_attention_keys_avx2(const lm_kv_shape *kv, const uint8_t *keys, float *o
     }
 }
 
-void lm_attention_values_avx2(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, const float *keys, float *out)
+void lm_attention_values_avx2(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to,
+                              const float *keys, float *out)
 {
     if (!kv->v_in_k) {
-        lm_unpack_avx2(kv->v_type)(out + (uint64_t)from * kv->v_dim, values + from * row_bytes(kv->v_type, kv->v_dim),
+        lm_unpack_avx2(kv->v_type)(out + (uint64_t)from * kv->v_dim,
+                                   values + from * row_bytes(kv->v_type, kv->v_dim),
                                    (size_t)(to - from) * kv->v_dim);
         return;
     }
@@ -248,7 +262,8 @@ void lm_attention_values_avx2(const lm_kv_shape *kv, const uint8_t *values, uint
             out[(uint64_t)j * kv->v_dim + i] = keys[(uint64_t)i * LM_PAGE + j];
 }
 
-const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page, uint32_t head, const uint8_t **values)
+const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page, uint32_t head,
+                                      const uint8_t **values)
 {
     const uint8_t *keys = page + head * lm_attention_head_bytes_avx2(kv);
 
@@ -256,8 +271,8 @@ const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page
     return keys;
 }
 
-void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to,
-                            float *out_keys, float *out_values)
+void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const uint8_t *values, uint32_t from,
+                            uint32_t to, float *out_keys, float *out_values)
 {
     lm_attention_keys_avx2(kv, keys, out_keys);
     lm_attention_values_avx2(kv, values, from, to, out_keys, out_values);

@@ -11,7 +11,8 @@ static inline float largest(const float *x)
     __m256i most = _mm256_setzero_si256();
 
     for (int i = 0; i < 4; i++)
-        most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
+        most = _mm256_max_epi32(most,
+                                _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
     __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
@@ -21,7 +22,8 @@ static inline float largest(const float *x)
 /* Compute the sums of the bytes in each half of 32. */
 static inline void half_sums(__m256i q, int32_t out[2])
 {
-    __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), q), s = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), q),
+            s = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 
     s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
     s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
@@ -50,7 +52,8 @@ static void pack_block(const lm_q8_row *r, uint64_t b, const float *x)
     if (lm_q8_is_wide(r, b)) {
         for (int i = 0; i < 4; i++) {
             __m256i out = _mm256_cmpgt_epi32(_mm256_abs_epi32(q[i]), _mm256_set1_epi32(127));
-            above[i] = _mm256_and_si256(out, _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7));
+            above[i] = _mm256_and_si256(out,
+                                        _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7));
             q[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(above[i], 7));
         }
         __m256i rest = to_bytes(above), zero = _mm256_cmpeq_epi32(rest, _mm256_setzero_si256());
@@ -85,4 +88,6 @@ static void pack_fine(void *dst, const float *x, uint64_t cols)
     pack_row(dst, x, cols, true);
 }
 
-const lm_activation lm_activation_q8_avx2 = { .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine };
+const lm_activation lm_activation_q8_avx2 = {
+    .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine
+};

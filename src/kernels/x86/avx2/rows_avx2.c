@@ -1,7 +1,7 @@
 /* rows_avx2.c - the kernels on rows of floats, eight lanes at a time.
  *
- * Sums: four accumulators of eight lanes over blocks of 32 in ascending order, then blocks of 8, then the tail padded with
- * zeros; the accumulators are added pairwise. */
+ * Sums: four accumulators of eight lanes over blocks of 32 in ascending order, then blocks of 8, then the
+ * tail padded with zeros; the accumulators are added pairwise. */
 #include <float.h>
 #include <math.h>
 
@@ -19,7 +19,8 @@ static inline __attribute__((always_inline)) __m256 sum_term(__m256 acc, __m256 
     return _mm256_fmadd_ps(x, x, acc);
 }
 
-static inline __attribute__((always_inline)) float sum_row(const float *x, uint64_t n, float shift, summand what)
+static inline __attribute__((always_inline)) float sum_row(const float *x, uint64_t n, float shift,
+                                                           summand what)
 {
     __m256 s[4] = { _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps() };
     __m256 less = vec_set(shift);
@@ -64,7 +65,8 @@ static void rms(float *y, const float *x, const float *w, uint64_t width, float 
 static void layer_norm(float *y, const float *x, const float *w, const float *b, uint64_t width, float eps)
 {
     float centre = sum_row(x, width, 0.0f, PLAIN) / (float)width;
-    __m256 r = vec_set(1.0f / sqrtf(sum_row(x, width, centre, SQUARE) / (float)width + eps)), mean = vec_set(centre);
+    __m256 r = vec_set(1.0f / sqrtf(sum_row(x, width, centre, SQUARE) / (float)width + eps)),
+           mean = vec_set(centre);
 
     for (uint64_t i = 0; i < width; i += 8) {
         uint64_t left = width - i;
@@ -98,7 +100,8 @@ static void scale(float *y, const float *x, float s, uint64_t n)
 static void softcap(float *y, const float *x, float cap, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i += 8)
-        put(y + i, n - i, _mm256_mul_ps(vec_set(cap), vec_tanh(_mm256_div_ps(load(x + i, n - i), vec_set(cap)))));
+        put(y + i, n - i,
+            _mm256_mul_ps(vec_set(cap), vec_tanh(_mm256_div_ps(load(x + i, n - i), vec_set(cap)))));
 }
 
 static void clamp(float *y, const float *x, float low, float high, uint64_t n)
@@ -118,7 +121,8 @@ static inline __attribute__((always_inline)) __m256 activate(__m256 x, lm_act ac
     __m256 finite = _mm256_max_ps(vec_set(-FLT_MAX), x), zero = _mm256_setzero_ps();
 
     switch (act) {
-    case LM_ACT_SILU: return _mm256_div_ps(finite, _mm256_add_ps(vec_set(1.0f), vec_exp(_mm256_sub_ps(zero, x))));
+    case LM_ACT_SILU:
+        return _mm256_div_ps(finite, _mm256_add_ps(vec_set(1.0f), vec_exp(_mm256_sub_ps(zero, x))));
     case LM_ACT_GELU: return half_gate(finite, vec_erf(_mm256_mul_ps(x, vec_set(0.70710678f))));
     case LM_ACT_GELU_TANH: {
         __m256 cube = _mm256_mul_ps(_mm256_mul_ps(x, x), _mm256_mul_ps(x, vec_set(0.044715f)));
@@ -134,8 +138,8 @@ static inline __attribute__((always_inline)) __m256 activate(__m256 x, lm_act ac
     return x;
 }
 
-static inline __attribute__((always_inline)) void act_loop(float *y, const float *x, const float *up, lm_act act,
-                                                           uint64_t n)
+static inline __attribute__((always_inline)) void act_loop(float *y, const float *x, const float *up,
+                                                           lm_act act, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i += 8) {
         __m256 v = activate(load(x + i, n - i), act);
@@ -173,7 +177,8 @@ static void glu_clamped(float *y, const float *gate, const float *up, lm_act act
 {
     for (uint64_t i = 0; i < n; i += 8) {
         __m256 u = _mm256_add_ps(vec_within(load(up + i, n - i), -limit, limit), vec_set(1.0f));
-        put(y + i, n - i, _mm256_mul_ps(activate(vec_within(load(gate + i, n - i), -INFINITY, limit), act), u));
+        put(y + i, n - i,
+            _mm256_mul_ps(activate(vec_within(load(gate + i, n - i), -INFINITY, limit), act), u));
     }
 }
 
@@ -206,7 +211,8 @@ static void rope_half(float *x, uint64_t half, const float *cosine, const float 
 {
     for (uint64_t i = 0; i < half; i += 8) {
         uint64_t left = half - i;
-        __m256 a = load(x + i, left), b = load(x + half + i, left), c = load(cosine + i, left), s = load(sine + i, left);
+        __m256 a = load(x + i, left), b = load(x + half + i, left), c = load(cosine + i, left),
+               s = load(sine + i, left);
         put(x + i, left, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
         put(x + half + i, left, _mm256_fmadd_ps(b, c, _mm256_mul_ps(a, s)));
     }
@@ -226,7 +232,8 @@ static void rope_pair(float *x, uint64_t half, const float *cosine, const float 
     }
 }
 
-static void rope(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine, bool pair)
+static void rope(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine,
+                 bool pair)
 {
     for (uint64_t h = 0; h < n; h++) {
         if (pair)

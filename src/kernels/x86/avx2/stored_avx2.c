@@ -1,8 +1,10 @@
-/* stored_avx2.c - one row of activations times a matrix as it is stored, without packing it: eight rows of the file at a time.
+/* stored_avx2.c - one row of activations times a matrix as it is stored, without packing it: eight rows of
+ * the file at a time.
  *
- * A register holds sixteen codes of row j and sixteen of row j + 4. Their products with the same sixteen activations are added within each
- * row until eight lanes hold the integer sums of eight rows. From there on, all is as in strips_256.h, in the same order, so the results
- * are bit-identical to those of the packed matrix. Rows are read once, from memory; the next eight are prefetched meanwhile. */
+ * A register holds sixteen codes of row j and sixteen of row j + 4. Their products with the same sixteen
+ * activations are added within each row until eight lanes hold the integer sums of eight rows. From there on,
+ * all is as in strips_256.h, in the same order, so the results are bit-identical to those of the packed
+ * matrix. Rows are read once, from memory; the next eight are prefetched meanwhile. */
 #include "kernels/q8_rows.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/rows_256.h"
@@ -10,7 +12,8 @@
 enum { ROWS = 8 };
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
-typedef enum product { CODES, SIGNED, SIGNED_BYTES } product;    /* CODES: not negative; SIGNED_BYTES: two products exceed sixteen bits */
+/* CODES: not negative; SIGNED_BYTES: two products exceed sixteen bits */
+typedef enum product { CODES, SIGNED, SIGNED_BYTES } product;
 
 /* A type, as compile-time constants for every inlined loop. */
 typedef struct traits {
@@ -30,7 +33,8 @@ typedef struct blocks {
     _Alignas(32) uint8_t scales[16][R];
 } blocks;
 
-/* ---- numbers of eight rows ---------------------------------------------------------------------------------------- */
+/* ---- numbers of eight rows
+ * ---------------------------------------------------------------------------------------- */
 
 INLINE __m256 f16_at(const stored_rows r, uint64_t at)
 {
@@ -40,19 +44,21 @@ INLINE __m256 f16_at(const stored_rows r, uint64_t at)
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS; i++)
         memcpy(&x[i], r.p + (uint64_t)i * r.stride + at, 2);
-    v = _mm_setr_epi16((short)x[0], (short)x[1], (short)x[2], (short)x[3], (short)x[4], (short)x[5], (short)x[6], (short)x[7]);
+    v = _mm_setr_epi16((short)x[0], (short)x[1], (short)x[2], (short)x[3], (short)x[4], (short)x[5],
+                       (short)x[6], (short)x[7]);
     return _mm256_cvtph_ps(v);
 }
 
 /* As d_exponent in codes_256.h. */
 INLINE __m256 exponents(const stored_rows r)
 {
-    __m256i e = _mm256_setr_epi32(r.p[0], r.p[r.stride], r.p[2 * r.stride], r.p[3 * r.stride], r.p[4 * r.stride], r.p[5 * r.stride],
-                                  r.p[6 * r.stride], r.p[7 * r.stride]);
+    __m256i e = _mm256_setr_epi32(r.p[0], r.p[r.stride], r.p[2 * r.stride], r.p[3 * r.stride],
+                                  r.p[4 * r.stride], r.p[5 * r.stride], r.p[6 * r.stride], r.p[7 * r.stride]);
     __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
 
-    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+    return _mm256_castsi256_ps(
+        _mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
 }
 
 INLINE __m256i scale_bytes(const uint8_t *p)
@@ -90,11 +96,13 @@ INLINE __m256 m_of(const traits t, const blocks *b, const int s, const int half)
 {
     if (!t.k)
         return f16_at(b->at, 2);
-    __m256i scale = t.type == LM_Q2_K ? _mm256_srli_epi32(scale_bytes(b->scales[2 * s + half]), 4) : scale_bytes(b->scales[2 * s + 1]);
+    __m256i scale = t.type == LM_Q2_K ? _mm256_srli_epi32(scale_bytes(b->scales[2 * s + half]), 4)
+                                      : scale_bytes(b->scales[2 * s + 1]);
     return _mm256_mul_ps(b->m, _mm256_cvtepi32_ps(scale));
 }
 
-/* ---- codes of two rows -------------------------------------------------------------------------------------------- */
+/* ---- codes of two rows
+ * -------------------------------------------------------------------------------------------- */
 
 /* Sixteen bytes of row j, and of row j + 4. */
 INLINE __m256i two(const stored_rows r, const int j, uint64_t at)
@@ -121,14 +129,16 @@ INLINE __m256i nibble(__m256i b, const bool high)
 INLINE __m256i fifth(const stored_rows r, const int j, uint64_t at, const int half)
 {
     const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    const __m256i byte = half ? _mm256_setr_epi64x(0x0202020202020202, 0x0303030303030303, 0x0202020202020202, 0x0303030303030303)
+    const __m256i byte = half ? _mm256_setr_epi64x(0x0202020202020202, 0x0303030303030303, 0x0202020202020202,
+                                                   0x0303030303030303)
                               : _mm256_setr_epi64x(0, 0x0101010101010101, 0, 0x0101010101010101);
     const uint8_t *p = r.p + (uint64_t)j * r.stride + at;
     int32_t low, high;
 
     memcpy(&low, p, 4);
     memcpy(&high, p + 4 * r.stride, 4);
-    __m256i words_of = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_cvtsi32_si128(low)), _mm_cvtsi32_si128(high), 1);
+    __m256i words_of = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_cvtsi32_si128(low)),
+                                               _mm_cvtsi32_si128(high), 1);
     __m256i set = _mm256_and_si256(_mm256_shuffle_epi8(words_of, byte), bit);
     return _mm256_and_si256(_mm256_cmpeq_epi8(set, bit), _mm256_set1_epi8(16));
 }
@@ -147,12 +157,15 @@ INLINE __m256i codes(const traits t, const stored_rows r, const int s, const int
     case LM_Q4_0: return nibble(two(r, j, offsetof(lm_q4_0, qs)), half);
     case LM_Q4_1: return nibble(two(r, j, offsetof(lm_q4_1, qs)), half);
     case LM_Q5_0:
-        return _mm256_or_si256(nibble(two(r, j, offsetof(lm_q5_0, qs)), half), fifth(r, j, offsetof(lm_q5_0, qh), half));
+        return _mm256_or_si256(nibble(two(r, j, offsetof(lm_q5_0, qs)), half),
+                               fifth(r, j, offsetof(lm_q5_0, qh), half));
     case LM_Q5_1:
-        return _mm256_or_si256(nibble(two(r, j, offsetof(lm_q5_1, qs)), half), fifth(r, j, offsetof(lm_q5_1, qh), half));
+        return _mm256_or_si256(nibble(two(r, j, offsetof(lm_q5_1, qs)), half),
+                               fifth(r, j, offsetof(lm_q5_1, qh), half));
     case LM_Q8_0:   return two(r, j, offsetof(lm_q8_0, qs) + at);
     case LM_IQ4_NL: return looked_up(lm_iq4_values, nibble(two(r, j, offsetof(lm_iq4_nl, qs)), half));
-    case LM_IQ4_XS: return looked_up(lm_iq4_values, nibble(two(r, j, offsetof(lm_iq4_xs, qs) + 16 * (uint64_t)s), half));
+    case LM_IQ4_XS:
+        return looked_up(lm_iq4_values, nibble(two(r, j, offsetof(lm_iq4_xs, qs) + 16 * (uint64_t)s), half));
     case LM_MXFP4:  return looked_up(lm_e2m1_values, nibble(two(r, j, offsetof(lm_mxfp4, qs)), half));
     case LM_Q2_K:   return field(two(r, j, offsetof(lm_q2_k, qs) + low_bits), 2 * (s % 4), 0, 3);
     case LM_Q3_K:
@@ -163,12 +176,14 @@ INLINE __m256i codes(const traits t, const stored_rows r, const int s, const int
         return _mm256_or_si256(nibble(two(r, j, offsetof(lm_q5_k, qs) + 32 * (uint64_t)(s / 2) + at), s % 2),
                                field(two(r, j, offsetof(lm_q5_k, qh) + at), s, 4, 1));
     default:                                         /* Q6_K */
-        return _mm256_or_si256(nibble(two(r, j, offsetof(lm_q6_k, ql) + 32 * (uint64_t)(s / 4 * 2 + s % 2) + at), s % 4 / 2),
-                               field(two(r, j, offsetof(lm_q6_k, qh) + low_bits), 2 * (s % 4), 4, 3));
+        return _mm256_or_si256(
+            nibble(two(r, j, offsetof(lm_q6_k, ql) + 32 * (uint64_t)(s / 4 * 2 + s % 2) + at), s % 4 / 2),
+            field(two(r, j, offsetof(lm_q6_k, qh) + low_bits), 2 * (s % 4), 4, 3));
     }
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Return products with sixteen activations, added in pairs. */
 INLINE __m256i products(const traits t, __m256i w, __m256i x)
@@ -178,8 +193,10 @@ INLINE __m256i products(const traits t, __m256i w, __m256i x)
     return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 
-/* Return the sums of rows j and j + 4 with the columns of one half, or, if `half` is negative, of both: four lanes for each row. */
-INLINE __m256i lanes_of(const traits t, const stored_rows r, const __m256i x[2], const int s, const int half, const int j)
+/* Return the sums of rows j and j + 4 with the columns of one half, or, if `half` is negative, of both: four
+ * lanes for each row. */
+INLINE __m256i lanes_of(const traits t, const stored_rows r, const __m256i x[2], const int s, const int half,
+                        const int j)
 {
     const __m256i ones = _mm256_set1_epi16(1);
 
@@ -231,7 +248,8 @@ INLINE __m256 step(const traits t, const blocks *b, const lm_q8_block *x, const 
     return acc;
 }
 
-INLINE __m256 high_step(const traits t, const blocks *b, const lm_q8_block *x, const int s, __m256 d, __m256 acc)
+INLINE __m256 high_step(const traits t, const blocks *b, const lm_q8_block *x, const int s, __m256 d,
+                        __m256 acc)
 {
 #pragma GCC unroll 2
     for (int h = 0; h < t.halves; h++) {
@@ -269,12 +287,14 @@ INLINE const uint8_t *rows_ahead(const uint8_t *next, uint64_t bytes)
     return next + bytes;
 }
 
-/* ---- floats -------------------------------------------------------------------------------------------------------- */
+/* ---- floats
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Return one or the other of the two columns of sixteen bits that are in the words of eight rows. */
 INLINE __m256 half_of(const lm_dtype type, words pair, const bool odd)
 {
-    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
 
     if (type == LM_BF16)
         return _mm256_castsi256_ps((__m256i)(odd ? pair & 0xffff0000u : pair << 16));
@@ -283,7 +303,8 @@ INLINE __m256 half_of(const lm_dtype type, words pair, const bool odd)
 }
 
 /* Return sum plus the products of the first `n` columns that are in sixteen bytes of each row. */
-INLINE __m256 add_columns(const lm_dtype type, const stored_rows r, uint64_t at, const float *x, const uint64_t n, __m256 sum)
+INLINE __m256 add_columns(const lm_dtype type, const stored_rows r, uint64_t at, const float *x,
+                          const uint64_t n, __m256 sum)
 {
     words w[4];
 
@@ -291,16 +312,17 @@ INLINE __m256 add_columns(const lm_dtype type, const stored_rows r, uint64_t at,
 #pragma GCC unroll 8
     for (unsigned k = 0; k < 8; k++)
         if (k < n && (k < 4 || type != LM_F32)) {
-            __m256 column = type == LM_F32 ? _mm256_castsi256_ps((__m256i)w[k % 4]) : half_of(type, w[k / 2], k % 2);
+            __m256 column = type == LM_F32 ? _mm256_castsi256_ps((__m256i)w[k % 4])
+                                           : half_of(type, w[k / 2], k % 2);
             sum = _mm256_fmadd_ps(column, _mm256_broadcast_ss(x + k), sum);
         }
     return sum;
 }
 
-/* Compute the sums of one part of the columns of eight rows, from `from` on, or of two parts at once: a sum waits for the addition before
- * it, so two take little longer than one. */
-INLINE void sums_of(const lm_dtype type, const uint32_t size, const int parts, const stored_rows r, const float *x, uint64_t from,
-                    uint64_t n, __m256 sum[2])
+/* Compute the sums of one part of the columns of eight rows, from `from` on, or of two parts at once: a sum
+ * waits for the addition before it, so two take little longer than one. */
+INLINE void sums_of(const lm_dtype type, const uint32_t size, const int parts, const stored_rows r,
+                    const float *x, uint64_t from, uint64_t n, __m256 sum[2])
 {
     const uint64_t many = 16 / size;
     const uint8_t *next = r.p + ROWS * (r.stride + from * size);
@@ -324,7 +346,8 @@ INLINE void sums_of(const lm_dtype type, const uint32_t size, const int parts, c
 }
 
 /* Return the products of eight rows with x, in the order of float_strips.h. */
-INLINE __m256 eight_float_rows(const lm_dtype type, const uint32_t size, const stored_rows r, const float *x, uint64_t cols)
+INLINE __m256 eight_float_rows(const lm_dtype type, const uint32_t size, const stored_rows r, const float *x,
+                               uint64_t cols)
 {
     enum { PART = LM_FLOAT_COLUMNS };
     __m256 total = _mm256_setzero_ps(), sum[2];
@@ -341,7 +364,8 @@ INLINE __m256 eight_float_rows(const lm_dtype type, const uint32_t size, const s
     return total;
 }
 
-/* ---- blocks of eight rows ------------------------------------------------------------------------------------------ */
+/* ---- blocks of eight rows
+ * ------------------------------------------------------------------------------------------ */
 
 INLINE __m256 rescaled(__m256 acc, const float *by)
 {
@@ -366,13 +390,15 @@ INLINE __m256 eight_rows(const traits t, const stored_rows r, const lm_q8_row *x
         open_block(t, &b);
 #pragma GCC unroll 8
         for (int s = 0; s < 8; s++)
-            acc = step(t, &b, &q[u + (unsigned)s], s, s % LM_Q8_GROUP ? acc : rescaled(acc, &q[u + (unsigned)s].ratio));
+            acc = step(t, &b, &q[u + (unsigned)s], s,
+                       s % LM_Q8_GROUP ? acc : rescaled(acc, &q[u + (unsigned)s].ratio));
     }
     acc = rescaled(acc, &q[cols / 32 - 1].d);
     return x->head->wide ? add_high_bytes(t, r, x, acc) : acc;
 }
 
-/* ---- functions per type -------------------------------------------------------------------------------------------- */
+/* ---- functions per type
+ * -------------------------------------------------------------------------------------------- */
 
 INLINE void put(const lm_matmul_args *a, uint64_t o, __m256 v)
 {
@@ -412,19 +438,20 @@ INLINE void all_rows(const traits t, const lm_matmul_args *a, uint64_t row_bytes
     X(LM_Q5_K,   q5_k,   1, MINUS,      CODES, 0)         \
     X(LM_Q6_K,   q6_k,   2, NO_MINIMUM, CODES, 32)
 
-#define X(id, word, halves, sign, product, offset)                                                                             \
-    void lm_stored_##word##_avx2(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to)                                     \
-    {                                                                                                                          \
-        all_rows((traits){ id, sizeof(lm_##word), LM_HEAD_##word != 0, halves, sign, product, offset }, a, row_bytes, to);     \
+#define X(id, word, halves, sign, product, offset)                                                         \
+    void lm_stored_##word##_avx2(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to)                 \
+    {                                                                                                      \
+        all_rows((traits){ id, sizeof(lm_##word), LM_HEAD_##word != 0, halves, sign, product, offset }, a, \
+                 row_bytes, to);                                                                           \
     }
 STORED(X)
 #undef X
 
-#define X(id, word, size)                                                                                                      \
-    void lm_stored_##word##_avx2(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to)                                     \
-    {                                                                                                                          \
-        for (uint64_t o = a->first; o < to; o += ROWS)                                                                         \
-            put(a, o, eight_float_rows(id, size, rows_at(a, o, row_bytes), a->x, a->cols));                                    \
+#define X(id, word, size)                                                                   \
+    void lm_stored_##word##_avx2(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to)  \
+    {                                                                                       \
+        for (uint64_t o = a->first; o < to; o += ROWS)                                      \
+            put(a, o, eight_float_rows(id, size, rows_at(a, o, row_bytes), a->x, a->cols)); \
     }
 X(LM_F32, f32, 4)
 X(LM_F16, f16, 2)

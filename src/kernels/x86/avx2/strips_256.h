@@ -1,21 +1,24 @@
-/* strips_256.h - integer arithmetic on strips of sixteen rows with vectors of 256 bits: quantised weights times the rows of
- * q8_rows.h. The code is shared by all instructions that multiply bytes; a file that includes it defines
+/* strips_256.h - integer arithmetic on strips of sixteen rows with vectors of 256 bits: quantised weights
+ * times the rows of q8_rows.h. The code is shared by all instructions that multiply bytes; a file that
+ * includes it defines
  *
  *   LEVEL      the name of its kernels, "avx2"
  *   TOGETHER   rows of x that share a loaded weight
- *   APART      true if a unit of one strip is finished before that of the other begins: a bit plane leaves no registers for both
+ *   APART      true if a unit of one strip is finished before that of the other begins: a bit plane leaves no
+ *   registers for both
  *   PANELS_FROM  the cost of unpacking from which panels pay off
  *   PLANES     true if codes above 127 must be multiplied as two planes of four bits
  *   dots()     the product itself
  *
- * One output is one lane; a strip has two vectors, rows 0-7 and 8-15. For each unit of 32 columns, in ascending order:
- * y += w's d * integer sum + w's m * (sum of x), in units of d of a group of x's blocks. The sum is multiplied by `ratio` between
- * groups and by d at the end; then the products of the high bytes are added, row by row. No order depends on the number of rows of x;
- * integer sums are exact in any order. Signed codes are read with an offset, which the start of the integer sum compensates for.
+ * One output is one lane; a strip has two vectors, rows 0-7 and 8-15. For each unit of 32 columns, in
+ * ascending order: y += w's d * integer sum + w's m * (sum of x), in units of d of a group of x's blocks. The
+ * sum is multiplied by `ratio` between groups and by d at the end; then the products of the high bytes are
+ * added, row by row. No order depends on the number of rows of x; integer sums are exact in any order. Signed
+ * codes are read with an offset, which the start of the integer sum compensates for.
  *
- * Sixteen registers hold the integer sums of a tile and the operands; the float sums stay in the first-level cache, where they
- * cost a load and a store that run in parallel with the products. With many rows, a group of strips is unpacked once into a panel of bytes
- * and float32, which all tiles then read. */
+ * Sixteen registers hold the integer sums of a tile and the operands; the float sums stay in the first-level
+ * cache, where they cost a load and a store that run in parallel with the products. With many rows, a group
+ * of strips is unpacked once into a panel of bytes and float32, which all tiles then read. */
 #ifndef LM_KERNELS_STRIPS_256_H
 #define LM_KERNELS_STRIPS_256_H
 
@@ -24,7 +27,8 @@
 
 enum { PLANE = 32 * R };             /* bytes of a unit's codes */
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- products
+ * ---------------------------------------------------------------------------------------------------- */
 
 typedef __m256i code_fn(const uint8_t *p, const int v, const int part);
 typedef __m256  number_fn(const lm_unit_at u, int half, int part);
@@ -41,7 +45,8 @@ typedef struct traits {
     int        top;                  /* no code is larger */
     int        halves;               /* 2: a scale per 16 columns */
     uint32_t   numbers, unit;        /* bytes of the numbers that precede the codes, of a unit */
-    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales, per row */
+    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales,
+                                        per row */
 } traits;
 
 INLINE bool in_planes(const traits t)
@@ -66,7 +71,9 @@ INLINE __m256i start_of(const traits t, const uint8_t *block, const int half)
         return _mm256_setzero_si256();
     __m256i start = _mm256_set1_epi32(t.halves == 2 ? x->half_start[half] : x->start);
     if (t.halves == 2)
-        return t.offset == 64 ? _mm256_slli_epi32(start, 1) : t.offset == 32 ? start : _mm256_srai_epi32(start, t.offset == 16 ? 1 : 3);
+        return t.offset == 64   ? _mm256_slli_epi32(start, 1)
+               : t.offset == 32 ? start
+                                : _mm256_srai_epi32(start, t.offset == 16 ? 1 : 3);
     if (t.offset == 12)
         return _mm256_set1_epi32(x->start / 16 + x->start / 32);
     if (t.offset == 128)
@@ -81,9 +88,10 @@ INLINE __m256i four(const uint8_t *x)
     return _mm256_set1_epi32(v);
 }
 
-/* Compute the integer sums, including their starts, of a unit of one or two strips, or of half of one, with the blocks at x. */
-INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
-                 __m256i sum[2][TOGETHER][2]);
+/* Compute the integer sums, including their starts, of a unit of one or two strips, or of half of one, with
+ * the blocks at x. */
+INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half,
+                 const int strips, const int tokens, __m256i sum[2][TOGETHER][2]);
 
 /* Scales of types without a minimum are signed. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
@@ -92,7 +100,8 @@ INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *by
 }
 
 /* acc += w's d * integer sum + m * (sum of x), in units of x's d. */
-INLINE void finish(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m, __m256 *acc)
+INLINE void finish(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m,
+                   __m256 *acc)
 {
     const lm_q8_block *x = (const void *)block;
     __m256 total = _mm256_broadcast_ss(t.halves == 2 ? &x->half_sum[half] : &x->sum);
@@ -117,8 +126,8 @@ INLINE void rescale(const float *by, const int strips, const int j, sums acc)
 }
 
 /* Multiply one unit of one or two strips with `tokens` rows of x. */
-INLINE void step(const traits t, const lm_unit_at *u, const uint8_t *const *rows, uint64_t b, const int strips, const int tokens,
-                 sums acc)
+INLINE void step(const traits t, const lm_unit_at *u, const uint8_t *const *rows, uint64_t b,
+                 const int strips, const int tokens, sums acc)
 {
     const uint8_t *x[TOGETHER], *p[2] = { u[0].unit, u[strips - 1].unit };
 
@@ -158,7 +167,8 @@ INLINE void prefetch_lines(const operands *o, const uint8_t *p, const uint32_t b
 }
 
 /* Advance a tile to unit b of its strips; `bytes` is memory for scales. */
-INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int strips, lm_unit_at at[2], uint8_t (*bytes)[16 * R])
+INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int strips, lm_unit_at at[2],
+                      uint8_t (*bytes)[16 * R])
 {
 #pragma GCC unroll 2
     for (int s = 0; s < strips; s++) {
@@ -174,8 +184,9 @@ INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int s
     }
 }
 
-/* Multiply one or two strips with `tokens` rows of x. Sums that do not fit in registers are in a local array that nothing aliases, so the
- * compiler stores them only if it must. If each half has its own d, it would keep the wrong ones in registers, so `out` is used instead. */
+/* Multiply one or two strips with `tokens` rows of x. Sums that do not fit in registers are in a local array
+ * that nothing aliases, so the compiler stores them only if it must. If each half has its own d, it would
+ * keep the wrong ones in registers, so `out` is used instead. */
 INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, sums out)
 {
     const operands o = *given;
@@ -200,14 +211,16 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     }
 #pragma GCC unroll 6
     for (int j = 0; j < tokens; j++) {
-        rescale(&((const lm_q8_block *)(const void *)(o.x[j] + 2 * o.cols))[-1].d, strips, j, seen ? out : own);
+        rescale(&((const lm_q8_block *)(const void *)(o.x[j] + 2 * o.cols))[-1].d, strips, j,
+                seen ? out : own);
 #pragma GCC unroll 2
         for (int s = 0; s < strips && !seen; s++)
             out[s][j][0] = own[s][j][0], out[s][j][1] = own[s][j][1];
     }
 }
 
-/* acc += the products of the high bytes of row x. Few blocks have high bytes, and the strips are still in the cache. */
+/* acc += the products of the high bytes of row x. Few blocks have high bytes, and the strips are still in the
+ * cache. */
 INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x, __m256 acc[2])
 {
     for (uint32_t i = 0; i < x->head->wide; i++) {
@@ -224,12 +237,14 @@ INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x,
             dots(t, &p, &high, half, 1, 1, sum);
 #pragma GCC unroll 2
             for (int part = 0; part < 2; part++)
-                acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d), t.d(u, half, part), acc[part]);
+                acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d),
+                                            t.d(u, half, part), acc[part]);
         }
     }
 }
 
-/* Unpack a strip for all tiles: per unit d of each half, m of each half, then the codes, as bytes or as planes of low and high bits. */
+/* Unpack a strip for all tiles: per unit d of each half, m of each half, then the codes, as bytes or as
+ * planes of low and high bits. */
 INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t cols, uint8_t *panel)
 {
     const uint8_t *head = p, *scales = NULL;
@@ -264,10 +279,11 @@ INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t c
     }
 }
 
-/* ---- kernel table ------------------------------------------------------------------------------------------------ */
+/* ---- kernel table
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Suffix of names, cost of unpacking compared with the products, codes, d, m, sign of m, offset, top, halves; in groups, each of which is
- * compiled separately: TYPES. The strips of byte_strips.h are already panels. */
+/* Suffix of names, cost of unpacking compared with the products, codes, d, m, sign of m, offset, top, halves;
+ * in groups, each of which is compiled separately: TYPES. The strips of byte_strips.h are already panels. */
 #define STRIPS_PLAIN(X)                                                                  \
     X(q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1)                      \
     X(q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1)                             \
@@ -288,8 +304,20 @@ INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t c
     X(wide, NEVER, c_plain, d_f32, m_none, NO_MINIMUM, LM_OFFSET_wide, 127, 2)           \
     X(small, NEVER, c_plain, d_f32, m_none, NO_MINIMUM, LM_OFFSET_small, 31, 2)
 
-enum { LM_NUMBERS_wide = LM_BYTE_NUMBERS, LM_UNIT_wide = LM_BYTE_UNIT, LM_HEAD_wide = 0, LM_F16S_wide = 0, LM_SCALES_wide = 0 };
-enum { LM_NUMBERS_small = LM_BYTE_NUMBERS, LM_UNIT_small = LM_BYTE_UNIT, LM_HEAD_small = 0, LM_F16S_small = 0, LM_SCALES_small = 0 };
+enum {
+    LM_NUMBERS_wide = LM_BYTE_NUMBERS,
+    LM_UNIT_wide = LM_BYTE_UNIT,
+    LM_HEAD_wide = 0,
+    LM_F16S_wide = 0,
+    LM_SCALES_wide = 0
+};
+enum {
+    LM_NUMBERS_small = LM_BYTE_NUMBERS,
+    LM_UNIT_small = LM_BYTE_UNIT,
+    LM_HEAD_small = 0,
+    LM_F16S_small = 0,
+    LM_SCALES_small = 0
+};
 
 #define NAMED_(level, word) lm_tiles_##level##_##word
 #define NAMED(word)         NAMED_LATER(LEVEL, word)
@@ -298,10 +326,10 @@ enum { LM_NUMBERS_small = LM_BYTE_NUMBERS, LM_UNIT_small = LM_BYTE_UNIT, LM_HEAD
 #define TRAITS(word, codes, d, m, sign, offset, top, halves) \
     ((traits){ codes, d, m, sign, offset, top, halves, LM_STRIP_SIZES(word) })
 
-#define TILE(word, strips, tokens, ...)                                                                                     \
-    static void tile_##word##_##strips##_##tokens(const operands *o, sums y)                                                \
-    {                                                                                                                       \
-        tile(__VA_ARGS__, o, strips, tokens, y);                                                                            \
+#define TILE(word, strips, tokens, ...)                                      \
+    static void tile_##word##_##strips##_##tokens(const operands *o, sums y) \
+    {                                                                        \
+        tile(__VA_ARGS__, o, strips, tokens, y);                             \
     }
 #define HIGH(word, ...)                                                          \
     static void high_##word(const uint8_t *w, const lm_q8_row *x, __m256 acc[2]) \
@@ -310,30 +338,34 @@ enum { LM_NUMBERS_small = LM_BYTE_NUMBERS, LM_UNIT_small = LM_BYTE_UNIT, LM_HEAD
     }
 
 /* The functions for a type of these traits, and those for its panels. */
-#define STRIP_TILES(word, ...)                                                                                              \
+#define STRIP_TILES(word, ...) \
     TILES(word, __VA_ARGS__) TILE(word, 2, 1, __VA_ARGS__) HIGH(word, __VA_ARGS__)
 #define PANEL_NUMBERS(sign, halves)             (64 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2))
-#define PANEL_UNIT(sign, top, halves)           (PANEL_NUMBERS(sign, halves) + (PLANES && (top) > 127 ? 2 : 1) * PLANE)
-#define PANEL_TRAITS(sign, offset, top, halves)                                                                               \
-    ((traits){ NULL, d_f32, (sign) == NO_MINIMUM ? m_none : (halves) == 2 ? m_after_2 : m_after_1, sign, offset, top, halves, \
-               PANEL_NUMBERS(sign, halves), PANEL_UNIT(sign, top, halves), 0, 0, 0 })
-#define PANEL_TILES(word, cost, codes, d, m, sign, offset, top, halves)                                                            \
-    LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) HIGH(word##_panel, PANEL_TRAITS(sign, offset, top, halves))  \
-    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                                 \
-    {                                                                                                                              \
-        unpack(TRAITS(word, codes, d, m, sign, offset, top, halves), PANEL_TRAITS(sign, offset, top, halves), strip, cols, panel); \
-    }                                                                                                                              \
-    static const tiles panel_##word = { TOGETHER, .of = LAST_OF(word##_panel), .high = high_##word##_panel };                      \
-    extern const tiles NAMED(word);                                                                                                \
-    const tiles NAMED(word) = {                                                                                                    \
-        .together = TOGETHER,                                                                                                      \
-        .of = TILES_OF(word),                                                                                                      \
-        .two = tile_##word##_2_1,                                                                                                  \
-        .high = high_##word,                                                                                                       \
-        .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                                                                    \
-        .panel_unit = PANEL_UNIT(sign, top, halves),                                                                               \
-        .ahead = LM_HEAD_##word != 0 || (cost) == MUCH,                                                                            \
-        .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                                                                     \
+#define PANEL_UNIT(sign, top, halves) \
+    (PANEL_NUMBERS(sign, halves) + (PLANES && (top) > 127 ? 2 : 1) * PLANE)
+#define PANEL_TRAITS(sign, offset, top, halves)                                                              \
+    ((traits){ NULL, d_f32, (sign) == NO_MINIMUM ? m_none : (halves) == 2 ? m_after_2 : m_after_1, sign,     \
+               offset, top, halves, PANEL_NUMBERS(sign, halves), PANEL_UNIT(sign, top, halves), 0, 0, 0 })
+#define PANEL_TILES(word, cost, codes, d, m, sign, offset, top, halves)            \
+    LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves))              \
+    HIGH(word##_panel, PANEL_TRAITS(sign, offset, top, halves))                    \
+    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel) \
+    {                                                                              \
+        unpack(TRAITS(word, codes, d, m, sign, offset, top, halves),               \
+               PANEL_TRAITS(sign, offset, top, halves), strip, cols, panel);       \
+    }                                                                              \
+    static const tiles panel_##word = { TOGETHER, .of = LAST_OF(word##_panel),     \
+                                        .high = high_##word##_panel };             \
+    extern const tiles NAMED(word);                                                \
+    const tiles NAMED(word) = {                                                    \
+        .together = TOGETHER,                                                      \
+        .of = TILES_OF(word),                                                      \
+        .two = tile_##word##_2_1,                                                  \
+        .high = high_##word,                                                       \
+        .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                    \
+        .panel_unit = PANEL_UNIT(sign, top, halves),                               \
+        .ahead = LM_HEAD_##word != 0 || (cost) == MUCH,                            \
+        .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                     \
     };
 
 #define X(word, cost, ...)                       \

@@ -1,5 +1,6 @@
-/* strips_avx2.c - the products of strips_256.h without a byte dot product: vpmaddubsw adds pairs in sixteen bits, which are
- * widened as rarely as the type's largest code allows. Bytes above 127 could overflow even one pair, so they are split into two planes. */
+/* strips_avx2.c - the products of strips_256.h without a byte dot product: vpmaddubsw adds pairs in sixteen
+ * bits, which are widened as rarely as the type's largest code allows. Bytes above 127 could overflow even
+ * one pair, so they are split into two planes. */
 #define APART(t) ((t).top == 31)
 #define PLANES true
 #define PANELS_FROM LITTLE
@@ -15,7 +16,8 @@ enum { TOGETHER = 2 };
 #define LEVEL avx2
 enum { TOGETHER = 3 };
 
-#define TILES(word, ...)      TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)
+#define TILES(word, ...)      TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) \
+    TILE(word, 1, 3, __VA_ARGS__)
 #define TILES_OF(word)        { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3 }
 #define LAST_TILES(word, ...) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)
 #define LAST_OF(word)         { [1] = tile_##word##_1_2, tile_##word##_1_3 }
@@ -23,7 +25,8 @@ enum { TOGETHER = 3 };
 
 #include "kernels/x86/avx2/strips_256.h"
 
-/* Return how many vectors of pairs can be added in sixteen bits: activations are at most 127 in magnitude, a pair at most 2 * 127 * top. */
+/* Return how many vectors of pairs can be added in sixteen bits: activations are at most 127 in magnitude, a
+ * pair at most 2 * 127 * top. */
 INLINE int vectors_until_wide(const traits t)
 {
     return t.top <= 15 || in_planes(t) ? 8 : t.top <= 31 ? 4 : t.top <= 63 ? 2 : 1;
@@ -41,9 +44,11 @@ INLINE __m256i add16(__m256i a, __m256i b)
     return a;
 }
 
-/* Add the pairs of `count` vectors in sixteen bits, then widen them and multiply by the weight of their plane. */
-INLINE void widened(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int which, const int first, const int count,
-                    const int strips, const int tokens, __m256i sum[2][TOGETHER][2])
+/* Add the pairs of `count` vectors in sixteen bits, then widen them and multiply by the weight of their
+ * plane. */
+INLINE void widened(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int which,
+                    const int first, const int count, const int strips, const int tokens,
+                    __m256i sum[2][TOGETHER][2])
 {
     const __m256i scale = _mm256_set1_epi16(which ? 16 : 1);
     __m256i pairs16[2][TOGETHER][2];
@@ -69,12 +74,14 @@ INLINE void widened(const traits t, const uint8_t *const *p, const uint8_t *cons
         for (int j = 0; j < tokens; j++)
 #pragma GCC unroll 2
             for (int part = 0; part < 2; part++)
-                sum[s][j][part] = _mm256_add_epi32(sum[s][j][part], _mm256_madd_epi16(pairs16[s][j][part], scale));
+                sum[s][j][part] = _mm256_add_epi32(sum[s][j][part],
+                                                   _mm256_madd_epi16(pairs16[s][j][part], scale));
 }
 
-/* Multiply signed bytes directly by moving the sign to x. This takes fewer unpackings than planes do, but more products. */
-INLINE void signed_dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int from, const int to, const int strips,
-                        const int tokens, __m256i sum[2][TOGETHER][2])
+/* Multiply signed bytes directly by moving the sign to x. This takes fewer unpackings than planes do, but
+ * more products. */
+INLINE void signed_dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int from,
+                        const int to, const int strips, const int tokens, __m256i sum[2][TOGETHER][2])
 {
     const __m256i ones = _mm256_set1_epi16(1), sign = _mm256_set1_epi8((char)0x80);
 
@@ -93,8 +100,9 @@ INLINE void signed_dots(const traits t, const uint8_t *const *p, const uint8_t *
             }
 }
 
-INLINE void plane_dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int which, const int from, const int to,
-                       const int strips, const int tokens, __m256i sum[2][TOGETHER][2])
+INLINE void plane_dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int which,
+                       const int from, const int to, const int strips, const int tokens,
+                       __m256i sum[2][TOGETHER][2])
 {
     const int most = vectors_until_wide(t), together = most < to - from ? most : to - from;
 
@@ -103,8 +111,8 @@ INLINE void plane_dots(const traits t, const uint8_t *const *p, const uint8_t *c
         widened(t, p, x, which, v, together, strips, tokens, sum);
 }
 
-INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *blocks, const int half, const int strips, const int tokens,
-                 __m256i sum[2][TOGETHER][2])
+INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *blocks, const int half,
+                 const int strips, const int tokens, __m256i sum[2][TOGETHER][2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
     const bool moves_signs = in_planes(t) && t.codes;

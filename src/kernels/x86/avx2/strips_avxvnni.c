@@ -1,7 +1,7 @@
 /* strips_avxvnni.c - the products of strips_256.h by vpdpbusd on 256 bits.
  *
- * Compiled once per encoding: VEX for AVX-VNNI, EVEX for AVX512-VNNI with AVX512VL. Nothing else differs, so a
- * processor that has only the latter runs, and tests, the same instructions. */
+ * Compiled once per encoding: VEX for AVX-VNNI, EVEX for AVX512-VNNI with AVX512VL. Nothing else differs, so
+ * a processor that has only the latter runs, and tests, the same instructions. */
 #ifdef VNNI_EVEX
 #define DOT "vpdpbusd"
 #define LEVEL avxvnni_evex
@@ -18,7 +18,8 @@ enum { TOGETHER = 6 };
     TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)        \
     TILE(word, 1, 4, __VA_ARGS__) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)
 #define TILES_OF(word)                                                                               \
-    { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }
+    { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, \
+      tile_##word##_1_6 }
 #define LAST_TILES(word, ...) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)
 #define LAST_OF(word)         { [4] = tile_##word##_1_5, tile_##word##_1_6 }
 
@@ -31,8 +32,8 @@ INLINE __m256i with_dot(__m256i sum, __m256i w, __m256i x)
 }
 
 /* A single row uses two sums per output, because each product depends on the previous one of its sum. */
-INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
-                 __m256i sum[2][TOGETHER][2])
+INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half,
+                 const int strips, const int tokens, __m256i sum[2][TOGETHER][2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
     __m256i odd[2][2];

@@ -1,6 +1,8 @@
-/* strips_level_256.c - the kernels of a 256-bit level: every type that has strips, and those that are unpacked to bytes.
+/* strips_level_256.c - the kernels of a 256-bit level: every type that has strips, and those that are
+ * unpacked to bytes.
  *
- * Compiled once per level, LEVEL (LEVEL_NAME is its name as a string); its tiles are named by level and type (TILES). */
+ * Compiled once per level, LEVEL (LEVEL_NAME is its name as a string); its tiles are named by level and type
+ * (TILES). */
 #include "kernels/strip_kernel.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/strips_run_256.h"
@@ -17,23 +19,25 @@
 #define ROWS_OF(id)  lm_byte_rows_avx2(id)
 #endif
 
-#define X(id, word, ...)                                                                                       \
-    extern const tiles TILES(word);                                                                            \
-    static uint64_t scratch_##word(uint64_t cols)                                                              \
-    {                                                                                                          \
-        return lm_strips_scratch_256(&TILES(word), cols);                                                      \
-    }                                                                                                          \
-    static void run_##word(const lm_matmul_args *a)                                                            \
-    {                                                                                                          \
-        lm_strips_run_256(a, &TILES(word), lm_strip_bytes(lm_strip_of(id), a->cols), false);                   \
-    }                                                                                                          \
-    static void run_ahead_##word(const lm_matmul_args *a)                                                      \
-    {                                                                                                          \
-        lm_strips_run_256(a, &TILES(word), lm_strip_bytes(lm_strip_of(id), a->cols), true);                    \
-    }                                                                                                          \
-    LM_STRIP_FUNCTIONS(id, word, lm_strip_pack_avx2)                                                           \
-    LM_STRIP_RECORD(strips, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run, STORED(word)) \
-    LM_STRIP_RECORD(ahead, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run_ahead, STORED(word))
+#define X(id, word, ...)                                                                                 \
+    extern const tiles TILES(word);                                                                      \
+    static uint64_t scratch_##word(uint64_t cols)                                                        \
+    {                                                                                                    \
+        return lm_strips_scratch_256(&TILES(word), cols);                                                \
+    }                                                                                                    \
+    static void run_##word(const lm_matmul_args *a)                                                      \
+    {                                                                                                    \
+        lm_strips_run_256(a, &TILES(word), lm_strip_bytes(lm_strip_of(id), a->cols), false);             \
+    }                                                                                                    \
+    static void run_ahead_##word(const lm_matmul_args *a)                                                \
+    {                                                                                                    \
+        lm_strips_run_256(a, &TILES(word), lm_strip_bytes(lm_strip_of(id), a->cols), true);              \
+    }                                                                                                    \
+    LM_STRIP_FUNCTIONS(id, word, lm_strip_pack_avx2)                                                     \
+    LM_STRIP_RECORD(strips, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, \
+                    run, STORED(word))                                                                   \
+    LM_STRIP_RECORD(ahead, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word,  \
+                    run_ahead, STORED(word))
 LM_STRIP_LAYOUTS(X)
 #undef X
 
@@ -58,8 +62,9 @@ static uint64_t scratch_of_bytes(uint64_t cols)
     return lm_byte_strips_scratch(cols, 0);
 }
 
-#define X(id, word, form, ...)                                                                                       \
-    LM_BYTE_KERNEL(id, word, LEVEL_NAME, &lm_activation_q8_avx2, lm_byte_unpack_avx2, ROWS_OF, run_##form, no_bytes, \
+#define X(id, word, form, ...)                                                                             \
+    LM_BYTE_KERNEL(id, word, LEVEL_NAME, &lm_activation_q8_avx2, lm_byte_unpack_avx2, ROWS_OF, run_##form, \
+                   no_bytes,                                                                               \
                    scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X

@@ -40,8 +40,8 @@ static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, oper
 }
 
 /* Compute one tile: outputs at onwards and, if `strips` is 2, outputs other onwards. */
-static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
-                     uint64_t other)
+static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o, uint64_t r, uint64_t tokens,
+                     int strips, uint64_t at, uint64_t other)
 {
     sums y;
 
@@ -55,13 +55,17 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
         }
 }
 
-/* One row: every strip is read once, usually from memory. Strips of the first half are paired with those of the second, so that there are
- * two sequential streams, and twice as many independent sums. Without prefetches, Intel cores read at 55 to 80 % of the probe's speed. AMD
- * cores read at 94 to 97 % if all units are alike and take little work, and prefetches only cost time; otherwise at 31 to 68 %. */
+/* One row: every strip is read once, usually from memory. Strips of the first half are paired with those of
+ * the second, so that there are two sequential streams, and twice as many independent sums. Without
+ * prefetches, Intel cores read at 55 to 80 % of the probe's speed. AMD cores read at 94 to 97 % if all units
+ * are alike and take little work, and prefetches only cost time; otherwise at 31 to 68 %. */
 static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    operands o = { .other = half * strip, .cols = a->cols, .ahead = prefetch || t->ahead ? AHEAD : 0, .near = prefetch ? NEAR : 0 };
+    operands o = { .other = half * strip,
+                   .cols = a->cols,
+                   .ahead = prefetch || t->ahead ? AHEAD : 0,
+                   .near = prefetch ? NEAR : 0 };
 
     take_rows(a, 0, 1, &o);
     for (uint64_t i = 0; i < half; i++) {
@@ -70,10 +74,11 @@ static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip, boo
     }
 }
 
-/* Multiply rows of x, in tiles of nearly equal size, with the strips at w of outputs [from, to). The first tile prefetches `ahead` bytes
- * further; with `near`, each tile does so for its share of the strips, so that memory is read continuously. */
-static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead,
-                     uint64_t near)
+/* Multiply rows of x, in tiles of nearly equal size, with the strips at w of outputs [from, to). The first
+ * tile prefetches `ahead` bytes further; with `near`, each tile does so for its share of the strips, so that
+ * memory is read continuously. */
+static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from,
+                     uint64_t to, uint64_t ahead, uint64_t near)
 {
     uint64_t cuts = (a->n + t->together - 1) / t->together;
     operands o = { .cols = a->cols, .near = near };
@@ -90,15 +95,16 @@ static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, 
     }
 }
 
-/* Many rows: a group of strips that fits in the second-level cache is used for all rows before the next group. On Intel cores, rows that
- * fit in one tile prefetch one stream, like a single row. */
+/* Many rows: a group of strips that fits in the second-level cache is used for all rows before the next
+ * group. On Intel cores, rows that fit in one tile prefetch one stream, like a single row. */
 static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
 {
     uint64_t group = R * (1 + GROUP_BYTES / (strip + 1)), near = prefetch ? NEAR : 0;
     bool     once  = prefetch && a->n <= t->together;
 
     for (uint64_t from = a->first; from < a->last; from += group) {
-        uint64_t to = a->last - from < group ? a->last : from + group, next = to + group <= a->last ? group / R * strip : 0;
+        uint64_t to = a->last - from < group ? a->last : from + group,
+                 next = to + group <= a->last ? group / R * strip : 0;
         all_rows(a, t, (const uint8_t *)a->w + from / R * strip, strip, from, to, once ? AHEAD : next, near);
     }
 }
@@ -116,7 +122,8 @@ static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
         for (uint64_t at = from; at < to; at += R)
-            t->unpack((const uint8_t *)a->w + at / R * strip, a->cols, (uint8_t *)a->scratch + (at - from) / R * bytes);
+            t->unpack((const uint8_t *)a->w + at / R * strip, a->cols,
+                      (uint8_t *)a->scratch + (at - from) / R * bytes);
         all_rows(a, t->panel, a->scratch, bytes, from, to, 0, 0);
     }
 }

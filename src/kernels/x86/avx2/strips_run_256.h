@@ -1,6 +1,8 @@
-/* strips_run_256.h - multiply with a matrix of strips, using vectors of 256 bits: the operands of its tiles, and the loops around them.
+/* strips_run_256.h - multiply with a matrix of strips, using vectors of 256 bits: the operands of its tiles,
+ * and the loops around them.
  *
- * A level (strips_avx2.c, strips_avxvnni.c) defines the tiles of each type; the loops are the same for all. */
+ * A level (strips_avx2.c, strips_avxvnni.c) defines the tiles of each type; the loops are the same for
+ * all. */
 #ifndef LM_KERNELS_STRIPS_RUN_256_H
 #define LM_KERNELS_STRIPS_RUN_256_H
 
@@ -17,7 +19,8 @@ typedef struct operands {
     uint64_t other;                  /* bytes */
     const uint8_t *x[LM_256_ROWS];
     uint64_t cols;
-    uint64_t ahead, near;            /* prefetch distances in bytes, to the second and the first-level cache; 0: no prefetch */
+    uint64_t ahead, near;            /* prefetch distances in bytes, to the second and the first-level cache;
+                                        0: no prefetch */
 } operands;
 
 typedef __m256 sums[2][LM_256_ROWS][2];         /* [strip][row of x][rows 0-7, rows 8-15 of the strip] */
@@ -32,7 +35,8 @@ typedef struct tiles {
     high_fn *high;
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay off */
     uint64_t panel_unit;             /* bytes */
-    bool     ahead;                  /* one row prefetches on AMD too: heads (strips.h), or much work between the loads of a unit */
+    bool     ahead;                  /* one row prefetches on AMD too: heads (strips.h), or much work between
+                                        the loads of a unit */
     const struct tiles *panel;       /* tiles of one panel strip and `together` rows, or one fewer */
 } tiles;
 

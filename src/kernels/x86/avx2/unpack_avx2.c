@@ -1,5 +1,5 @@
-/* unpack_avx2.c - unpack blocks to float32, 16 elements at a time, bit-identical to the plain C functions: multiply and add remain two
- * operations. */
+/* unpack_avx2.c - unpack blocks to float32, 16 elements at a time, bit-identical to the plain C functions:
+ * multiply and add remain two operations. */
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
@@ -184,7 +184,8 @@ static inline void unpack_q3_k(float *y, const lm_q3_k *b)
 }
 
 /* Compute the scale and the negated minimum of sub-block s. */
-static inline void scale_min(const uint8_t scales[12], unsigned s, __m256 d, __m256 dmin, __m256 *ds, __m256 *ms)
+static inline void scale_min(const uint8_t scales[12], unsigned s, __m256 d, __m256 dmin, __m256 *ds,
+                             __m256 *ms)
 {
     uint8_t scale, min;
 
@@ -214,7 +215,8 @@ static inline void unpack_q5_k(float *y, const lm_q5_k *b)
         scale_min(b->scales, s, d, dmin, &ds, &ms);
         for (int part = 0; part < 2; part++) {
             __m128i q = bytes16(b->qs + 32 * (s / 2) + 16 * part), high = bytes16(b->qh + 16 * part);
-            put_affine(y + 32 * s + 16 * part, _mm_or_si128(s % 2 ? high4(q) : low4(q), bit_as_16(high, (int)s)), ds, ms);
+            put_affine(y + 32 * s + 16 * part,
+                       _mm_or_si128(s % 2 ? high4(q) : low4(q), bit_as_16(high, (int)s)), ds, ms);
         }
     }
 }
@@ -228,7 +230,8 @@ static inline void unpack_q6_k(float *y, const lm_q6_k *b)
         __m128i q = bytes16(b->ql + 64 * n + 32 * (j & 1) + at);
         __m128i high = _mm_and_si128(_mm_srli_epi16(bytes16(b->qh + 32 * n + at), 2 * j), _mm_set1_epi8(3));
         q = _mm_or_si128(j < 2 ? low4(q) : high4(q), _mm_slli_epi16(high, 4));
-        put_signed(y + 16 * s, _mm_sub_epi8(q, _mm_set1_epi8(32)), _mm256_mul_ps(d, vec_set((float)b->scales[s])));
+        put_signed(y + 16 * s, _mm_sub_epi8(q, _mm_set1_epi8(32)),
+                   _mm256_mul_ps(d, vec_set((float)b->scales[s])));
     }
 }
 

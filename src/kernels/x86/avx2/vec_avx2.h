@@ -1,6 +1,7 @@
 /* vec_avx2.h - eight floats at a time: tails, fixed sums, and the elementary functions.
  *
- * The polynomials are minimax fits made for this file; errors are measured against the exact function in double precision. */
+ * The polynomials are minimax fits made for this file; errors are measured against the exact function in
+ * double precision. */
 #ifndef LM_KERNELS_VEC_AVX2_H
 #define LM_KERNELS_VEC_AVX2_H
 
@@ -57,12 +58,14 @@ static inline __m256 vec_within(__m256 x, float low, float high)
     return _mm256_min_ps(vec_set(high), _mm256_max_ps(vec_set(low), x));
 }
 
-/* e^x: relative error below 2e-7, infinity beyond the range of float32. Zero below -87.33, because a denormal result takes two hundred
- * cycles on Intel cores, and masked keys would give one. The power of two is applied in two halves, because 2^128 is not a float. */
+/* e^x: relative error below 2e-7, infinity beyond the range of float32. Zero below -87.33, because a denormal
+ * result takes two hundred cycles on Intel cores, and masked keys would give one. The power of two is applied
+ * in two halves, because 2^128 is not a float. */
 static inline __m256 vec_exp(__m256 x)
 {
     __m256 in = vec_within(x, -87.33f, 89.0f);
-    __m256 n = _mm256_round_ps(_mm256_mul_ps(in, vec_set(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 n = _mm256_round_ps(_mm256_mul_ps(in, vec_set(1.44269504f)),
+                               _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(n, vec_set(6.93145752e-1f), in);
     r = _mm256_fnmadd_ps(n, vec_set(1.42860677e-6f), r);
 
@@ -77,9 +80,11 @@ static inline __m256 vec_exp(__m256 x)
     __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
     __m256i bias = _mm256_set1_epi32(127);
     __m256 a = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
-    __m256 b = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23));
+    __m256 b = _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23));
     __m256 seen = _mm256_cmp_ps(x, vec_set(-87.33f), _CMP_NLT_UQ);
-    return _mm256_and_ps(_mm256_mul_ps(_mm256_mul_ps(p, a), b), seen);       /* for a NaN, p is NaN, and a and b are irrelevant */
+    /* for a NaN, p is NaN, and a and b are irrelevant */
+    return _mm256_and_ps(_mm256_mul_ps(_mm256_mul_ps(p, a), b), seen);
 }
 
 static inline __m256 vec_sigmoid(__m256 x)
@@ -123,7 +128,8 @@ static inline __m256 vec_erf(__m256 x)
     q = _mm256_fmadd_ps(q, t, vec_set(1.063003721e-1f));
     q = _mm256_fmadd_ps(q, t, vec_set(6.351132464e-1f));
     q = _mm256_fmadd_ps(q, t, vec_set(1.128657783f));
-    __m256 far = _mm256_sub_ps(vec_set(1.0f), vec_exp(_mm256_sub_ps(_mm256_setzero_ps(), _mm256_mul_ps(t, q))));
+    __m256 far = _mm256_sub_ps(vec_set(1.0f),
+                               vec_exp(_mm256_sub_ps(_mm256_setzero_ps(), _mm256_mul_ps(t, q))));
     far = _mm256_or_ps(far, _mm256_and_ps(x, vec_set(-0.0f)));
     return _mm256_blendv_ps(far, near, _mm256_cmp_ps(vec_abs(x), vec_set(0.93f), _CMP_LT_OQ));
 }

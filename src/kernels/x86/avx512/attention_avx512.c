@@ -1,9 +1,9 @@
 /* attention_avx512.c - attention over the pages of pages_avx2.c, sixteen lanes at a time.
  *
- * Up to four query heads of a row process a page together: each load of a key or value serves all of them. A page is transposed
- * into float32 once if many queries use it, and read as stored if few do; both give the same bits. Per query: 64
- * scores, their maximum, e^(score - maximum), their sum as a tree, then the values in ascending order. The result of a query depends
- * on nothing else. */
+ * Up to four query heads of a row process a page together: each load of a key or value serves all of them. A
+ * page is transposed into float32 once if many queries use it, and read as stored if few do; both give the
+ * same bits. Per query: 64 scores, their maximum, e^(score - maximum), their sum as a tree, then the values
+ * in ascending order. The result of a query depends on nothing else. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@
 #include "kernels/x86/avx512/vec_avx512.h"
 
 enum { TILE = 32, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
-/* TILE: query rows that share a page; HEADS: heads at once; FEW: up to so many rows, transposing a page does not pay */
+/* TILE: query rows that share a page; HEADS: heads at once; FEW: up to so many rows, transposing a page does
+ * not pay */
 
 #include "kernels/x86/attention_float.h"
 #include "kernels/x86/avx512/attention_512.h"
@@ -26,7 +27,8 @@ typedef struct page_part {
     ahead *next;
 } page_part;
 
-/* ---- scores ------------------------------------------------------------------------------------------------------ */
+/* ---- scores
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef __m512 load_fn(const uint8_t *p, uint64_t index);
 
@@ -48,8 +50,8 @@ INLINE __m512 loaded(__m512 v, const int heads)
     return v;
 }
 
-INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads, const int vectors,
-                 ahead *next, __m512 s[HEADS][VECTORS])
+INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads,
+                 const int vectors, ahead *next, __m512 s[HEADS][VECTORS])
 {
     __m512 acc[HEADS][VECTORS];
     ahead asks = *next;
@@ -81,8 +83,8 @@ INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint
     *next = asks;
 }
 
-INLINE void dots_half(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads, bool half,
-                      ahead *next, __m512 s[HEADS][VECTORS])
+INLINE void dots_half(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim,
+                      const int heads, bool half, ahead *next, __m512 s[HEADS][VECTORS])
 {
     if (half)
         dots(load, q, keys, dim, heads, VECTORS / 2, next, s);
@@ -90,11 +92,13 @@ INLINE void dots_half(load_fn *load, const float *const *q, const uint8_t *keys,
         dots(load, q, keys, dim, heads, VECTORS, next, s);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, j ascending. */
-INLINE void add_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, uint32_t at, sight see,
-                       const int heads, const int vectors, ahead *next)
+INLINE void add_values(load_fn *load, float *const *out, const float *p, const uint8_t *values,
+                       uint32_t width, uint32_t at, sight see, const int heads, const int vectors,
+                       ahead *next)
 {
     __m512 acc[HEADS][4];
     ahead asks = *next;
@@ -134,12 +138,13 @@ static void add_tail(float *out, const float *p, const float *values, uint32_t w
     __m512 acc = _mm512_maskz_loadu_ps(lanes, out + at);
 
     for (uint32_t j = see.from; j < see.to; j++)
-        acc = _mm512_fmadd_ps(_mm512_set1_ps(p[j]), _mm512_maskz_loadu_ps(lanes, values + (uint64_t)j * width + at), acc);
+        acc = _mm512_fmadd_ps(_mm512_set1_ps(p[j]),
+                              _mm512_maskz_loadu_ps(lanes, values + (uint64_t)j * width + at), acc);
     _mm512_mask_storeu_ps(out + at, lanes, acc);
 }
 
-INLINE void weighted_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, sight see,
-                            const int heads, ahead *next)
+INLINE void weighted_values(load_fn *load, float *const *out, const float *p, const uint8_t *values,
+                            uint32_t width, sight see, const int heads, ahead *next)
 {
     uint32_t i = 0;
 
@@ -151,11 +156,12 @@ INLINE void weighted_values(load_fn *load, float *const *out, const float *p, co
         add_tail(out[h], p + h * LM_PAGE, (const float *)(const void *)values, width, i, see);
 }
 
-/* ---- queries against one page ------------------------------------------------------------------------------------ */
+/* ---- queries against one page
+ * ------------------------------------------------------------------------------------ */
 
 /* Process a page for `heads` query heads of one row, from head g on. */
-INLINE void page_step(const lm_attention_args *a, const workspace *w, const page_part *page, uint32_t g, sight see, running *state,
-                      const float *const *q, float *const *out, const int heads)
+INLINE void page_step(const lm_attention_args *a, const workspace *w, const page_part *page, uint32_t g,
+                      sight see, running *state, const float *const *q, float *const *out, const int heads)
 {
     __m512 s[HEADS][VECTORS];
     uint32_t dim = a->kv->k_dim, width = a->kv->v_dim;
@@ -170,7 +176,8 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         dots_half(load_f32, q, (const void *)w->keys, dim, heads, half, page->next, s);
     else
         dots_half(load_f16, q, page->keys, dim, heads, half, page->next, s);
-    /* Each step is done for all heads: they hide each other's latency, and whether a maximum rises is unpredictable. */
+    /* Each step is done for all heads: they hide each other's latency, and whether a maximum rises is
+     * unpredictable. */
     float max[HEADS];
 #pragma GCC unroll 4
     for (int h = 0; h < heads; h++) {
@@ -192,7 +199,8 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
             _mm512_store_ps(w->p + h * LM_PAGE + 16 * v, s[h][v]);
-        state[h].sum += vec512_sum(_mm512_add_ps(_mm512_add_ps(s[h][0], s[h][1]), _mm512_add_ps(s[h][2], s[h][3])));
+        state[h].sum += vec512_sum(
+            _mm512_add_ps(_mm512_add_ps(s[h][0], s[h][1]), _mm512_add_ps(s[h][2], s[h][3])));
     }
     if (page->transposed)
         weighted_values(load_f32, out, w->p, (const void *)w->values, width, see, heads, page->next);
@@ -200,7 +208,8 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         weighted_values(load_f16, out, w->p, page->values, width, see, heads, page->next);
 }
 
-static void row_step(const lm_attention_args *a, const workspace *w, running *states, const page_part *page, uint32_t r, sight see)
+static void row_step(const lm_attention_args *a, const workspace *w, running *states, const page_part *page,
+                     uint32_t r, sight see)
 {
     for (uint32_t g = 0; g < a->group; g += HEADS) {
         uint32_t heads = a->group - g < HEADS ? a->group - g : HEADS;
@@ -220,7 +229,8 @@ static void row_step(const lm_attention_args *a, const workspace *w, running *st
     }
 }
 
-/* ---- a page as float32 ------------------------------------------------------------------------------------------- */
+/* ---- a page as float32
+ * ------------------------------------------------------------------------------------------- */
 
 INLINE void keys_of_blocks(const lm_dtype type, const uint8_t *block, uint32_t dim, float *out)
 {
@@ -239,7 +249,8 @@ INLINE void keys_of_blocks(const lm_dtype type, const uint8_t *block, uint32_t d
     }
 }
 
-INLINE void values_of_blocks(const lm_dtype type, const uint8_t *values, uint32_t dim, uint32_t from, uint32_t to, float *out)
+INLINE void values_of_blocks(const lm_dtype type, const uint8_t *values, uint32_t dim, uint32_t from,
+                             uint32_t to, float *out)
 {
     const uint8_t *block = values + (uint64_t)from * (dim / 32) * block_bytes(type);
 
@@ -252,7 +263,8 @@ INLINE void values_of_blocks(const lm_dtype type, const uint8_t *values, uint32_
 }
 
 /* The same as lm_attention_turn_avx2, vectorised for blocks. */
-static void turn_page(const lm_kv_shape *kv, const page_part *page, uint32_t from, uint32_t to, const workspace *w)
+static void turn_page(const lm_kv_shape *kv, const page_part *page, uint32_t from, uint32_t to,
+                      const workspace *w)
 {
     switch ((int)kv->k_type) {
     case LM_Q8_0: keys_of_blocks(LM_Q8_0, page->keys, kv->k_dim, w->keys); break;
@@ -272,9 +284,11 @@ static void turn_page(const lm_kv_shape *kv, const page_part *page, uint32_t fro
     }
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+/* ---- tiles
+ * ------------------------------------------------------------------------------------------------------- */
 
-static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t number)
+static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states,
+                              uint32_t number)
 {
     ahead next = page_after(a, number, lm_attention_head_bytes_avx2(a->kv));
     page_part page = { .start = number * LM_PAGE, .next = &next };
@@ -283,8 +297,10 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
 
     if (!any_sees(a, page.start, &least, &most))
         return;
-    page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head, &page.values);
-    page.transposed = a->rows > FEW || a->kv->k_type != LM_F16 || a->kv->v_type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
+    page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head,
+                                       &page.values);
+    page.transposed = a->rows > FEW || a->kv->k_type != LM_F16 || a->kv->v_type != LM_F16 || a->kv->v_in_k ||
+                      a->kv->v_dim % 16;
     if (page.transposed)
         turn_page(a->kv, &page, least, most, w);
     for (uint32_t r = 0; r < a->rows; r++)

@@ -1,25 +1,28 @@
 /* attention_avx512bf16.c - attention over the pages of pages_avx2.c by dot products of bfloat16.
  *
- * Queries, keys, values and probabilities are rounded to the nearest bfloat16; products are exact, sums and everything between the
- * two products are float32. Two lanes of a key are adjacent, [k_dim/2][64][2], and so are two positions of a value,
- * [32][v_dim][2]: these are pairs of rows of a page as stored. If many queries use a page, its pairs are made once; if few do, while
- * it is read. Both give the same bits.
+ * Queries, keys, values and probabilities are rounded to the nearest bfloat16; products are exact, sums and
+ * everything between the two products are float32. Two lanes of a key are adjacent, [k_dim/2][64][2], and so
+ * are two positions of a value, [32][v_dim][2]: these are pairs of rows of a page as stored. If many queries
+ * use a page, its pairs are made once; if few do, while it is read. Both give the same bits.
  *
- * Up to four queries to which the same keys of a page are visible, whether heads or rows, process it together. Per query: 64 scores, their
- * maximum, e^(score - maximum), the sum of the rounded values, then pairs of values in ascending order. The result of a query
- * depends on nothing else. */
+ * Up to four queries to which the same keys of a page are visible, whether heads or rows, process it
+ * together. Per query: 64 scores, their maximum, e^(score - maximum), the sum of the rounded values, then
+ * pairs of values in ascending order. The result of a query depends on nothing else. */
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
-enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4 };      /* query rows that share a page; queries at once */
+/* query rows that share a page; queries at once */
+enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4 };
 
 #include "kernels/x86/avx512/attention_512.h"
 #include "kernels/x86/avx512/pairs_512.h"
 
-/* ---- scratch memory of a worker ---------------------------------------------------------------------------------- */
+/* ---- scratch memory of a worker
+ * ---------------------------------------------------------------------------------- */
 
-/* Pairs of a page, queries [TILE][group][k_dim/2], probabilities [HEADS][32], states [2][TILE][group], the output of a range
- * [TILE][group][v_dim]; a page as float32 if pairs cannot be made from the stored data directly. */
+/* Pairs of a page, queries [TILE][group][k_dim/2], probabilities [HEADS][32], states [2][TILE][group], the
+ * output of a range [TILE][group][v_dim]; a page as float32 if pairs cannot be made from the stored data
+ * directly. */
 typedef struct workspace {
     uint32_t *keys, *values, *q, *p;
     running  *states;
@@ -36,7 +39,8 @@ static bool of_halves(lm_dtype type)
     return type == LM_F16 || type == LM_BF16;
 }
 
-/* Pairs are made directly from rows of 16-bit floats, sixteen lanes at a time, and from blocks; from other types by way of float32. */
+/* Pairs are made directly from rows of 16-bit floats, sixteen lanes at a time, and from blocks; from other
+ * types by way of float32. */
 static bool keys_as_stored(const lm_kv_shape *kv)
 {
     return of_halves(kv->k_type) ? kv->k_dim % 2 == 0 : lm_dtype_of(kv->k_type)->quantized;
@@ -52,13 +56,15 @@ static bool values_as_stored(const lm_kv_shape *kv)
 /* Return whether a page that few queries use can be read as stored. */
 static bool read_as_stored(const lm_kv_shape *kv)
 {
-    return !kv->v_in_k && kv->k_type == kv->v_type && of_halves(kv->k_type) && keys_as_stored(kv) && values_as_stored(kv);
+    return !kv->v_in_k && kv->k_type == kv->v_type && of_halves(kv->k_type) && keys_as_stored(kv) &&
+           values_as_stored(kv);
 }
 
 static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
 {
     uint64_t  pairs = pairs_of(kv->k_dim), floats = LM_PAGE * sizeof(float);
-    bool      float_values = !values_as_stored(kv), float_keys = !keys_as_stored(kv) || (kv->v_in_k && float_values);
+    bool float_values = !values_as_stored(kv),
+         float_keys = !keys_as_stored(kv) || (kv->v_in_k && float_values);
     workspace w;
 
     *bytes = 0;
@@ -73,12 +79,14 @@ static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scrat
     return w;
 }
 
-/* The data of a page: pairs, or rows as stored. `next`: the data of the next page, to be prefetched meanwhile; else of this page. */
+/* The data of a page: pairs, or rows as stored. `next`: the data of the next page, to be prefetched
+ * meanwhile; else of this page. */
 typedef struct page_part {
     const uint8_t *keys, *values, *next_keys, *next_values;
 } page_part;
 
-/* ---- pairs ------------------------------------------------------------------------------------------------------- */
+/* ---- pairs
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void make_key_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys)
 {
@@ -99,7 +107,8 @@ static void make_key_pairs(const lm_kv_shape *kv, const workspace *w, const uint
 }
 
 /* Make the pairs of the values of latent attention. */
-static void make_pairs_of_latents(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys, uint32_t from, uint32_t to)
+static void make_pairs_of_latents(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys,
+                                  uint32_t from, uint32_t to)
 {
     if (values_as_stored(kv)) {
         for (uint32_t i = 0; i < kv->v_dim; i += 16)
@@ -116,7 +125,8 @@ static void make_pairs_of_latents(const lm_kv_shape *kv, const workspace *w, con
 }
 
 /* Make the value pairs that contain positions [from, to). */
-static void make_value_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *values, uint32_t from, uint32_t to)
+static void make_value_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *values, uint32_t from,
+                             uint32_t to)
 {
     uint32_t first = from / 2, last = (to + 1) / 2, dim = kv->v_dim;
 
@@ -134,7 +144,8 @@ static void make_value_pairs(const lm_kv_shape *kv, const workspace *w, const ui
     }
 }
 
-static void make_pairs(const lm_kv_shape *kv, const workspace *w, const page_part *page, uint32_t from, uint32_t to)
+static void make_pairs(const lm_kv_shape *kv, const workspace *w, const page_part *page, uint32_t from,
+                       uint32_t to)
 {
     make_key_pairs(kv, w, page->keys);
     if (kv->v_in_k)
@@ -159,11 +170,13 @@ static void begin(const lm_attention_args *a, const workspace *w)
                     hadamard(some, lanes, lanes);
                 }
                 __m512 q = _mm512_maskz_loadu_ps(vec512_lanes(dim - i), lanes ? some + i % lanes : x);
-                _mm256_mask_storeu_epi32(y + i / 2, (__mmask8)vec512_lanes(pairs - i / 2), (__m256i)_mm512_cvtneps_pbh(q));
+                _mm256_mask_storeu_epi32(y + i / 2, (__mmask8)vec512_lanes(pairs - i / 2),
+                                         (__m256i)_mm512_cvtneps_pbh(q));
             }
 }
 
-/* ---- queries against one page ------------------------------------------------------------------------------------ */
+/* ---- queries against one page
+ * ------------------------------------------------------------------------------------ */
 
 /* A query's pairs, its output and state, its head in the group, and the keys visible to it. */
 typedef struct query {
@@ -192,8 +205,8 @@ INLINE __m512 dot(__m512 sum, __m512i a, __m512i b)
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }
 
-INLINE void dots(load_fn *load, const query *x, const page_part *page, uint32_t pairs, const int heads, const int vectors,
-                 __m512 s[HEADS][VECTORS])
+INLINE void dots(load_fn *load, const query *x, const page_part *page, uint32_t pairs, const int heads,
+                 const int vectors, __m512 s[HEADS][VECTORS])
 {
     __m512 acc[HEADS][VECTORS];
 
@@ -223,9 +236,10 @@ INLINE void dots(load_fn *load, const query *x, const page_part *page, uint32_t 
             s[h][v] = acc[h][v];
 }
 
-/* acc[h] += p * values, for one pair of positions. `seen`: mask of the 16-bit halves whose positions are visible. */
-INLINE void add_pair(load_fn *load, const uint32_t *p, const uint8_t *values, uint32_t width, uint32_t at, uint32_t pair, __mmask32 seen,
-                     const int heads, const int vectors, __m512 acc[HEADS][4])
+/* acc[h] += p * values, for one pair of positions. `seen`: mask of the 16-bit halves whose positions are
+ * visible. */
+INLINE void add_pair(load_fn *load, const uint32_t *p, const uint8_t *values, uint32_t width, uint32_t at,
+                     uint32_t pair, __mmask32 seen, const int heads, const int vectors, __m512 acc[HEADS][4])
 {
     __m512i x[4];
 
@@ -244,10 +258,10 @@ INLINE void add_pair(load_fn *load, const uint32_t *p, const uint8_t *values, ui
     }
 }
 
-/* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, of which the last sixteen may be fewer, j ascending. Values that are not
- * visible are not multiplied: they may be anything. */
-INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const page_part *page, uint32_t width, uint32_t at,
-                       const int heads, const int vectors, __mmask16 lanes)
+/* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, of which the last sixteen may be fewer, j
+ * ascending. Values that are not visible are not multiplied: they may be anything. */
+INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const page_part *page,
+                       uint32_t width, uint32_t at, const int heads, const int vectors, __mmask16 lanes)
 {
     __m512 acc[HEADS][4];
     const uint8_t *values = page->values;
@@ -257,7 +271,8 @@ INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const p
     for (int h = 0; h < heads; h++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            acc[h][v] = vectors == 1 ? _mm512_maskz_loadu_ps(lanes, x[h].out + at) : _mm512_loadu_ps(x[h].out + at + 16 * v);
+            acc[h][v] = vectors == 1 ? _mm512_maskz_loadu_ps(lanes, x[h].out + at)
+                                     : _mm512_loadu_ps(x[h].out + at + 16 * v);
     if (x[0].see.from % 2)
         add_pair(load, p, values, width, at, pair++, 0xaaaaaaaau, heads, vectors, acc);
     for (; pair < end; pair++) {
@@ -278,7 +293,8 @@ INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const p
         }
 }
 
-INLINE void weighted_values(load_fn *load, const query *x, const uint32_t *p, const page_part *page, uint32_t width, const int heads)
+INLINE void weighted_values(load_fn *load, const query *x, const uint32_t *p, const page_part *page,
+                            uint32_t width, const int heads)
 {
     uint32_t i = 0;
 
@@ -299,7 +315,8 @@ INLINE void probabilities(const lm_attention_args *a, const query *x, __m512 s[V
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++)
         s[v] = score(a, s[v], x->g, x->see, 16u * (unsigned)v);
-    raise_max(x->state, vec512_max(_mm512_max_ps(_mm512_max_ps(s[0], s[1]), _mm512_max_ps(s[2], s[3]))), x->out, a->kv->v_dim);
+    raise_max(x->state, vec512_max(_mm512_max_ps(_mm512_max_ps(s[0], s[1]), _mm512_max_ps(s[2], s[3]))),
+              x->out, a->kv->v_dim);
     __m512 max = _mm512_set1_ps(x->state->max);
 #pragma GCC unroll 2
     for (int v = 0; v < VECTORS; v += 2) {
@@ -311,8 +328,8 @@ INLINE void probabilities(const lm_attention_args *a, const query *x, __m512 s[V
     x->state->sum += vec512_sum(sum);
 }
 
-INLINE void page_step(load_fn *load, const lm_attention_args *a, const workspace *w, const page_part *page, const query *x,
-                      const int heads)
+INLINE void page_step(load_fn *load, const lm_attention_args *a, const workspace *w, const page_part *page,
+                      const query *x, const int heads)
 {
     __m512 s[HEADS][VECTORS];
     uint32_t pairs = pairs_of(a->kv->k_dim);
@@ -334,10 +351,11 @@ INLINE void page_step(load_fn *load, const lm_attention_args *a, const workspace
 
 typedef void step_fn(const lm_attention_args *a, const workspace *w, const page_part *page, const query *x);
 
-#define STEP(load, heads)                                                                                                  \
-    static void load##_##heads(const lm_attention_args *a, const workspace *w, const page_part *page, const query *x)      \
-    {                                                                                                                      \
-        page_step(load, a, w, page, x, heads);                                                                             \
+#define STEP(load, heads)                                                                             \
+    static void load##_##heads(const lm_attention_args *a, const workspace *w, const page_part *page, \
+                               const query *x)                                                        \
+    {                                                                                                 \
+        page_step(load, a, w, page, x, heads);                                                        \
     }
 STEP(load_pairs, 1) STEP(load_pairs, 2) STEP(load_pairs, 3) STEP(load_pairs, 4)
 STEP(load_f16, 1) STEP(load_f16, 2) STEP(load_f16, 3) STEP(load_f16, 4)
@@ -347,11 +365,12 @@ static step_fn *const of_pairs[HEADS] = { load_pairs_1, load_pairs_2, load_pairs
 static step_fn *const of_f16[HEADS] = { load_f16_1, load_f16_2, load_f16_3, load_f16_4 };
 static step_fn *const of_bf16[HEADS] = { load_bf16_1, load_bf16_2, load_bf16_3, load_bf16_4 };
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+/* ---- tiles
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Process a page for all queries, up to four at a time to which the same keys are visible. */
-static void in_fours(const lm_attention_args *a, const workspace *w, running *states, const page_part *page, step_fn *const *step,
-                     uint32_t start)
+static void in_fours(const lm_attention_args *a, const workspace *w, running *states, const page_part *page,
+                     step_fn *const *step, uint32_t start)
 {
     uint32_t pairs = pairs_of(a->kv->k_dim), n = 0;
     query x[HEADS];
@@ -378,7 +397,8 @@ static const uint8_t *head_of(const lm_attention_args *a, uint32_t page, const u
     return lm_attention_head_avx2(a->kv, a->base + a->pages[page] * a->page_stride, a->head, values);
 }
 
-static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t number)
+static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states,
+                              uint32_t number)
 {
     uint32_t start = number * LM_PAGE, least, most;
     page_part page;
@@ -387,7 +407,8 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
         return;
     page.keys = head_of(a, number, &page.values);
     if (read_as_stored(a->kv) && a->rows * a->group <= HEADS) {
-        page.next_keys = head_of(a, number < (a->position + a->rows - 1) / LM_PAGE ? number + 1 : number, &page.next_values);
+        page.next_keys = head_of(a, number < (a->position + a->rows - 1) / LM_PAGE ? number + 1 : number,
+                                 &page.next_values);
         in_fours(a, w, states, &page, a->kv->k_type == LM_F16 ? of_f16 : of_bf16, start);
         return;
     }

@@ -1,7 +1,9 @@
-/* bf16_avx512.c - matrices of bfloat16 times rows rounded to bfloat16, by vdpbf16ps: products exact, sums in float32.
+/* bf16_avx512.c - matrices of bfloat16 times rows rounded to bfloat16, by vdpbf16ps: products exact, sums in
+ * float32.
  *
- * Strips are those of bf16_strips.h. One output is one lane, summed over pairs in ascending order in every tile. Two strips are processed
- * at a time, so that a broadcast serves two instructions, with up to six rows. */
+ * Strips are those of bf16_strips.h. One output is one lane, summed over pairs in ascending order in every
+ * tile. Two strips are processed at a time, so that a broadcast serves two instructions, with up to six
+ * rows. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -13,7 +15,8 @@ enum { R = LM_STRIP_ROWS, TOKENS = 6, FEW = 24, GROUP_BYTES = 512 << 10, AHEAD =
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- rows of x --------------------------------------------------------------------------------------------------- */
+/* ---- rows of x
+ * --------------------------------------------------------------------------------------------------- */
 
 static uint64_t row_bytes(uint64_t cols)
 {
@@ -32,12 +35,14 @@ static void pack_row(void *dst, const float *x, uint64_t cols)
 
 const lm_activation lm_activation_bf16 = { .name = "bf16", .bytes = row_bytes, .pack = pack_row };
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- products
+ * ---------------------------------------------------------------------------------------------------- */
 
 typedef struct operands {
     const uint8_t *w;
     uint64_t strip, pairs;
-    uint64_t ahead, turn, turns;     /* lines turn, turn + turns, … prefetch `ahead` bytes further; 0: no prefetch */
+    uint64_t ahead, turn, turns;     /* lines turn, turn + turns, … prefetch `ahead` bytes further; 0: no
+                                        prefetch */
     const uint8_t *x[TOKENS];
 } operands;
 
@@ -89,7 +94,8 @@ static void (*const tiles[2][TOKENS])(const operands *o, __m512 y[2][TOKENS]) = 
     { tile_2_1, tile_2_2, tile_2_3, tile_2_4, tile_2_5, tile_2_6 },
 };
 
-static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at, uint64_t other)
+static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t tokens, int strips,
+                     uint64_t at, uint64_t other)
 {
     __m512 y[2][TOKENS];
 
@@ -105,8 +111,8 @@ static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t 
         lm_put_rows(a, r, tokens, other, y[1]);
 }
 
-/* As in strips_avx512.c: few rows read two sequential streams, and every tile prefetches its part of the next pair; many rows share a
- * group of strips in the second-level cache. */
+/* As in strips_avx512.c: few rows read two sequential streams, and every tile prefetches its part of the next
+ * pair; many rows share a group of strips in the second-level cache. */
 static void run(const lm_matmul_args *a)
 {
     uint64_t strip = lm_bf16_strip(a->cols), n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
@@ -121,7 +127,8 @@ static void run(const lm_matmul_args *a)
             for (uint64_t c = 0; c < cuts; c++) {
                 uint64_t r = a->n * c / cuts;
                 o.turn = c;
-                one_tile(a, &o, r, a->n * (c + 1) / cuts - r, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+                one_tile(a, &o, r, a->n * (c + 1) / cuts - r, half + i < n ? 2 : 1, a->first + i * R,
+                         a->first + (half + i) * R);
             }
         }
         return;

@@ -1,8 +1,8 @@
 /* bf16_strips.h - matrices of bfloat16 in pairs of columns, and rows for products of pairs.
  *
- * A strip is sixteen rows of the matrix, the lanes of a vector, and one stream of pairs of columns: [pairs][16][2]. The last strip is
- * padded with rows of zeros. Columns are padded with zeros to whole cache lines of x, sixteen pairs, which is also the size of an AMX
- * tile. */
+ * A strip is sixteen rows of the matrix, the lanes of a vector, and one stream of pairs of columns:
+ * [pairs][16][2]. The last strip is padded with rows of zeros. Columns are padded with zeros to whole cache
+ * lines of x, sixteen pairs, which is also the size of an AMX tile. */
 #ifndef LM_KERNELS_BF16_STRIPS_H
 #define LM_KERNELS_BF16_STRIPS_H
 
@@ -24,7 +24,7 @@ static inline uint64_t lm_bf16_strip(uint64_t cols)
 
 /* packed_bytes, pack and row of lm_matmul. */
 uint64_t lm_bf16_packed_bytes(uint64_t rows, uint64_t cols);
-void     lm_bf16_pack(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last);
+void lm_bf16_pack(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last);
 void     lm_bf16_row(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row);
 
 #endif

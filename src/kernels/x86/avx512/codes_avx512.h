@@ -1,5 +1,5 @@
-/* codes_avx512.h - read a unit of a strip (kernels/strips.h) into registers: the numbers of sixteen rows as float32, their codes as
- * unsigned bytes, four columns of a row per lane. */
+/* codes_avx512.h - read a unit of a strip (kernels/strips.h) into registers: the numbers of sixteen rows as
+ * float32, their codes as unsigned bytes, four columns of a row per lane. */
 #ifndef LM_KERNELS_CODES_AVX512_H
 #define LM_KERNELS_CODES_AVX512_H
 
@@ -11,7 +11,8 @@ enum { R = LM_STRIP_ROWS };                     /* rows of a strip */
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- numbers of a unit ------------------------------------------------------------------------------------------- */
+/* ---- numbers of a unit
+ * ------------------------------------------------------------------------------------------- */
 
 INLINE __m512 f16(const uint8_t *p)
 {
@@ -68,7 +69,8 @@ INLINE __m512 m_panel_2(const lm_unit_at u, int half)
     return _mm512_loadu_ps(u.unit + 128 + 64 * half);
 }
 
-/* ---- numbers of eight units: one or two f16, times a scale -------------------------------------------------------- */
+/* ---- numbers of eight units: one or two f16, times a scale
+ * -------------------------------------------------------- */
 
 INLINE __m512 times_head(const uint8_t *head, __m512i scale)
 {
@@ -84,7 +86,8 @@ INLINE __m512 d_signed(const lm_unit_at u, int half)
 
 INLINE __m512 d_signed_half(const lm_unit_at u, int half)
 {
-    return times_head(u.head, _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(u.scales + (2 * u.of8 + (unsigned)half) * R))));
+    return times_head(u.head, _mm512_cvtepi8_epi32(_mm_loadu_si128(
+                                  (const void *)(u.scales + (2 * u.of8 + (unsigned)half) * R))));
 }
 
 /* The first of two bytes, the second. */
@@ -113,7 +116,8 @@ INLINE __m512 m_high(const lm_unit_at u, int half)
     return times_head(u.head + 2 * R, _mm512_srli_epi32(both, 4));
 }
 
-/* ---- codes of a unit: four columns of sixteen rows --------------------------------------------------------------- */
+/* ---- codes of a unit: four columns of sixteen rows
+ * --------------------------------------------------------------- */
 
 INLINE __m512i plane(const uint8_t *p, int v)
 {
@@ -129,7 +133,8 @@ INLINE __m512i nibbles(const uint8_t *p, const int v)
 /* The same if v is not a constant. */
 INLINE __m512i nibbles_at(const uint8_t *p, int v)
 {
-    return _mm512_and_si512(_mm512_srl_epi16(plane(p, v & 3), _mm_cvtsi32_si128(v & 4)), _mm512_set1_epi8(15));
+    return _mm512_and_si512(_mm512_srl_epi16(plane(p, v & 3), _mm_cvtsi32_si128(v & 4)),
+                            _mm512_set1_epi8(15));
 }
 
 /* The two-bit field moved to bits `to` and `to + 1`. */

@@ -1,8 +1,8 @@
-/* exact_avx512.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32, then
- * multiplied with all rows of x.
+/* exact_avx512.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to
+ * float32, then multiplied with all rows of x.
  *
- * One product has one accumulator of sixteen lanes over k in ascending order, with the tail padded with zeros; the lanes are added as a
- * tree. The result does not depend on the tile. */
+ * One product has one accumulator of sixteen lanes over k in ascending order, with the tail padded with
+ * zeros; the lanes are added as a tree. The result does not depend on the tile. */
 #include <immintrin.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
@@ -41,8 +41,9 @@ static inline float sum(__m512 v)
     } while (0)
 
 /* y[i][j] = w[i] . x[j] */
-static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x, uint64_t cols,
-                                                       const int rows, const int tokens, float y[ROWS][TOKENS])
+static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x,
+                                                       uint64_t cols, const int rows, const int tokens,
+                                                       float y[ROWS][TOKENS])
 {
     __m512 acc[ROWS][TOKENS];
     uint64_t k = 0;
@@ -67,8 +68,9 @@ static inline __attribute__((always_inline)) void tile(const float *const *w, co
             y[i][j] = sum(acc[i][j]);
 }
 
-static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x, uint64_t cols,
-                                                            const int rows, int tokens, float y[ROWS][TOKENS])
+static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x,
+                                                            uint64_t cols, const int rows, int tokens,
+                                                            float y[ROWS][TOKENS])
 {
     switch (tokens) {
     case 6: tile(w, x, cols, rows, 6, y); break;

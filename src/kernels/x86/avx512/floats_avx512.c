@@ -25,7 +25,8 @@ static inline V load_bf16(const uint8_t *p, const int odd)
 {
     __m512i pair = _mm512_loadu_si512(p);
 
-    return _mm512_castsi512_ps(odd ? _mm512_and_si512(pair, _mm512_set1_epi32((int)0xffff0000u)) : _mm512_slli_epi32(pair, 16));
+    return _mm512_castsi512_ps(odd ? _mm512_and_si512(pair, _mm512_set1_epi32((int)0xffff0000u))
+                                   : _mm512_slli_epi32(pair, 16));
 }
 
 static inline V broadcast(const float *x)

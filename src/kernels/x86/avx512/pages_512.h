@@ -1,5 +1,5 @@
-/* pages_512.h - unpack keys and values stored in blocks (pages_avx2.c) to sixteen floats at a time, bit-identical to unpack of dtype.h.
- * `type` is a constant in every call. */
+/* pages_512.h - unpack keys and values stored in blocks (pages_avx2.c) to sixteen floats at a time,
+ * bit-identical to unpack of dtype.h. `type` is a constant in every call. */
 #ifndef LM_KERNELS_PAGES_512_H
 #define LM_KERNELS_PAGES_512_H
 
@@ -37,21 +37,26 @@ INLINE __m512 scaled(const lm_dtype type, __m128i codes, scales s)
     return has_minimum(type) ? _mm512_add_ps(x, s.m) : x;
 }
 
-/* ---- keys: a block is 64 keys of 32 lanes ------------------------------------------------------------------------ */
+/* ---- keys: a block is 64 keys of 32 lanes
+ * ------------------------------------------------------------------------ */
 
 INLINE void scales_of_keys(const lm_dtype type, const uint8_t *block, scales s[4])
 {
 #pragma GCC unroll 4
     for (int v = 0; v < 4; v++) {
         s[v].d = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(block + 32 * v)));
-        s[v].m = has_minimum(type) ? _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(block + 2 * LM_PAGE + 32 * v))) : s[v].d;
+        s[v].m = has_minimum(type)
+                     ? _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(block + 2 * LM_PAGE + 32 * v)))
+                     : s[v].d;
     }
 }
 
 /* Read the codes of lane 16 * half + i of all keys. */
-INLINE void codes_of_lane(const lm_dtype type, const uint8_t *block, const int half, uint32_t i, __m128i codes[4])
+INLINE void codes_of_lane(const lm_dtype type, const uint8_t *block, const int half, uint32_t i,
+                          __m128i codes[4])
 {
-    const uint8_t *fifth = block + 2 * LM_PAGE * lm_block_scales(type), *lanes = fifth + (has_fifth_bits(type) ? 4 * LM_PAGE : 0);
+    const uint8_t *fifth = block + 2 * LM_PAGE * lm_block_scales(type),
+                  *lanes = fifth + (has_fifth_bits(type) ? 4 * LM_PAGE : 0);
     __m512i x = _mm512_loadu_si512(lanes + (i + (type == LM_Q8_0 ? 16u * (unsigned)half : 0)) * LM_PAGE);
 
     if (type != LM_Q8_0)
@@ -69,7 +74,8 @@ INLINE void codes_of_lane(const lm_dtype type, const uint8_t *block, const int h
     codes[3] = _mm512_extracti32x4_epi32(x, 3);
 }
 
-/* ---- values: rows of blocks -------------------------------------------------------------------------------------- */
+/* ---- values: rows of blocks
+ * -------------------------------------------------------------------------------------- */
 
 INLINE scales scales_of_value(const lm_dtype type, const uint8_t *block)
 {

@@ -4,7 +4,8 @@
 #include "kernels/q8_rows.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
-/* Reduce the magnitudes of 32 numbers to eight lanes of maxima; they are compared as integers, so NaN is above infinity. */
+/* Reduce the magnitudes of 32 numbers to eight lanes of maxima; they are compared as integers, so NaN is
+ * above infinity. */
 static inline __m256i largest8(const float *x)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
@@ -13,7 +14,8 @@ static inline __m256i largest8(const float *x)
     return _mm256_max_epi32(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
 }
 
-/* Return the largest magnitudes of four blocks, in order. Halves of two registers are interleaved, so each maximum serves two blocks. */
+/* Return the largest magnitudes of four blocks, in order. Halves of two registers are interleaved, so each
+ * maximum serves two blocks. */
 static inline __m128 largest_of_four(const __m256i m[4])
 {
     __m256i a = _mm256_max_epi32(_mm256_unpacklo_epi32(m[0], m[1]), _mm256_unpackhi_epi32(m[0], m[1]));
@@ -42,7 +44,8 @@ static void largest_magnitudes(const lm_q8_row *r, const float *x, uint64_t bloc
     for (uint64_t b = 0; b < blocks; b += 4) {
         uint64_t n = blocks - b < 4 ? blocks - b : 4;
         __m256i m[4];
-        for (uint64_t i = 0; i < 4; i++)                     /* past the end the last block again: there is space for it */
+        for (uint64_t i = 0; i < 4; i++)                     /* past the end the last block again: there is
+                                                                space for it */
             m[i] = largest8(x + 32 * (b + (i < n ? i : n - 1)));
         _mm_storeu_ps(r->most + b, largest_of_four(m));
     }
@@ -50,7 +53,8 @@ static void largest_magnitudes(const lm_q8_row *r, const float *x, uint64_t bloc
 
 /* Values common to all blocks of a row. */
 typedef struct row_choice {
-    float top, of_row;               /* magnitude above which a block gets high bytes; the largest magnitude */
+    float top, of_row;               /* magnitude above which a block gets high bytes; the largest
+                                        magnitude */
     bool  all_wide;
 } row_choice;
 
@@ -93,8 +97,8 @@ typedef struct sixteen {
     uint32_t wide;
 } sixteen;
 
-static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float *x, uint64_t b, uint64_t blocks, __m512 before,
-                            sixteen *out)
+static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float *x, uint64_t b,
+                            uint64_t blocks, __m512 before, sixteen *out)
 {
     const __mmask16 in = lanes_of(b, blocks), firsts = b ? 0x1111 : 0x1110;
     __m512 most = _mm512_maskz_loadu_ps(in, r->most + b), rest = most;
@@ -111,17 +115,20 @@ static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float
         }
         rest = _mm512_loadu_ps(eight);
     }
-    __m512 d = larger(_mm512_div_ps(of_group(rest), _mm512_set1_ps(127.0f)), _mm512_div_ps(of_group(most), _mm512_set1_ps(16256.0f)));
+    __m512 d = larger(_mm512_div_ps(of_group(rest), _mm512_set1_ps(127.0f)),
+                      _mm512_div_ps(of_group(most), _mm512_set1_ps(16256.0f)));
     d = larger(d, _mm512_set1_ps(c->of_row * LM_Q8_RANGE));
     if (c->of_row < LM_Q8_LEAST)
         d = _mm512_setzero_ps();
     __mmask16 bad = _mm512_cmp_ps_mask(of_group(most), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
     d = _mm512_mask_mov_ps(d, bad, _mm512_set1_ps(NAN));
-    before = _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(d), _mm512_castps_si512(before), 12));
+    before = _mm512_castsi512_ps(
+        _mm512_alignr_epi32(_mm512_castps_si512(d), _mm512_castps_si512(before), 12));
     __mmask16 differ = _mm512_mask_cmp_ps_mask(firsts, before, d, _CMP_NEQ_UQ);
     _mm512_storeu_ps(out->d, d);
     _mm512_storeu_ps(out->ratio, _mm512_mask_div_ps(_mm512_set1_ps(1.0f), differ, before, d));
-    _mm512_storeu_ps(out->inverse, _mm512_maskz_div_ps(_mm512_cmp_ps_mask(d, _mm512_setzero_ps(), _CMP_GT_OQ), _mm512_set1_ps(1.0f), d));
+    _mm512_storeu_ps(out->inverse, _mm512_maskz_div_ps(_mm512_cmp_ps_mask(d, _mm512_setzero_ps(), _CMP_GT_OQ),
+                                                       _mm512_set1_ps(1.0f), d));
     out->wide = wide;
     return d;
 }
@@ -129,7 +136,8 @@ static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float
 /* Convert 32 integers, which fit, to bytes. */
 static inline __m256i to_bytes(__m512i first, __m512i second)
 {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(first)), _mm512_cvtepi32_epi8(second), 1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(first)),
+                                   _mm512_cvtepi32_epi8(second), 1);
 }
 
 /* Return the sums of the bytes in each half of 32 and in both, in the order of the members of lm_q8_block:
@@ -142,7 +150,8 @@ static inline __m256i sums(__m256i q)
     s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
     s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
     return _mm256_add_epi32(_mm256_permutevar8x32_epi32(s, _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 4, 0)),
-                            _mm256_maskz_permutexvar_epi32(0x12, _mm256_setr_epi32(0, 4, 0, 0, 4, 0, 0, 0), s));
+                            _mm256_maskz_permutexvar_epi32(0x12, _mm256_setr_epi32(0, 4, 0, 0, 4, 0, 0, 0),
+                                                           s));
 }
 
 /* Return start and half_start of lm_q8_put_sums in their lanes, zero in the others. */
@@ -167,7 +176,8 @@ static inline __m512i above(__m512i *q)
     return high;
 }
 
-static inline void pack_block(lm_q8_block *to, lm_q8_block *to_high, const float *x, const sixteen *c, unsigned i)
+static inline void pack_block(lm_q8_block *to, lm_q8_block *to_high, const float *x, const sixteen *c,
+                              unsigned i)
 {
     __m512 id = _mm512_set1_ps(c->inverse[i]);
     __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), id), w = _mm512_mul_ps(_mm512_loadu_ps(x + 16), id);
@@ -179,7 +189,8 @@ static inline void pack_block(lm_q8_block *to, lm_q8_block *to_high, const float
         __m512i p_high = above(&p), q_high = above(&q);
         __m256i high = to_bytes(p_high, q_high);
         more = sums(high);
-        store_part(to_high, high, _mm256_mask_set1_epi32(starts(more), 0x80, _mm256_test_epi32_mask(high, high)));
+        store_part(to_high, high,
+                   _mm256_mask_set1_epi32(starts(more), 0x80, _mm256_test_epi32_mask(high, high)));
         more = _mm256_slli_epi32(more, 7);
     }
     __m256i bytes = to_bytes(p, q), s = sums(bytes), part = starts(s);
@@ -207,7 +218,8 @@ static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_w
         sixteen c;
         before = choose(&r, &all, x, b, blocks, before, &c);
         r.wide[b / 64] |= (uint64_t)c.wide << b % 64;
-        _mm512_mask_compressstoreu_epi32(r.listed + wide, (__mmask16)c.wide, _mm512_add_epi32(_mm512_set1_epi32((int)b), counted));
+        _mm512_mask_compressstoreu_epi32(r.listed + wide, (__mmask16)c.wide,
+                                         _mm512_add_epi32(_mm512_set1_epi32((int)b), counted));
         wide += (uint32_t)__builtin_popcount(c.wide);
         for (unsigned i = 0; i < 16 && b + i < blocks; i++)
             pack_block(&r.low[b + i], &r.high[b + i], x + 32 * (b + i), &c, i);
@@ -225,4 +237,6 @@ static void pack_fine(void *dst, const float *x, uint64_t cols)
     pack_row(dst, x, cols, true);
 }
 
-const lm_activation lm_activation_q8_avx512 = { .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine };
+const lm_activation lm_activation_q8_avx512 = {
+    .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine
+};

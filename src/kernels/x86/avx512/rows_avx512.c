@@ -1,8 +1,8 @@
-/* rows_avx512.c - the kernels on rows of floats in which models spend noticeable time, sixteen lanes at a time; the others remain those
- * of AVX2.
+/* rows_avx512.c - the kernels on rows of floats in which models spend noticeable time, sixteen lanes at a
+ * time; the others remain those of AVX2.
  *
- * Sums: four accumulators of sixteen lanes over blocks of 64 in ascending order, then blocks of 16, the last one padded with zeros;
- * the accumulators are added pairwise. */
+ * Sums: four accumulators of sixteen lanes over blocks of 64 in ascending order, then blocks of 16, the last
+ * one padded with zeros; the accumulators are added pairwise. */
 #include <float.h>
 #include <math.h>
 
@@ -40,10 +40,12 @@ static void rms(float *y, const float *x, const float *w, uint64_t width, float 
     uint64_t i = 0;
 
     for (; w && i + 16 <= width; i += 16)
-        _mm512_storeu_ps(y + i, _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(x + i), r), _mm512_loadu_ps(w + i)));
+        _mm512_storeu_ps(y + i,
+                         _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(x + i), r), _mm512_loadu_ps(w + i)));
     for (; i < width; i += 16) {
         __m512 v = _mm512_mul_ps(load(x + i, width - i), r);
-        _mm512_mask_storeu_ps(y + i, vec512_lanes(width - i), w ? _mm512_mul_ps(v, load(w + i, width - i)) : v);
+        _mm512_mask_storeu_ps(y + i, vec512_lanes(width - i),
+                              w ? _mm512_mul_ps(v, load(w + i, width - i)) : v);
     }
 }
 
@@ -52,7 +54,8 @@ static void add(float *y, const float *a, const float *b, float scale, uint64_t 
     __m512 s = _mm512_set1_ps(scale);
 
     for (uint64_t i = 0; i < n; i += 16)
-        _mm512_mask_storeu_ps(y + i, vec512_lanes(n - i), _mm512_fmadd_ps(s, load(b + i, n - i), load(a + i, n - i)));
+        _mm512_mask_storeu_ps(y + i, vec512_lanes(n - i),
+                              _mm512_fmadd_ps(s, load(b + i, n - i), load(a + i, n - i)));
 }
 
 /* The functions and their limits at infinity are those of rows_avx2.c. */

@@ -4,7 +4,8 @@
 
 #include "kernels/x86/avx512/tile_avx512.h"
 
-/* id, suffix of names, kind of panel, codes, d, m, sign of m, offset, halves; in groups, each of which is compiled separately: TYPES. */
+/* id, suffix of names, kind of panel, codes, d, m, sign of m, offset, halves; in groups, each of which is
+ * compiled separately: TYPES. */
 #define STRIPS_PLAIN(X)                                                               \
     X(LM_Q4_0, q4_0, STRIPS_ONLY, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 1)         \
     X(LM_Q4_1, q4_1, STRIPS_ONLY, c_nibbles, d_f16, m_f16, PLUS, 0, 1)                \
@@ -24,6 +25,7 @@
     X(LM_Q6_K, q6_k, BYTES, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 2)
 #define STRIPS(X) STRIPS_PLAIN(X) STRIPS_TABLES(X) STRIPS_K(X) STRIPS_HALVES(X)
 
-#define TRAITS(word, codes, d, m, sign, offset, halves) ((traits){ codes, d, m, sign, offset, halves, LM_STRIP_SIZES(word) })
+#define TRAITS(word, codes, d, m, sign, offset, halves) \
+    ((traits){ codes, d, m, sign, offset, halves, LM_STRIP_SIZES(word) })
 
 #endif

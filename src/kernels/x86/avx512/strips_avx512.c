@@ -1,16 +1,19 @@
-/* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times the rows of q8_rows.h, by vpdpbusd.
+/* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times the rows of
+ * q8_rows.h, by vpdpbusd.
  *
- * One output is one lane. For each unit of 32 columns, in ascending order: y += w's d * integer sum + w's m * (sum of x), in units of
- * d of a group of x's blocks. The sum is multiplied by `ratio` between groups and by d at the end; then the products of the high bytes
- * are added. No order depends on the number of rows of x; integer sums are exact in any order. Signed codes are read with an offset,
- * which the start of the integer sum compensates for.
+ * One output is one lane. For each unit of 32 columns, in ascending order: y += w's d * integer sum + w's m *
+ * (sum of x), in units of d of a group of x's blocks. The sum is multiplied by `ratio` between groups and by
+ * d at the end; then the products of the high bytes are added. No order depends on the number of rows of x;
+ * integer sums are exact in any order. Signed codes are read with an offset, which the start of the integer
+ * sum compensates for.
  *
- * Two strips are processed at a time: a broadcast of four activations serves two dot products, so that loads are not the bottleneck; up to
- * six rows of x, as many as there are registers for. On AMD cores, conversions, shifts and masks run in parallel with dot products, but
- * multiplications do not: eight dot products and one multiply-add per unit and one multiplication per group limit the speed to 87 % of
- * the peak. A minimum, or a scale per 16 columns, costs one more multiply-add per unit. (For Intel, see `two_ports` below.) With many rows,
- * a group of strips is unpacked once into a panel that all tiles read: numbers as float32, and codes as bytes if their unpacking does not
- * fit in parallel with the products. */
+ * Two strips are processed at a time: a broadcast of four activations serves two dot products, so that loads
+ * are not the bottleneck; up to six rows of x, as many as there are registers for. On AMD cores, conversions,
+ * shifts and masks run in parallel with dot products, but multiplications do not: eight dot products and one
+ * multiply-add per unit and one multiplication per group limit the speed to 87 % of the peak. A minimum, or a
+ * scale per 16 columns, costs one more multiply-add per unit. (For Intel, see `two_ports` below.) With many
+ * rows, a group of strips is unpacked once into a panel that all tiles read: numbers as float32, and codes as
+ * bytes if their unpacking does not fit in parallel with the products. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
@@ -24,13 +27,16 @@
 enum { AHEAD = 8192 };               /* bytes that a single tile prefetches ahead */
 enum { MAX_CUTS = 6 };               /* maximum number of tiles in run_few */
 
-/* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
+/* ---- tiles of a matrix
+ * -------------------------------------------------------------------------------------------- */
 
 /* Parameters tuned for a processor. */
 typedef struct tuning {
-    uint64_t ahead, near;            /* prefetch distances in bytes: of one row to the second-level cache, of few to the first-level one */
+    uint64_t ahead, near;            /* prefetch distances in bytes: of one row to the second-level cache, of
+                                        few to the first-level one */
     uint64_t rows;                   /* maximum rows of x in a tile on strips */
-    uint64_t few;                    /* up to so many rows of x, at most MAX_CUTS tiles, read each strip once */
+    uint64_t few;                    /* up to so many rows of x, at most MAX_CUTS tiles, read each strip
+                                        once */
     uint64_t panel_rows;             /* number of rows from which a panel pays off */
     uint64_t group_bytes;            /* bytes of the strips that all tiles share in the second-level cache */
     bool     bytes;                  /* panels of bytes for every type */
@@ -38,12 +44,17 @@ typedef struct tuning {
 
 /* Masks, shifts and conversions have separate ports (Zen 4, Zen 5). */
 static const tuning many_ports = { .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10 };
-/* The same with prefetches for one row: Zen 5, which then reads types with heads 20 to 60 % faster. Zen 4 became up to 30 % slower. */
-static const tuning many_ports_ahead = { .ahead = 3072, .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10 };
-/* They share two ports with products (Intel): so codes are unpacked once for as many rows as possible, and four more accumulators hide the
- * latency of products. Without prefetches, one row reads at 70 % of the probe's speed; near ones make up to 47 rows 1 to 5 % faster. */
+/* The same with prefetches for one row: Zen 5, which then reads types with heads 20 to 60 % faster. Zen 4
+ * became up to 30 % slower. */
+static const tuning many_ports_ahead = {
+    .ahead = 3072, .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10
+};
+/* They share two ports with products (Intel): so codes are unpacked once for as many rows as possible, and
+ * four more accumulators hide the latency of products. Without prefetches, one row reads at 70 % of the
+ * probe's speed; near ones make up to 47 rows 1 to 5 % faster. */
 static const tuning two_ports = {
-    .ahead = 6144, .near = 2304, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10, .bytes = true,
+    .ahead = 6144, .near = 2304, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10,
+    .bytes = true,
 };
 
 static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
@@ -70,8 +81,8 @@ static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, oper
 }
 
 /* Compute one tile: outputs at onwards and, if `strips` is 2, outputs other onwards. */
-static void one_tile(const lm_matmul_args *a, const tiles *t, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
-                     uint64_t other)
+static void one_tile(const lm_matmul_args *a, const tiles *t, operands *o, uint64_t r, uint64_t tokens,
+                     int strips, uint64_t at, uint64_t other)
 {
     const uint64_t strip = o->strip;
     __m512 y[2][TOKENS];
@@ -90,12 +101,13 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, operands *o, uint6
         lm_put_rows(a, r, tokens, other, y[1]);
 }
 
-/* Few rows: every strip is read once, usually from memory. Strips of the first half are paired with those of the second, so that
- * there are two sequential streams. All tiles of rows read a pair before the next pair, and each prefetches its part of the
- * next one, so memory is read continuously. */
+/* Few rows: every strip is read once, usually from memory. Strips of the first half are paired with those of
+ * the second, so that there are two sequential streams. All tiles of rows read a pair before the next pair,
+ * and each prefetches its part of the next one, so memory is read continuously. */
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
-    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + by->rows - 1) / by->rows;
+    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2,
+             cuts = (a->n + by->rows - 1) / by->rows;
     operands o[MAX_CUTS];
     high_at high[MAX_CUTS][HIGHS];
 
@@ -110,14 +122,16 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, con
         for (uint64_t c = 0; c < cuts; c++) {
             uint64_t r = a->n * c / cuts;
             o[c].w = (const uint8_t *)a->w + (a->first / R + i) * strip;
-            one_tile(a, t, &o[c], r, a->n * (c + 1) / cuts - r, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+            one_tile(a, t, &o[c], r, a->n * (c + 1) / cuts - r, half + i < n ? 2 : 1, a->first + i * R,
+                     a->first + (half + i) * R);
         }
     }
 }
 
-/* Multiply rows of x, in tiles of nearly equal size up to `most`, with the strips at w of outputs [from, to); the first tile prefetches. */
-static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to,
-                     uint64_t ahead)
+/* Multiply rows of x, in tiles of nearly equal size up to `most`, with the strips at w of outputs [from, to);
+ * the first tile prefetches. */
+static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, const uint8_t *w, uint64_t strip,
+                     uint64_t from, uint64_t to, uint64_t ahead)
 {
     uint64_t cuts = (a->n + most - 1) / most;
     high_at high[HIGHS];
@@ -135,14 +149,16 @@ static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, con
     }
 }
 
-/* Many rows: a group of strips that fits in the second-level cache is used for all rows before the next group. */
+/* Many rows: a group of strips that fits in the second-level cache is used for all rows before the next
+ * group. */
 static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
     uint64_t group = 2 * R * (1 + by->group_bytes / (2 * strip + 1));
 
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
-        all_rows(a, t, by->rows, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
+        all_rows(a, t, by->rows, (const uint8_t *)a->w + from / R * strip, strip, from, to,
+                 to + group <= a->last ? group / R * strip : 0);
     }
 }
 
@@ -169,7 +185,8 @@ static uint64_t scratch_two_ports(uint64_t cols)
 }
 
 /* The same, but each group is unpacked first. Its tiles prefetch the strips of the next group. */
-static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, uint64_t strip, const tuning *by)
+static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, uint64_t strip,
+                       const tuning *by)
 {
     uint64_t strips = panel_strips(a->cols, p->unit, by), group = R * strips, bytes = a->cols / 32 * p->unit;
     uint8_t *unpacked = a->scratch;
@@ -179,7 +196,8 @@ static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, u
         const uint8_t *w = (const uint8_t *)a->w + from / R * strip;
         for (uint64_t at = from; at < to; at += R)
             p->unpack(w + (at - from) / R * strip, a->cols, unpacked + (at - from) / R * bytes);
-        all_rows(a, p->tiles, most, unpacked, bytes, from, to, to < a->last ? (uintptr_t)(w + strips * strip) - (uintptr_t)unpacked : 0);
+        all_rows(a, p->tiles, most, unpacked, bytes, from, to,
+                 to < a->last ? (uintptr_t)(w + strips * strip) - (uintptr_t)unpacked : 0);
     }
 }
 
@@ -195,30 +213,33 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
         run_many(a, &f->strips, strip, by);
 }
 
-/* ---- kernel table ------------------------------------------------------------------------------------------------ */
+/* ---- kernel table
+ * ------------------------------------------------------------------------------------------------ */
 
 #define BYTES_SCRATCH scratch_many_ports
 #define NUMBERS_SCRATCH scratch_many_ports
 #define STRIPS_ONLY_SCRATCH NULL
 
-#define X(id, word, kind, ...)                                                                                      \
-    extern const form lm_form_##word;                                                                               \
-    static void run_##word(const lm_matmul_args *a)                                                                 \
-    {                                                                                                               \
-        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                             \
-    }                                                                                                               \
-    static void run_ahead_##word(const lm_matmul_args *a)                                                           \
-    {                                                                                                               \
-        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports_ahead);                       \
-    }                                                                                                               \
-    static void run_two_ports_##word(const lm_matmul_args *a)                                                       \
-    {                                                                                                               \
-        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                              \
-    }                                                                                                               \
-    LM_STRIP_FUNCTIONS(id, word, lm_strip_pack_avx2)                                                                \
-    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run, NULL)         \
-    LM_STRIP_RECORD(ahead, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run_ahead, NULL)    \
-    LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports, run_two_ports, NULL)
+#define X(id, word, kind, ...)                                                                              \
+    extern const form lm_form_##word;                                                                       \
+    static void run_##word(const lm_matmul_args *a)                                                         \
+    {                                                                                                       \
+        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                     \
+    }                                                                                                       \
+    static void run_ahead_##word(const lm_matmul_args *a)                                                   \
+    {                                                                                                       \
+        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports_ahead);               \
+    }                                                                                                       \
+    static void run_two_ports_##word(const lm_matmul_args *a)                                               \
+    {                                                                                                       \
+        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                      \
+    }                                                                                                       \
+    LM_STRIP_FUNCTIONS(id, word, lm_strip_pack_avx2)                                                        \
+    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run, NULL) \
+    LM_STRIP_RECORD(ahead, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run_ahead,  \
+                    NULL)                                                                                   \
+    LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports,      \
+                    run_two_ports, NULL)
 STRIPS(X)
 #undef X
 
@@ -236,7 +257,8 @@ const lm_matmul *lm_strips_two_ports(lm_dtype type)
 void lm_strips_init_avx512vnni(lm_kernels *k)
 {
     const bool ahead = k->cpu & LM_CPU_AVXVNNI_VEX;                /* of AMD's processors, Zen 5 and later */
-#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_INTEL ? &two_ports_##word : ahead ? &ahead_##word : &strips_##word;
+#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_INTEL ? &two_ports_##word : ahead ? &ahead_##word \
+    : &strips_##word;
     STRIPS(X)
 #undef X
 }

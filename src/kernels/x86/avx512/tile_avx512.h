@@ -1,5 +1,6 @@
-/* tile_avx512.h - multiply two strips with a few rows of x: a tile, the products of high bytes, and unpacking of a strip for many tiles.
- * strips_avx512.c describes the arithmetic; a type is a record of compile-time constants for every inlined loop. */
+/* tile_avx512.h - multiply two strips with a few rows of x: a tile, the products of high bytes, and unpacking
+ * of a strip for many tiles. strips_avx512.c describes the arithmetic; a type is a record of compile-time
+ * constants for every inlined loop. */
 #ifndef LM_KERNELS_TILE_AVX512_H
 #define LM_KERNELS_TILE_AVX512_H
 
@@ -9,7 +10,8 @@
 #include "kernels/strips.h"
 #include "kernels/x86/avx512/codes_avx512.h"
 
-enum { TOKENS = 8, HIGHS = 256 };    /* maximum rows of x in a tile; maximum blocks with high bytes in a list */
+enum { TOKENS = 8, HIGHS = 256 };    /* maximum rows of x in a tile; maximum blocks with high bytes in a
+                                        list */
 
 typedef __m512i code_fn(const uint8_t *p, const int v);
 typedef __m512  number_fn(const lm_unit_at u, int half);
@@ -24,7 +26,8 @@ typedef struct traits {
     int        offset;               /* of the codes */
     int        halves;               /* 2: a scale per 16 columns */
     uint32_t   numbers, unit;        /* bytes of the numbers that precede the codes, of a unit */
-    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales, per row */
+    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales,
+                                        per row */
 } traits;
 
 /* A block that has high bytes. */
@@ -32,13 +35,15 @@ typedef struct high_at {
     uint32_t block, row;
 } high_at;
 
-/* The operands of a tile: strips at w and w + strip, rows of x from their first block on. strip is 0 if there is only one strip. */
+/* The operands of a tile: strips at w and w + strip, rows of x from their first block on. strip is 0 if there
+ * is only one strip. */
 typedef struct operands {
     const uint8_t *w;
     uint64_t strip;                  /* bytes */
     const uint8_t *x[TOKENS];
     uint64_t cols;
-    uint64_t ahead, near;            /* prefetch distances in bytes, to the second and the first-level cache; 0: no prefetch */
+    uint64_t ahead, near;            /* prefetch distances in bytes, to the second and the first-level cache;
+                                        0: no prefetch */
     uint64_t turn, turns;            /* units turn, turn + turns, … prefetch */
     uint64_t below;                  /* prefetch distance in bytes for rows of x; 0: no prefetch */
     unsigned n_high;                 /* blocks with high bytes; more than HIGHS: the list is not used */
@@ -54,7 +59,9 @@ INLINE __m512i start_of(const traits t, const uint8_t *block, const int half)
         return _mm512_setzero_si512();
     __m512i start = _mm512_set1_epi32(t.halves == 2 ? x->half_start[half] : x->start);
     if (t.halves == 2)
-        return t.offset == 128 ? _mm512_slli_epi32(start, 2) : t.offset == 4 ? _mm512_srai_epi32(start, 3) : start;
+        return t.offset == 128 ? _mm512_slli_epi32(start, 2)
+               : t.offset == 4 ? _mm512_srai_epi32(start, 3)
+                               : start;
     if (t.offset == 12)
         return _mm512_add_epi32(_mm512_srai_epi32(start, 4), _mm512_srai_epi32(start, 5));
     return t.offset == 8 ? _mm512_srai_epi32(start, 4) : t.offset == 16 ? _mm512_srai_epi32(start, 3) : start;
@@ -78,7 +85,8 @@ INLINE void prefetch_lines(const operands *o, const uint8_t *p, const uint32_t f
     }
 }
 
-/* Prefetch an eighth of a unit's lines, with every four columns: all at once would occupy the fill buffers that loads of x need. */
+/* Prefetch an eighth of a unit's lines, with every four columns: all at once would occupy the fill buffers
+ * that loads of x need. */
 INLINE void prefetch_eighth(const traits t, const operands *o, const uint8_t *const *p, const int v)
 {
 #pragma GCC unroll 2
@@ -86,10 +94,10 @@ INLINE void prefetch_eighth(const traits t, const operands *o, const uint8_t *co
         prefetch_lines(o, p[s], (uint32_t)v * t.unit / 8, (uint32_t)(v + 1) * t.unit / 8);
 }
 
-/* Compute the integer sums of a unit, or of half of one; `asks`: also prefetch later units. In assembly because the compiler would fold
- * the broadcast into every product. */
-INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uint64_t at, const bool asks, const int half,
-                 const int tokens, __m512i sum[2][TOKENS])
+/* Compute the integer sums of a unit, or of half of one; `asks`: also prefetch later units. In assembly
+ * because the compiler would fold the broadcast into every product. */
+INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uint64_t at, const bool asks,
+                 const int half, const int tokens, __m512i sum[2][TOKENS])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
@@ -119,11 +127,12 @@ INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *by
 /* A panel: bytes of a unit's numbers, bytes of a unit with `bytes` bytes of codes per row, its type. */
 #define LM_PANEL_NUMBERS(sign, halves)     (4u * R * (unsigned)(halves) * ((sign) == NO_MINIMUM ? 1u : 2u))
 #define LM_PANEL_UNIT(sign, halves, bytes) (LM_PANEL_NUMBERS(sign, halves) + (bytes)*R)
-#define LM_PANEL(codes, sign, offset, halves, bytes)                                                             \
-    ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves,       \
+#define LM_PANEL(codes, sign, offset, halves, bytes)                                                       \
+    ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves, \
                LM_PANEL_NUMBERS(sign, halves), LM_PANEL_UNIT(sign, halves, bytes), 0, 0, 0 })
 
-/* Store the numbers of a unit in the layout of panels: d of each half, then m of each half, to be added (PLUS), as float32. */
+/* Store the numbers of a unit in the layout of panels: d of each half, then m of each half, to be added
+ * (PLUS), as float32. */
 INLINE void put_numbers(const traits t, const lm_unit_at u, uint8_t *to)
 {
 #pragma GCC unroll 2
@@ -205,7 +214,8 @@ INLINE void tile(const traits t, const operands *given, const int tokens, __m512
                 const uint8_t *scales = scales_of(t, p[s], bytes);
 #pragma GCC unroll 8
                 for (uint32_t i = 0; i < 8; i++)
-                    put_numbers(t, (lm_unit_at){ .head = p[s], .scales = scales, .of8 = i }, eight[s] + i * numbers);
+                    put_numbers(t, (lm_unit_at){ .head = p[s], .scales = scales, .of8 = i },
+                                eight[s] + i * numbers);
                 if (asks)
                     prefetch_lines(o, p[s], 0, t.head);
                 p[s] += t.head;
@@ -219,7 +229,8 @@ INLINE void tile(const traits t, const operands *given, const int tokens, __m512
         if (b % LM_Q8_GROUP == 0)
             rescale(o, b, tokens, acc);
         const uint64_t at = b % 8 * numbers;
-        const lm_unit_at u[2] = { { .unit = t.head ? eight[0] + at : p[0] }, { .unit = t.head ? eight[1] + at : p[1] } };
+        const lm_unit_at u[2] = { { .unit = t.head ? eight[0] + at : p[0] },
+                                  { .unit = t.head ? eight[1] + at : p[1] } };
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             __m512i sum[2][TOKENS];
@@ -249,10 +260,10 @@ INLINE __m512i codes_at(const traits t, const uint8_t *p, const int v)
     return t.codes == c_nibbles ? nibbles_at(p, v) : t.codes(p, v);
 }
 
-/* Compute the integer sums of a unit, or of half of one, with those groups of four high bytes of a row that are not all zero. Usually
- * there is one such group, at an unpredictable index. */
-INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, const uint32_t fours, const int half,
-                      __m512i sum[2])
+/* Compute the integer sums of a unit, or of half of one, with those groups of four high bytes of a row that
+ * are not all zero. Usually there is one such group, at an unpredictable index. */
+INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, const uint32_t fours,
+                      const int half, __m512i sum[2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
@@ -293,10 +304,12 @@ INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, 
     some_dots(t, u->x, u->at, fours, half, sum);
 #pragma GCC unroll 2
     for (int s = 0; s < 2; s++)
-        acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->at[s], half), acc[s]);
+        acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->at[s], half),
+                                 acc[s]);
 }
 
-/* acc += the products of a row's high bytes in block b. Few blocks have high bytes, and the strips are still in the cache. */
+/* acc += the products of a row's high bytes in block b. Few blocks have high bytes, and the strips are still
+ * in the cache. */
 INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, __m512 acc[2])
 {
     const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
@@ -308,7 +321,8 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
     };
 #pragma GCC unroll 2
     for (int s = 0; s < 2; s++, unit += o->strip, eight += o->strip)
-        u.at[s] = (lm_unit_at){ unit, eight, t.head ? scales_of(t, eight, bytes[s]) : NULL, (uint32_t)(b % 8) };
+        u.at[s] = (lm_unit_at){ unit, eight, t.head ? scales_of(t, eight, bytes[s]) : NULL,
+                                (uint32_t)(b % 8) };
 
     if (u.fours == 0xff) {                           /* as in rows of fifteen bits everywhere */
 #pragma GCC unroll 2
@@ -327,7 +341,8 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
     }
 }
 
-/* The same for all blocks with high bytes, ascending within each row. A list of them avoids mispredicted branches at the ends of rows. */
+/* The same for all blocks with high bytes, ascending within each row. A list of them avoids mispredicted
+ * branches at the ends of rows. */
 INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, __m512 acc[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;
@@ -349,9 +364,10 @@ INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, _
     }
 }
 
-/* Unpack a strip for all tiles: per unit d of each half and m of each half, to be added (PLUS), as float32, then the codes, as bytes
- * with another offset (`bytes`) or unchanged. */
-INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *to, const bool bytes, const int offset)
+/* Unpack a strip for all tiles: per unit d of each half and m of each half, to be added (PLUS), as float32,
+ * then the codes, as bytes with another offset (`bytes`) or unchanged. */
+INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *to, const bool bytes,
+                   const int offset)
 {
     const int8_t more = (int8_t)(uint8_t)(unsigned)(offset - t.offset);
     const uint8_t *head = p, *scales = NULL;
@@ -368,7 +384,8 @@ INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *to,
         to += LM_PANEL_NUMBERS(t.sign, t.halves);
 #pragma GCC unroll 8
         for (int v = 0; v < 8 && bytes; v++, to += 64)
-            _mm512_store_si512(to, more ? _mm512_add_epi8(t.codes(p + t.numbers, v), _mm512_set1_epi8(more)) : t.codes(p + t.numbers, v));
+            _mm512_store_si512(to, more ? _mm512_add_epi8(t.codes(p + t.numbers, v), _mm512_set1_epi8(more))
+                                        : t.codes(p + t.numbers, v));
         for (uint32_t at = t.numbers; at < t.unit && !bytes; at += 64, to += 64)
             _mm512_store_si512(to, plane(p + at, 0));
     }

@@ -1,5 +1,6 @@
-/* pairs_128.h - the vectors of 256 bits of the AVX2 kernels as pairs of 128 bits, for processors without AVX2: the same names, each
- * intrinsic done on both halves with SSSE3 and SSE4.1. Only what those kernels use is here. Where SSE4.1 has no such instruction:
+/* pairs_128.h - the vectors of 256 bits of the AVX2 kernels as pairs of 128 bits, for processors without
+ * AVX2: the same names, each intrinsic done on both halves with SSSE3 and SSE4.1. Only what those kernels use
+ * is here. Where SSE4.1 has no such instruction:
  *
  *   multiply-add   rounds twice
  *   float16        is converted in integer arithmetic, to the same bits
@@ -18,7 +19,7 @@ typedef struct { __m128 lo, hi; } __m256;
 
 #define PAIR static inline __attribute__((always_inline))
 
-/* ---- the same on both halves --------------------------------------------------------------------------------------- */
+/* ---- the same on both halves --------------------------------------------------------------------------- */
 
 #define ONE(to, from, name, half)                                        \
     PAIR to _mm256_##name(from a)                                        \
@@ -46,24 +47,32 @@ typedef struct { __m128 lo, hi; } __m256;
         return (type){ _mm_##name(a.lo, b.lo, m.lo), _mm_##name(a.hi, b.hi, m.hi) }; \
     }
 
-TWO(__m256i, add_epi8, add_epi8)             TWO(__m256i, add_epi32, add_epi32)           TWO(__m256i, add_epi64, add_epi64)
-TWO(__m256i, sub_epi8, sub_epi8)             TWO(__m256i, sub_epi32, sub_epi32)           TWO(__m256i, mullo_epi16, mullo_epi16)
-TWO(__m256i, and_si256, and_si128)           TWO(__m256i, andnot_si256, andnot_si128)     TWO(__m256i, or_si256, or_si128)
-TWO(__m256i, xor_si256, xor_si128)           TWO(__m256i, max_epi32, max_epi32)           TWO(__m256i, cmpeq_epi8, cmpeq_epi8)
-TWO(__m256i, cmpeq_epi32, cmpeq_epi32)       TWO(__m256i, cmpgt_epi32, cmpgt_epi32)       TWO(__m256i, shuffle_epi8, shuffle_epi8)
-TWO(__m256i, sign_epi8, sign_epi8)           TWO(__m256i, maddubs_epi16, maddubs_epi16)   TWO(__m256i, madd_epi16, madd_epi16)
-TWO(__m256i, packs_epi16, packs_epi16)       TWO(__m256i, packs_epi32, packs_epi32)       TWO(__m256i, packus_epi16, packus_epi16)
-TWO(__m256i, unpacklo_epi16, unpacklo_epi16) TWO(__m256i, unpacklo_epi32, unpacklo_epi32) TWO(__m256i, unpacklo_epi64, unpacklo_epi64)
-TWO(__m256i, unpackhi_epi16, unpackhi_epi16) TWO(__m256i, unpackhi_epi32, unpackhi_epi32) TWO(__m256i, unpackhi_epi64, unpackhi_epi64)
-TWO(__m256, add_ps, add_ps)                  TWO(__m256, sub_ps, sub_ps)                  TWO(__m256, mul_ps, mul_ps)
-TWO(__m256, div_ps, div_ps)                  TWO(__m256, min_ps, min_ps)                  TWO(__m256, max_ps, max_ps)
-TWO(__m256, and_ps, and_ps)                  TWO(__m256, andnot_ps, andnot_ps)            TWO(__m256, or_ps, or_ps)
-TWO(__m256, addsub_ps, addsub_ps)            TWO(__m256, unpacklo_ps, unpacklo_ps)        TWO(__m256, unpackhi_ps, unpackhi_ps)
-TWO(__m256, cmp_CMP_NLT_UQ, cmpnlt_ps)       TWO(__m256, cmp_CMP_LT_OQ, cmplt_ps)         TWO(__m256, cmp_CMP_ORD_Q, cmpord_ps)
+TWO(__m256i, add_epi8, add_epi8)                TWO(__m256i, add_epi32, add_epi32)
+TWO(__m256i, add_epi64, add_epi64)              TWO(__m256i, sub_epi8, sub_epi8)
+TWO(__m256i, sub_epi32, sub_epi32)              TWO(__m256i, mullo_epi16, mullo_epi16)
+TWO(__m256i, and_si256, and_si128)              TWO(__m256i, andnot_si256, andnot_si128)
+TWO(__m256i, or_si256, or_si128)                TWO(__m256i, xor_si256, xor_si128)
+TWO(__m256i, max_epi32, max_epi32)              TWO(__m256i, cmpeq_epi8, cmpeq_epi8)
+TWO(__m256i, cmpeq_epi32, cmpeq_epi32)          TWO(__m256i, cmpgt_epi32, cmpgt_epi32)
+TWO(__m256i, shuffle_epi8, shuffle_epi8)        TWO(__m256i, sign_epi8, sign_epi8)
+TWO(__m256i, maddubs_epi16, maddubs_epi16)      TWO(__m256i, madd_epi16, madd_epi16)
+TWO(__m256i, packs_epi16, packs_epi16)          TWO(__m256i, packs_epi32, packs_epi32)
+TWO(__m256i, packus_epi16, packus_epi16)        TWO(__m256i, unpacklo_epi16, unpacklo_epi16)
+TWO(__m256i, unpacklo_epi32, unpacklo_epi32)    TWO(__m256i, unpacklo_epi64, unpacklo_epi64)
+TWO(__m256i, unpackhi_epi16, unpackhi_epi16)    TWO(__m256i, unpackhi_epi32, unpackhi_epi32)
+TWO(__m256i, unpackhi_epi64, unpackhi_epi64)    TWO(__m256, add_ps, add_ps)
+TWO(__m256, sub_ps, sub_ps)                     TWO(__m256, mul_ps, mul_ps)
+TWO(__m256, div_ps, div_ps)                     TWO(__m256, min_ps, min_ps)
+TWO(__m256, max_ps, max_ps)                     TWO(__m256, and_ps, and_ps)
+TWO(__m256, andnot_ps, andnot_ps)               TWO(__m256, or_ps, or_ps)
+TWO(__m256, addsub_ps, addsub_ps)               TWO(__m256, unpacklo_ps, unpacklo_ps)
+TWO(__m256, unpackhi_ps, unpackhi_ps)           TWO(__m256, cmp_CMP_NLT_UQ, cmpnlt_ps)
+TWO(__m256, cmp_CMP_LT_OQ, cmplt_ps)            TWO(__m256, cmp_CMP_ORD_Q, cmpord_ps)
 ONE(__m256i, __m256i, abs_epi8, abs_epi8)    ONE(__m256i, __m256i, abs_epi32, abs_epi32)
 ONE(__m256, __m256i, cvtepi32_ps, cvtepi32_ps)    ONE(__m256i, __m256, cvtps_epi32, cvtps_epi32)
 ONE(__m256, __m256i, castsi256_ps, castsi128_ps)  ONE(__m256i, __m256, castps_si256, castps_si128)
-SHIFT(slli_epi16, int) SHIFT(slli_epi32, int) SHIFT(srli_epi16, int) SHIFT(srli_epi32, int) SHIFT(srai_epi32, int)
+SHIFT(slli_epi16, int) SHIFT(slli_epi32, int) SHIFT(srli_epi16, int)
+SHIFT(srli_epi32, int) SHIFT(srai_epi32, int)
 SHIFT(srl_epi16, __m128i)
 SET(__m256i, set1_epi8, char, _mm_set1_epi8)  SET(__m256i, set1_epi16, short, _mm_set1_epi16)
 SET(__m256i, set1_epi32, int, _mm_set1_epi32) SET(__m256i, set1_epi64x, long long, _mm_set1_epi64x)
@@ -81,11 +90,14 @@ CHOOSE(__m256, blendv_ps)
 /* Instructions with a constant that is part of their code. */
 #define _mm256_cmp_ps(a, b, how)       _mm256_cmp##how(a, b)
 #define _mm256_round_ps(a, how)        ((__m256){ _mm_round_ps((a).lo, how), _mm_round_ps((a).hi, how) })
-#define _mm256_shuffle_epi32(a, how)   ((__m256i){ _mm_shuffle_epi32((a).lo, how), _mm_shuffle_epi32((a).hi, how) })
-#define _mm_blend_epi32(a, b, how)     _mm_castps_si128(_mm_blend_ps(_mm_castsi128_ps(a), _mm_castsi128_ps(b), how))
+#define _mm256_shuffle_epi32(a, how) \
+    ((__m256i){ _mm_shuffle_epi32((a).lo, how), _mm_shuffle_epi32((a).hi, how) })
+#define _mm_blend_epi32(a, b, how) \
+    _mm_castps_si128(_mm_blend_ps(_mm_castsi128_ps(a), _mm_castsi128_ps(b), how))
 #define _mm256_blend_epi32(a, b, how)  \
     ((__m256i){ _mm_blend_epi32((a).lo, (b).lo, (how) & 15), _mm_blend_epi32((a).hi, (b).hi, (how) >> 4) })
-#define _mm256_shuffle_ps(a, b, how)   ((__m256){ _mm_shuffle_ps((a).lo, (b).lo, how), _mm_shuffle_ps((a).hi, (b).hi, how) })
+#define _mm256_shuffle_ps(a, b, how) \
+    ((__m256){ _mm_shuffle_ps((a).lo, (b).lo, how), _mm_shuffle_ps((a).hi, (b).hi, how) })
 #define _mm256_permute_ps(a, how)      _mm256_shuffle_ps(a, a, how)
 
 PAIR __m256 _mm256_setzero_ps(void)
@@ -98,7 +110,7 @@ PAIR __m256i _mm256_setzero_si256(void)
     return _mm256_set1_epi32(0);
 }
 
-/* ---- multiply and add ---------------------------------------------------------------------------------------------- */
+/* ---- multiply and add ---------------------------------------------------------------------------------- */
 
 PAIR __m256 _mm256_fmadd_ps(__m256 a, __m256 b, __m256 c)
 {
@@ -120,7 +132,7 @@ PAIR __m256 _mm256_fmaddsub_ps(__m256 a, __m256 b, __m256 c)
     return _mm256_addsub_ps(_mm256_mul_ps(a, b), c);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 PAIR __m256 _mm256_loadu_ps(const float *p)
 {
@@ -167,7 +179,7 @@ PAIR void _mm256_maskstore_ps(float *p, __m256i mask, __m256 a)
         p[i] = x[i];
 }
 
-/* ---- numbers one by one -------------------------------------------------------------------------------------------- */
+/* ---- numbers one by one -------------------------------------------------------------------------------- */
 
 PAIR __m256i _mm256_set_m128i(__m128i hi, __m128i lo)
 {
@@ -199,7 +211,7 @@ PAIR int _mm256_movemask_ps(__m256 a)
     return _mm_movemask_ps(a.lo) | _mm_movemask_ps(a.hi) << 4;
 }
 
-/* ---- halves -------------------------------------------------------------------------------------------------------- */
+/* ---- halves -------------------------------------------------------------------------------------------- */
 
 #define _mm256_castps256_ps128(a)         ((a).lo)
 #define _mm256_castsi256_si128(a)         ((a).lo)
@@ -259,27 +271,36 @@ PAIR __m256i _mm256_cvtepu16_epi32(__m128i a)
 /* Shifts below 31: a product with a power of two, which is the float of that exponent. */
 PAIR __m256i _mm256_sllv_epi32(__m256i a, __m256i n)
 {
-    __m256i power = _mm256_cvtps_epi32(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23)));
+    __m256i biased = _mm256_add_epi32(n, _mm256_set1_epi32(127));
+    __m256i power = _mm256_cvtps_epi32(_mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
     return (__m256i){ _mm_mullo_epi32(a.lo, power.lo), _mm_mullo_epi32(a.hi, power.hi) };
 }
 
-/* ---- float16 ------------------------------------------------------------------------------------------------------- */
+/* ---- float16 ------------------------------------------------------------------------------------------- */
 
-/* Convert eight numbers, whose bits become the high and the low half of a float. The exponent of normal numbers grows by 127 - 15, that
- * of infinity and NaN by twice as much. A subnormal number becomes the fraction of 2^-14, which is then subtracted; that from all others
- * subtracts 0 and makes NaN quiet. Nothing here is a subnormal float, which takes some processors a hundred cycles. */
+/* Join eight low and eight high halves to eight floats. */
+PAIR __m256 halves_to_floats(__m128i low, __m128i high)
+{
+    __m256i both = _mm256_set_m128i(_mm_unpackhi_epi16(low, high), _mm_unpacklo_epi16(low, high));
+    return _mm256_castsi256_ps(both);
+}
+
+/* Convert eight numbers, whose bits become the high and the low half of a float. The exponent of normal
+ * numbers grows by 127 - 15, that of infinity and NaN by twice as much. A subnormal number becomes the
+ * fraction of 2^-14, which is then subtracted; that from all others subtracts 0 and makes NaN quiet. Nothing
+ * here is a subnormal float, which takes some processors a hundred cycles. */
 PAIR __m256 _mm256_cvtph_ps(__m128i h)
 {
     const __m128i zero = _mm_setzero_si128(), grow = _mm_set1_epi16(112 << 7);
     __m128i rest = _mm_and_si128(h, _mm_set1_epi16(0x7fff)), sign = _mm_xor_si128(h, rest);
-    __m128i small = _mm_cmpgt_epi16(_mm_set1_epi16(0x400), rest), top = _mm_cmpgt_epi16(rest, _mm_set1_epi16(0x7bff));
+    __m128i small = _mm_cmpgt_epi16(_mm_set1_epi16(0x400), rest);
+    __m128i top   = _mm_cmpgt_epi16(rest, _mm_set1_epi16(0x7bff));
     __m128i high = _mm_add_epi16(_mm_add_epi16(_mm_srli_epi16(rest, 3), grow), _mm_and_si128(top, grow));
     __m128i low = _mm_slli_epi16(h, 13), less = _mm_and_si128(small, _mm_set1_epi16(113 << 7));
 
     high = _mm_add_epi16(high, _mm_and_si128(small, _mm_set1_epi16(1 << 7)));
-    __m256 magnitude = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_set_m128i(_mm_unpackhi_epi16(low, high), _mm_unpacklo_epi16(low, high))),
-                                     _mm256_castsi256_ps(_mm256_set_m128i(_mm_unpackhi_epi16(zero, less), _mm_unpacklo_epi16(zero, less))));
-    return _mm256_or_ps(magnitude, _mm256_castsi256_ps(_mm256_set_m128i(_mm_unpackhi_epi16(zero, sign), _mm_unpacklo_epi16(zero, sign))));
+    __m256 magnitude = _mm256_sub_ps(halves_to_floats(low, high), halves_to_floats(zero, less));
+    return _mm256_or_ps(magnitude, halves_to_floats(zero, sign));
 }
 
 PAIR __m128 _mm_cvtph_ps(__m128i h)
