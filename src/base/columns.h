@@ -1,4 +1,5 @@
-/* columns.h - text in columns of a terminal. Not exported: the program includes it too (tests/lint/rules.py).
+/* columns.h - text in columns of a terminal. Not exported: the program includes it too
+ * (tests/lint/rules_modules.py).
  *
  * Columns are those of UTF-8 text: two for a Chinese character, none for a combining mark, one for a spacing
  * mark (Burmese has many), as in terminals and wcwidth(3). Invalid bytes take none. Thread-safe on distinct

@@ -1,6 +1,6 @@
 /* json_exact.h - JSON text changed so that parsers keep what it says. Not exported: the program and the
- * server include it too (tests/lint/rules.py). Implemented in json_mend.c and widenum.c. Thread-safe on
- * distinct texts. */
+ * server include it too (tests/lint/rules_modules.py). Implemented in json_mend.c and widenum.c.
+ * Thread-safe on distinct texts. */
 #ifndef LM_BASE_JSON_EXACT_H
 #define LM_BASE_JSON_EXACT_H
 

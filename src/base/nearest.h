@@ -1,5 +1,5 @@
 /* nearest.h - the word that was probably meant. Not exported: the program includes it too
- * (tests/lint/rules.py). Thread-safe. */
+ * (tests/lint/rules_modules.py). Thread-safe. */
 #ifndef LM_BASE_NEAREST_H
 #define LM_BASE_NEAREST_H
 
