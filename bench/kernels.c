@@ -2,7 +2,7 @@
  * the same time.
  *
  *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--stored]
- *   [--fine] [--exact]
+ *       [--fine] [--exact]
  *
  * One thread, timed by its own processor time, the minimum of several rounds: other work on the machine
  * hardly counts. Copies of the matrix are used in rotation so that they come from memory; --hot keeps one

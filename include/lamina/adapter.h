@@ -45,8 +45,7 @@ typedef struct lm_adapter_module {
  *   LM_NOT_FOUND    the path does not exist, or contains no adapter
  *   LM_BAD_MODEL    the file is damaged, or a tensor does not fit this model; the tensor is named
  *   LM_UNSUPPORTED  it changes more than linear layers and embeddings (fully trained modules, DoRA
- *   magnitudes, trained biases of the base
- *                   model); the tensor is named */
+ *                   magnitudes, trained biases of the base model); the tensor is named */
 lm_status lm_adapter_open(const lm_model *m, const char *path, lm_adapter **out, lm_error *e);
 void      lm_adapter_close(lm_adapter *a);       /* free the engines that use it first */
 

@@ -2,8 +2,7 @@
  *
  *   lm_answer_style_of(lm_model_chat_template(model, NULL), &style);         once per model
  *   options.tools = tools; options.n_tools = n;
- *   options.in_reasoning = lm_answer_in_reasoning(&style, prompt, size);     the prompt as the template
- *   rendered it
+ *   options.in_reasoning = lm_answer_in_reasoning(&style, prompt, size);     the rendered prompt
  *   lm_answer_new(&style, &options, &a, &e);                                 one per output
  *   lm_answer_feed(a, text, size, event, arg, &e); ... lm_answer_end(a, event, arg, &e);
  *

@@ -35,8 +35,7 @@ lm_status lm_embed(lm_engine *g, const lm_token *ids, size_t n, const lm_embed_o
 /* Embeddings of a sequence that a schedule processes, concurrently with others.
  *
  *   lm_pooler_new(lm_engine_hidden_width(g), n, NULL, &p, &e);              for n tokens
- *   sequence.prompt_only = true; sequence.row = lm_pooler_row; sequence.row_arg = p;
- *   (lamina/sequence.h)
+ *   sequence.prompt_only = true; sequence.row = lm_pooler_row; sequence.row_arg = p;    (lamina/sequence.h)
  *   lm_pooler_vector(p, out);                                               after the last row
  *
  * Used by one thread at a time. */

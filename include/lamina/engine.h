@@ -230,8 +230,8 @@ lm_status lm_engine_save(lm_engine *g, uint32_t sequence, const lm_token *tokens
  * It continues bit-identically. On failure the engine and *tokens are unchanged; the error names the file.
  *   LM_BAD_MODEL  not a saved sequence, or damaged or truncated (a checksum covers every byte)
  *   LM_DIFFERS    saved with another model (lm_model_fingerprint), model options, arithmetic, instruction
- *   set, cache type, page layout,
- *                 version of lamina, or adapters and scales; the error names the difference
+ *                 set, cache type, page layout, version of lamina, or adapters and scales; the error names
+ *                 the difference
  *   LM_LIMIT      longer than the context, or not enough free pages
  * Of a file of lm_sequence_save, the part with keys and values is restored. With sliding windows, positions
  * kept for lm_engine_options.rollback are restored as far as both engines keep them. */

@@ -91,10 +91,9 @@ typedef struct lm_kl_figures {
 } lm_kl_figures;
 
 /* Compare the predictions of two models on the same chunks. The base is an engine, or a file written by
- * llama-perplexity
- * --kl-divergence-base or `save_logits`. With a file, text, context and chunks are those of the file, `ids`
- * may be NULL, and KL is computed as in llama-perplexity, over tokens with at least e^-16 of the base's
- * probability. LM_USAGE: both or neither base; different vocabularies. */
+ * llama-perplexity --kl-divergence-base or `save_logits`. With a file, text, context and chunks are those of
+ * the file, `ids` may be NULL, and KL is computed as in llama-perplexity, over tokens with at least e^-16 of
+ * the base's probability. LM_USAGE: both or neither base; different vocabularies. */
 lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm_token *ids, size_t n,
                      const lm_eval_text_options *o, lm_kl_figures *out, lm_error *e);
 

@@ -40,8 +40,7 @@ typedef struct lm_grammar_schema {
 
 #define LM_GRAMMAR_BYTES  (1 << 20)  /* maximum size of a grammar, schema or regular expression */
 #define LM_GRAMMAR_STATES 100000     /* maximum number of states of a compiled grammar */
-#define LM_GRAMMAR_WORK   20000000     /* maximum work units of compiling a grammar: one or two seconds on a
-                                          slow machine */
+#define LM_GRAMMAR_WORK   20000000   /* maximum work units of compiling: 1 or 2 seconds on a slow machine */
 
 /* All zero: the defaults. */
 typedef struct lm_grammar_options {

@@ -2,10 +2,9 @@
  * both, in one logits hook.
  *
  *   lm_logits_options o = { .constraint = c, .budget = true, .max_reasoning = 100, .style = &style,
- *   .tokenizer = t };
- *   lm_logits_new(&o, &p, &e);                                      takes ownership of the constraint
- *   lm_logits_into(p, &sequence);                                   gives ownership to the sequence, which
- *   frees it
+ *       .tokenizer = t };
+ *   lm_logits_new(&o, &p, &e);          takes ownership of the constraint
+ *   lm_logits_into(p, &sequence);       gives ownership to the sequence, which frees it
  *
  * Threads: a processor is used by one thread at a time. */
 #ifndef LAMINA_LOGITS_H

@@ -80,10 +80,9 @@ lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **
 /* Open a GGUF file without a path. It must not be split (LM_UNSUPPORTED). `name` is used in messages, and as
  * the model's name if the file has none; NULL: "descriptor N" or "memory".
  *   fd      a regular file, open for reading. It is duplicated: the caller may close it. Its position is
- *   neither used nor changed
+ *           neither used nor changed
  *   memory  `size` bytes at any address, which must stay unchanged until lm_model_close: weights are used in
- *   place. NULL or size 0:
- *           LM_USAGE. no_mmap has no effect */
+ *           place. NULL or size 0: LM_USAGE. no_mmap has no effect */
 lm_status lm_model_open_fd(int fd, const char *name, const lm_model_options *o, lm_model **out, lm_error *e);
 lm_status lm_model_open_memory(const void *data, size_t size, const char *name, const lm_model_options *o,
                                lm_model **out, lm_error *e);

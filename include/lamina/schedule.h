@@ -1,12 +1,12 @@
 /* schedule.h - many sequences on one engine: requests are submitted, each has a reply, and a separate thread
  * steps the engine.
  *
- *   lm_schedule_new(g, NULL, &s, &e);                               the schedule uses the engine until
- *   lm_schedule_free lm_request r = { .prompt = ids, .n_prompt = n, .sequence = { .max_tokens = 100 } };
- *   lm_schedule_submit(s, &r, &reply, &e);                          from any thread, while the queue has room
- *   while (lm_reply_wait(reply, -1, &event) && event.kind != LM_EVENT_END)  …       from any thread, one at a
- *   time per reply
- *   lm_reply_free(reply);                                           cancels an unfinished request
+ *   lm_schedule_new(g, NULL, &s, &e);                 the schedule uses the engine until lm_schedule_free
+ *   lm_request r = { .prompt = ids, .n_prompt = n, .sequence = { .max_tokens = 100 } };
+ *   lm_schedule_submit(s, &r, &reply, &e);            from any thread, while the queue has room
+ *   while (lm_reply_wait(reply, -1, &event) && event.kind != LM_EVENT_END)
+ *       …                                             from any thread, one at a time per reply
+ *   lm_reply_free(reply);                             cancels an unfinished request
  *
  * Steps. A step contains the next row of every generating sequence (with draft tokens if few sequences run),
  * then as many prompt rows as keep the time between two tokens of the others near `itl_target`. Prompts are

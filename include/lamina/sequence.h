@@ -4,8 +4,8 @@
  * runs the batch, notifies the sequences and reads their events.
  *
  *   lm_batch b = { .rows = rows, .max_rows = lm_engine_max_rows(g), .max_logits = lm_engine_max_logits(g) };
- *   for (i …)  lm_sequence_rows(s[i], &b);                          rows of a prompt, or the last token and
- *   its draft tokens lm_engine_step(g, b.rows, b.n, &e);
+ *   for (i …)  lm_sequence_rows(s[i], &b);          rows of a prompt, or the last token and its draft tokens
+ *   lm_engine_step(g, b.rows, b.n, &e);
  *   for (i …)  for (lm_sequence_ran(s[i]); lm_sequence_event(s[i], &event);)  …        text, tokens, the end
  *
  * lm_sequences_step does the first two lines and handles a full cache; lm_generate (lamina/generate.h) is the

@@ -53,8 +53,8 @@ typedef struct lm_verdict {
 } lm_verdict;
 
 /* GOLDEN: input_ids I64 [B,T], logits F32 [B,T,V] or [B,P,V] with logit_positions I64 [P], greedy_ids I64
- * [B,N], tap.PATH F32 [B,T,width]. `o` NULL: float32 arithmetic and cache. LM_OK whatever the
- * verdict; errors only when no verdict was possible. */
+ * [B,N], tap.PATH F32 [B,T,width]. `o` NULL: float32 arithmetic and cache. LM_OK whatever the verdict; errors
+ * only when no verdict was possible. */
 lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out,
                     lm_error *e);
 

@@ -30,7 +30,7 @@ extern const lm_nested_class lm_nested_classes[];
  * unchanged, even if it is broken.
  *   has_head  whether the weights have lm_head.weight; -1: unknown
  *   note      NULL, or where one line without its end is appended that says what is read and which members
- *   are ignored
+ *             are ignored
  * LM_UNSUPPORTED: the language model of this kind of model is not known to work alone. */
 lm_status lm_nested_config(char **text, size_t *size, const char *file, int has_head, lm_text *note,
                            lm_error *e);
@@ -38,7 +38,7 @@ lm_status lm_nested_config(char **text, size_t *size, const char *file, int has_
 /* Return the name that a tensor has in the language model alone: a part of `name`, or in `buffer`; NULL: it
  * belongs to another part.
  *   prefixed  whether any name of the checkpoint begins with one of the prefixes; without them the language
- *   model has plain names */
+ *             model has plain names */
 const char *lm_nested_name(const char *name, bool prefixed, char *buffer, size_t size);
 bool        lm_nested_prefix(const char *name);
 

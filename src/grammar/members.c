@@ -157,8 +157,7 @@ static bool must_appear(const lm_object *o, const uint64_t *s, uint32_t i)
 }
 
 /* Return the number of missing required names, including those that missing names require; UINT32_MAX if one
- * of them can no longer come.
- * *free_names is the number of names that may still come. */
+ * of them can no longer come. *free_names is the number of names that may still come. */
 static uint32_t missing(const lm_terms *p, const lm_object *o, const uint64_t *seen, uint32_t *free_names)
 {
     uint64_t few[16], *s = few;

@@ -5,7 +5,7 @@
  * … 15. A unit of 32 columns of sixteen rows is
  *
  *   [float d of columns 0-15, [16 rows]][d of columns 16-31][bytes: vector v, row r, column 4v + j at 64 v +
- *   4 r + j]
+ *       4 r + j]
  *
  * with an offset added to each integer, and units are consecutive as in strips.h. The matrix keeps the layout
  * of the file. */

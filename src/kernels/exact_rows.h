@@ -5,7 +5,7 @@
  *   UNPACK(id)    the function that unpacks a type
  *   ROWS, TOKENS  the size of a tile; GROUP: rows of the matrix unpacked at a time
  *   tile_rows()   y[i][j] = w[i] . x[j] of a tile; the order of each sum does not depend on the rest of the
- *   tile */
+ *                 tile */
 #ifndef LM_KERNELS_EXACT_ROWS_H
 #define LM_KERNELS_EXACT_ROWS_H
 

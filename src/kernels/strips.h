@@ -15,7 +15,7 @@
  *   A code is nibble | pair << 4, nibble | bit << 4, pair, or pair | bit << 2.
  *   scales  of 256 columns, n = 8 or 16, number j of row r in unit 8j / n: 16 bytes [j][R], or six bits each:
  *             low four bits in byte [j % (n/2)][R], the low half first, then high two in byte [j % (n/4)][R],
- *             field j / (n/4)
+ *                 field j / (n/4)
  *
  * strips.c defines the meaning of the numbers; a strip takes as many bytes as in the file. In K types whose
  * numbers fill whole cache lines, planes are aligned to cache lines too. The activations are those of

@@ -55,8 +55,8 @@ uint64_t lm_prefixes_salt(const char *salt);
 uint64_t lm_prefixes_salt_for(const lm_prefixes *p, uint64_t salt, const float *scales);
 
 /* Return the deepest node with which a sequence of `n` tokens can begin, with all pages that its next token
- * attends to; NULL: none.
- * *cached: number of tokens that need not be processed, at most n - 1. Marks the node as used again. */
+ * attends to; NULL: none. *cached: number of tokens that need not be processed, at most n - 1. Marks the node
+ * as used again. */
 lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n, size_t *cached);
 
 /* Let an empty sequence begin with the first `positions` of `node` and its ancestors, and with its adapters.
@@ -87,8 +87,7 @@ uint32_t lm_prefixes_spare(const lm_prefixes *p, uint32_t group);
 void lm_prefixes_forget(lm_prefixes *p, lm_prefix *node);
 
 /* Return the child of `node` (NULL: the root) with this salt that has the longest common prefix with the `n`
- * tokens, and its length in
- * *same; NULL: it has no such child. */
+ * tokens, and its length in *same; NULL: it has no such child. */
 const lm_prefix *lm_prefixes_nearest(const lm_prefixes *p, const lm_prefix *node, uint64_t salt,
                                      const lm_token *ids, size_t n, size_t *same);
 

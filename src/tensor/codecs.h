@@ -1,11 +1,10 @@
 /* codecs.h - the pack and unpack functions in the table of dtype.c, and their common helpers.
  *
  * unpack: convert n elements in blocks at `src` (any alignment) to float32. The order of operations is that
- * of the formats' reference (sub-block scale first, then the element), so results are bit-identical.
- * pack: convert float32 to blocks at `dst` (any alignment). Finite input gives the documented quality;
- * infinities and NaN give some valid block.
- * quick: the same as pack, without the search for the best scales (lm_pack_quickly).
- * None of them allocates or fails; n is a multiple of the block. */
+ * of the formats' reference (sub-block scale first, then the element), so results are bit-identical. pack:
+ * convert float32 to blocks at `dst` (any alignment). Finite input gives the documented quality; infinities
+ * and NaN give some valid block. quick: the same as pack, without the search for the best scales
+ * (lm_pack_quickly). None of them allocates or fails; n is a multiple of the block. */
 #ifndef LM_TENSOR_CODECS_H
 #define LM_TENSOR_CODECS_H
 

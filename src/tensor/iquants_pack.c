@@ -3,11 +3,11 @@
  * A block of 256 has one scale d and 8 or 16 sub-scales: x ~ d unit (2 l + 1) g. The error of a group of 8
  * elements under a scale s is sum w x^2 - s (2 a - s b), a and b depending on its entry only. So:
  *   1. over a fan of scales, each group's best entries are collected; each sub-block gets its least-squares
- *   scale;
+ *      scale;
  *   2. for a fan of d, every sub-block takes the best of the representable scales near its own, over the
- *   collected entries;
+ *      collected entries;
  *   3. with the best d, entries are searched once more at the scales as they will be read, and d is fitted to
- *   them. */
+ *      them. */
 #include <math.h>
 #include <string.h>
 

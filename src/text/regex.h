@@ -2,11 +2,11 @@
  *
  * Constructs that the two spell or interpret differently are translated: nested classes and &&, [:brackets:],
  * \h, \w, \b, \v, \u, \p{Long_Names}, scripts, (?m), (?i) inside a pattern, comments, and quantified
- * intervals. Every class contains the same characters as Oniguruma's (Unicode 16).
- * Not translated: without regard to case, one character does not match several ("ß", "ss"), and a class is
- * compared letter by letter, while Oniguruma adds the other case of everything that the whole class contains
- * ([[:upper:]], [\w&&[^a-m]]); \X ends clusters as PCRE2's Unicode does; \O, \y and \Y are rejected.
- * Matching is bounded: steps per start, memory, and time per text. */
+ * intervals. Every class contains the same characters as Oniguruma's (Unicode 16). Not translated: without
+ * regard to case, one character does not match several ("ß", "ss"), and a class is compared letter by letter,
+ * while Oniguruma adds the other case of everything that the whole class contains ([[:upper:]],
+ * [\w&&[^a-m]]); \X ends clusters as PCRE2's Unicode does; \O, \y and \Y are rejected. Matching is bounded:
+ * steps per start, memory, and time per text. */
 #ifndef LM_TEXT_REGEX_H
 #define LM_TEXT_REGEX_H
 

@@ -2,7 +2,7 @@
  * test_install.py builds and runs it.
  *
  *   host MODEL        exit 0: no handler of the host ran on a thread of the library, and a fault of the host
- *   reached the host */
+ *                     reached the host */
 #include <lamina/lamina.h>
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * query costs only its own computation. A path names a fact:
  *
  *   parameters.total   kv.bytes_at_context   rope.theta[31]   kv.at[8192].bytes
- *   layers[3].self_attn.q_proj.shape
+ *                      layers[3].self_attn.q_proj.shape
  *   model.layers.3.self_attn.q_proj.parameters            (any module, by its own path)
  *
  * docs/study/facts.md lists them. */

@@ -2,7 +2,7 @@
  * attention file includes it at its end, after these definitions:
  *   TILE                                            rows that process the pages together
  *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states`
- *   [2][TILE][group], of all ranges so far and of
+ *                                                           [2][TILE][group], of all ranges so far and of
  *                                                   the current one, and `partial` [TILE][group][v_dim]
  *   begin(a, w)                                     done once for the rows of a tile; may redirect a->q
  *   page_against_rows(a, w, states, number)         processes a page for a tile

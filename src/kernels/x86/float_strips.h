@@ -3,7 +3,7 @@
  *
  *   LEVEL         the name of its kernels, "avx2"
  *   LANES         floats in a vector, of type V, and its operations: load_f32, load_f16, load_bf16,
- *   broadcast, zero, add, fma_into
+ *                 broadcast, zero, add, fma_into
  *   STEP_bf16     adjacent columns: 1, or 2, as pairs (bf16_strips.h); STEP_f32 and STEP_f16 are 1
  *   FEW, STRIPS   up to FEW rows of x use two strips at a time, more rows use STRIPS
  *   TOKENS        rows of x in a tile; STRIPS * 16 / LANES * TOKENS sums are in registers

@@ -3,7 +3,7 @@
  *   "lamina sequence\n"   16 bytes
  *   u32 version           of this layout
  *   strings               what the contents depend on, in the order of save.h, and the adapters: u64 length,
- *   bytes
+ *                         bytes
  *   u32 n                 positions
  *   u32 n_ids             tokens of the sequence: those of the positions, then those not yet processed
  *   u32 n_prompt          number of them that are the prompt, the others were chosen

@@ -97,8 +97,7 @@ static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsign
 }
 
 /* Find the next run of consecutive rows of a step's domain that have its adapter at the same scale: [*from,
- * *to), the first at or after
- * *from and below `end`. False: there is none. */
+ * *to), the first at or after *from and below `end`. False: there is none. */
 static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t end, uint64_t *from,
                                 uint64_t *to, float *scale)
 {

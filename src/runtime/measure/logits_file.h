@@ -2,7 +2,8 @@
  *
  *   "_logits_" | i32 context | i32 vocabulary | i32 chunks | i32 tokens[chunks × context]
  *   per chunk, per position from context/2 to before the last: f32 step | f32 lowest | u16 codes[vocabulary],
- *   padded to an even number
+ *       padded to an
+ *   even number
  * log p = step · code + lowest. */
 #ifndef LM_RUNTIME_LOGITS_FILE_H
 #define LM_RUNTIME_LOGITS_FILE_H

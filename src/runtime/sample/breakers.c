@@ -12,8 +12,7 @@ enum { BREAKER_BYTES_MAX = 40, BREAKER_TAIL_MAX = 20 };
 static const char *const default_breakers[] = { "\n", ":", "\"", "*", NULL };
 
 /* Find what `id` adds to the output: its spelling after an ordinary token, since some decoders strip the
- * first token's space. It begins at
- * *from in `out`. */
+ * first token's space. It begins at *from in `out`. */
 static lm_status spelling(const lm_tokenizer *t, const lm_tokens *before, size_t before_size, lm_token id,
                           lm_text *out, size_t *from, lm_error *e)
 {

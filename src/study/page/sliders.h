@@ -3,7 +3,7 @@
  *
  * Sizes are those of the plan, split into the parts that the plan adds up:
  *   weights   by precision                      scratch   values (precision, sequences) + bookkeeping
- *   (sequences, context)
+ *             (sequences, context)
  *   cache     by type, sequences, context                 + threads (precision, cache type)
  * Rates are predictions for the same plan. */
 #ifndef LM_ANALYSIS_SLIDERS_H

@@ -2,7 +2,7 @@
  *
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  *   … to=functions.f<|channel|>commentary json<|message|>{…}<|call|>        the recipient before or after the
- *   channel */
+ *       channel */
 #include <string.h>
 
 #include "text/answer/answer_parser.h"

@@ -5,7 +5,7 @@
  *   LEVEL      the name of its kernels, "avx2"
  *   TOGETHER   rows of x that share a loaded weight
  *   APART      true if a unit of one strip is finished before that of the other begins: a bit plane leaves no
- *   registers for both
+ *              registers for both
  *   PANELS_FROM  the cost of unpacking from which panels pay off
  *   PLANES     true if codes above 127 must be multiplied as two planes of four bits
  *   dots()     the product itself
