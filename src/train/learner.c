@@ -174,7 +174,8 @@ lm_status lm_learner_predict(const lm_model *m, const lm_program *program, const
     lm_status         status;
 
     begin(&l, m, program, o);
-    LM_TRY_GOTO(status, lm_engine_plan(m, &eo, o->types, &k, &arena, &base, e), done);
+    lm_engine_subject subject = { .model = m, .options = &eo, .types = o->types };
+    LM_TRY_GOTO(status, lm_engine_plan(&subject, &k, &arena, &base, e), done);
     LM_TRY_GOTO(status, describe(&l, wanted, e), done);
     lm_memory b = lm_plan_memory(base);
     LM_TRY_GOTO(status, plan(&l, base, &k, b.total, e), done);

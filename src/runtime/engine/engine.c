@@ -180,8 +180,8 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_
     const lm_dtype *types = v->given ? lm_given_types(g->program, &g->arena) : NULL;
     if (v->given && !types)
         return lm_fail_memory(e, "engine", 0);
-    LM_TRY(lm_engine_plan_of(g->model, g->program, v->kept, v->n_kept, o, types, v->given != NULL,
-                             &g->kernels, &g->arena, &g->plan, e));
+    lm_engine_subject subject = { g->model, g->program, o, types, v->kept, v->n_kept, v->given != NULL };
+    LM_TRY(lm_engine_plan(&subject, &g->kernels, &g->arena, &g->plan, e));
     g->borrows = v->weights != NULL;
     if (!take_tables(g))
         return lm_fail_memory(e, "engine", 0);

@@ -23,13 +23,13 @@ lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_e
 }
 
 /* List the values to keep: those of the probe paths, `kept`, and the last hidden state if it is requested. */
-static lm_status find_probes(const lm_program *p, const lm_engine_options *o, const lm_value *kept,
-                             uint32_t n_kept, lm_arena *arena, lm_value **out, uint32_t *n, lm_error *e)
+static lm_status find_probes(const lm_engine_subject *s, const lm_program *p, const lm_engine_options *o,
+                             lm_arena *arena, lm_value **out, uint32_t *n, lm_error *e)
 {
     *n = 0;
     while (o->probes && o->probes[*n])
         ++*n;
-    *out = lm_arena_new(arena, *n + n_kept + 2, lm_value);
+    *out = lm_arena_new(arena, *n + s->n_kept + 2, lm_value);
     if (!*out)
         return lm_fail_memory(e, "probes", 0);
     for (uint32_t i = 0; i < *n; i++) {
@@ -37,8 +37,8 @@ static lm_status find_probes(const lm_program *p, const lm_engine_options *o, co
         if ((*out)[i] == LM_NONE)
             return lm_fail(e, LM_USAGE, o->probes[i], LM_NO_OFFSET, "unknown module path");
     }
-    for (uint32_t i = 0; i < n_kept; i++)
-        (*out)[(*n)++] = kept[i];
+    for (uint32_t i = 0; i < s->n_kept; i++)
+        (*out)[(*n)++] = s->kept[i];
     if (o->hidden)
         (*out)[(*n)++] = lm_program_hidden(p);
     return LM_OK;
@@ -54,28 +54,22 @@ uint32_t lm_options_threads_batch(const lm_engine_options *o)
     return o->threads_batch ? o->threads_batch : lm_options_threads(o);
 }
 
-lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k,
-                         lm_arena *arena, lm_plan **out, lm_error *e)
-{
-    return lm_engine_plan_of(m, m->program, NULL, 0, o, types, false, k, arena, out, e);
-}
-
-lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const lm_value *kept,
-                            uint32_t n_kept, const lm_engine_options *o, const lm_dtype *types, bool given,
-                            lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e)
+lm_status lm_engine_plan(const lm_engine_subject *s, lm_kernels *k, lm_arena *arena, lm_plan **out,
+                         lm_error *e)
 {
     static const lm_engine_options defaults;
-    lm_plan_options                p = { 0 };
+    const lm_engine_options       *o       = s->options ? s->options : &defaults;
+    const lm_program              *program = s->program ? s->program : s->model->program;
+    lm_plan_options                p       = { 0 };
     lm_cpu                         cpu;
     lm_value                      *probes;
 
-    o = o ? o : &defaults;
     if ((unsigned)o->compute > LM_COMPUTE_FINE)
         return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "unknown arithmetic");
     LM_TRY(lm_options_cache(o, &p.cache, e));
     LM_TRY(lm_cpu_choose(o->cpu, &cpu, e));
     lm_kernels_init(k, cpu);
-    LM_TRY(find_probes(program, o, kept, n_kept, arena, &probes, &p.n_probes, e));
+    LM_TRY(find_probes(s, program, o, arena, &probes, &p.n_probes, e));
     p.probes       = probes;
     p.sequences    = o->sequences ? o->sequences : 1;
     p.max_rows         = o->max_rows ? o->max_rows : 512;
@@ -89,9 +83,9 @@ lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const 
     p.workers = lm_options_threads(o) > lm_options_threads_batch(o) ? lm_options_threads(o)
                                                                     : lm_options_threads_batch(o);
     p.kernels      = k;
-    p.types        = types ? types : m->types;
-    p.transposed   = types ? NULL : m->transposed;
-    p.given        = given;
+    p.types        = s->types ? s->types : s->model->types;
+    p.transposed   = s->types ? NULL : s->model->transposed;
+    p.given        = s->given;
     return lm_plan_new(program, &p, out, e);
 }
 
@@ -115,8 +109,8 @@ static lm_status with_plan(const lm_model *m, const lm_engine_options *o,
     lm_status   status  = lm_engine_attach(m, o, &adapted, e);
 
     if (status == LM_OK)
-        status = lm_engine_plan_of(m, adapted ? adapted : m->program, NULL, 0, o, NULL, false, &k, &arena,
-                                   &plan, e);
+        status = lm_engine_plan(&(lm_engine_subject){ .model = m, .program = adapted, .options = o }, &k,
+                                &arena, &plan, e);
     if (status == LM_OK)
         look(plan, arg);
     lm_plan_free(plan);

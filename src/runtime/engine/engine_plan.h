@@ -7,16 +7,20 @@
 /* Find how the cache stores keys and values; LM_USAGE for a value that is not an lm_kv_type. */
 lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_error *e);
 
-/* Plan an engine. `o` may be NULL; `types` [n_weights], NULL: as stored. `k` and `arena` are filled, and must
- * live as long as the plan. */
-lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k,
-                         lm_arena *arena, lm_plan **out, lm_error *e);
+/* What to plan. All zero except the model: its plain engine. */
+typedef struct lm_engine_subject {
+    const lm_model          *model;
+    const lm_program        *program;    /* with the model's weights; NULL: the model's */
+    const lm_engine_options *options;    /* NULL: the defaults */
+    const lm_dtype          *types;      /* [n_weights], as which weights are stored; NULL: as in the file */
+    const lm_value          *kept;       /* [n_kept], values to keep in addition to the options' probes */
+    uint32_t                 n_kept;
+    bool                     given;      /* no weight is used in place from a file, whatever its kind */
+} lm_engine_subject;
 
-/* Plan an engine of another program with the model's weights, which keeps additional values. `given`: no
- * weight is used in place from a file, whatever its kind. */
-lm_status lm_engine_plan_of(const lm_model *m, const lm_program *p, const lm_value *kept, uint32_t n_kept,
-                            const lm_engine_options *o, const lm_dtype *types, bool given, lm_kernels *k,
-                            lm_arena *arena, lm_plan **out, lm_error *e);
+/* Plan an engine. `k` and `arena` are filled, and must live as long as the plan. */
+lm_status lm_engine_plan(const lm_engine_subject *s, lm_kernels *k, lm_arena *arena, lm_plan **out,
+                         lm_error *e);
 
 /* Return the number of adapters that these options name. */
 uint32_t lm_options_adapters(const lm_engine_options *o);

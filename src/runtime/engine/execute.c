@@ -421,30 +421,20 @@ static void run_heads(const stage_chunk *p, const lm_step *s)
 
 /* ---- stages ---- */
 
+/* The steps whose rows a chunk does not divide: each finds its own part of the work. Those between ranks are
+ * run by lm_engine_exchange, not by workers. */
+static void (*const chunk_steps[])(const stage_chunk *p, const lm_step *s) = {
+    [LM_STEP_MATMUL] = run_matmul,          [LM_STEP_HEADS] = run_heads, [LM_STEP_EXPERTS] = lm_run_experts,
+    [LM_STEP_ATTENTION] = lm_run_attention, [LM_STEP_SORT] = lm_run_sort,
+};
+
 /* Run rows [from, to) of a stage by rows, or the chunk of any other stage. */
 static void run_step(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    switch (p->stage->split) {
-    case LM_BY_OUTPUTS:
-        if (s->code == LM_STEP_EXPERTS)
-            lm_run_experts(p, s);
-        else if (s->code == LM_STEP_HEADS)
-            run_heads(p, s);
-        else
-            run_matmul(p, s);
-        return;
-    case LM_BY_HEADS:
-        lm_run_attention(p, s);
-        return;
-    case LM_ALONE:
-        lm_run_sort(p, s);
-        return;
-    case LM_BETWEEN_RANKS:               /* run by lm_engine_exchange, not by workers */
-        return;
-    case LM_BY_ROWS:
-        if (from < to)
-            run_rows(p, s, from, to);
-    }
+    if (p->stage->split != LM_BY_ROWS)
+        chunk_steps[s->code](p, s);
+    else if (from < to)
+        run_rows(p, s, from, to);
 }
 
 static void run_profiled(const stage_chunk *p, uint64_t from, uint64_t to)

@@ -48,8 +48,9 @@ static lm_status make_rank(const planning *p, uint32_t tp, uint32_t pp, uint32_t
     }
     if (tp * pp > 1)
         LM_TRY(lm_model_divide(&out->model, &(lm_division){ tp, pp, rank, p->o->exact }, NULL, e));
-    return lm_engine_plan(&out->model, &p->engine, p->types ? out->model.types : NULL, &out->kernels,
-                          &out->arena, &out->plan, e);
+    lm_engine_subject subject = { .model = &out->model, .options = &p->engine,
+                                  .types = p->types ? out->model.types : NULL };
+    return lm_engine_plan(&subject, &out->kernels, &out->arena, &out->plan, e);
 }
 
 static lm_status make_ranks(const planning *p, uint32_t tp, uint32_t pp, lm_ranked **out, lm_error *e)

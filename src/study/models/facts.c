@@ -72,8 +72,9 @@ static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, ui
     p->context  = context;
     p->batch    = batch;
     /* The stored types are not passed as requested types, because files may store matrices transposed. */
-    const lm_dtype *requested = types == h->model->types ? NULL : types;
-    lm_status       status = lm_engine_plan(h->model, &o, requested, &p->kernels, &p->arena, &p->plan, e);
+    lm_engine_subject subject = { .model = h->model, .options = &o,
+                                  .types = types == h->model->types ? NULL : types };
+    lm_status         status  = lm_engine_plan(&subject, &p->kernels, &p->arena, &p->plan, e);
     if (status != LM_OK) {
         lm_arena_free(&p->arena);
         lm_free(p);
@@ -99,8 +100,9 @@ static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context,
     o.context        = (uint32_t)context;
     o.sequences      = (uint32_t)batch;
     types            = types ? types : h->types;
-    lm_status status = lm_engine_plan(h->model, &o, types == h->model->types ? NULL : types, &kernels, &arena,
-                                      &plan, e);
+    lm_engine_subject subject = { .model = h->model, .options = &o,
+                                  .types = types == h->model->types ? NULL : types };
+    lm_status status = lm_engine_plan(&subject, &kernels, &arena, &plan, e);
     if (status == LM_OK)
         use(user, plan);
     lm_plan_free(plan);

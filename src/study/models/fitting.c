@@ -64,7 +64,8 @@ static lm_status measure(const fitting *f, const lm_dtype *types, uint64_t conte
 
     o.context   = (uint32_t)context;
     o.sequences = (uint32_t)sequences;
-    lm_status status = lm_engine_plan(f->m, &o, types, &k, &arena, &plan, e);
+    lm_engine_subject subject = { .model = f->m, .options = &o, .types = types };
+    lm_status         status  = lm_engine_plan(&subject, &k, &arena, &plan, e);
     if (status == LM_OK) {
         sizes_of(plan, row);
         if (speed)

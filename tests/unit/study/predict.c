@@ -145,11 +145,12 @@ static void predict_preset(const char *name, uint64_t context)
     lm_kernels        k;
     lm_prediction     one, two;
     lm_kv_counts      kv;
+    lm_engine_subject subject = { .model = m, .options = &o, .types = types };
 
     assert_non_null(types);
     for (uint32_t w = 0; w < m->program->n_weights; w++)
         types[w] = m->program->weights[w].kind == LM_VECTOR ? LM_F32 : LM_F16;
-    assert_int_equal(lm_engine_plan(m, &o, types, &k, &arena, &plan, NULL), LM_OK);
+    assert_int_equal(lm_engine_plan(&subject, &k, &arena, &plan, NULL), LM_OK);
     lm_count_kv(m->program, (lm_cache_types){ LM_F16, LM_F16 }, context, 1, &kv);
     lm_predict_token(plan, &machine, context, 1, &one);
     lm_predict_token(plan, &machine, context, 2, &two);
