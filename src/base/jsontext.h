@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/str.h"
 
@@ -12,6 +13,12 @@ json_t *lm_json_text(const char *text, size_t n);
 
 /* Like json_loadb; if that fails, read the text as repaired by lm_text_add_mended_json. */
 json_t *lm_json_read(const char *text, size_t n, size_t flags, json_error_t *why);
+
+/* The object for json_object_iter() and json_object_foreach(), which only read it. */
+static inline json_t *lm_json_iterable(const json_t *object)
+{
+    return (json_t *)(uintptr_t)object;                  /* jansson's declaration lacks the const */
+}
 
 /* Append the document to `out`, with the `flags` of json_dumps. False: out of memory. */
 bool lm_json_print(const json_t *document, size_t flags, lm_text *out);

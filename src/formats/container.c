@@ -394,7 +394,7 @@ lm_status lm_container_document(lm_container *c, const char *name, lm_json_file 
 static lm_status read_document(const lm_container *c, const char *name, char **path, char **text,
                                size_t *size, lm_error *e)
 {
-    lm_arena   *arena = (lm_arena *)&((lm_container *)(uintptr_t)c)->arena;
+    lm_arena   *arena = &((lm_container *)(uintptr_t)c)->arena;      /* documents are read on first use */
     struct stat link;
 
     *text = NULL;

@@ -438,6 +438,7 @@ static lm_status read_config(lm_container *x, lm_error *e)
 {
     const lm_meta *m;
     lm_meta_value  root;
+    lm_json_file  *config;
 
     LM_TRY(lm_container_json(x, "config.json", &m, e));
     if (!m) {
@@ -451,7 +452,8 @@ static lm_status read_config(lm_container *x, lm_error *e)
         lm_fail_in(e, lm_meta_file(m));
         return LM_BAD_MODEL;
     }
-    x->meta          = (lm_meta *)(uintptr_t)m;
+    LM_TRY(lm_container_document(x, "config.json", &config, e));
+    x->meta          = config->meta;
     x->meta_borrowed = true;
     return LM_OK;
 }

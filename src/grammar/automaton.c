@@ -50,7 +50,7 @@ void lm_automaton_free(lm_automaton *m)
     lm_free(m->masks);
     lm_free(m->scratch);
     lm_free(m->exits);
-    lm_vocabulary_free((lm_vocabulary *)(uintptr_t)m->v);
+    lm_vocabulary_free(m->v);
     pthread_mutex_destroy(&m->lock);
     lm_free(m);
 }

@@ -58,7 +58,7 @@ typedef struct lm_counted {
 
 typedef struct lm_automaton {
     pthread_mutex_t      lock;
-    const lm_vocabulary *v;          /* NULL: match text only, without tokens */
+    lm_vocabulary       *v;          /* NULL: match text only, without tokens */
     lm_terms              pool;
     uint32_t             fixed;      /* number of nodes of the grammar itself */
     lm_expr_id           root;

@@ -257,7 +257,7 @@ static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
     json_t *properties = json_object_get(schema, "properties"), *value;
     const char *name;
 
-    json_object_foreach((json_t *)(uintptr_t)schema, name, value) {
+    json_object_foreach(lm_json_iterable(schema), name, value) {
         size_t k = 0;
         while (known[k] && strcmp(known[k], name))
             k++;

@@ -27,7 +27,7 @@ lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size
 
 lm_grammar *lm_grammar_keep(const lm_grammar *g)
 {
-    lm_grammar *mine = (lm_grammar *)(uintptr_t)g;
+    lm_grammar *mine = (lm_grammar *)(uintptr_t)g;       /* references are counted on constants too */
 
     __atomic_add_fetch(&mine->refs, 1, __ATOMIC_RELAXED);
     return mine;
@@ -87,7 +87,7 @@ static lm_status add_automaton(lm_grammar *g, const lm_vocabulary *v, lm_automat
 
 lm_status lm_grammar_automaton(const lm_grammar *g, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
 {
-    lm_grammar *mine = (lm_grammar *)(uintptr_t)g;
+    lm_grammar *mine = (lm_grammar *)(uintptr_t)g;       /* its automata are a cache, under its lock */
     lm_status   status = LM_OK;
     uint32_t    i = 0;
 

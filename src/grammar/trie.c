@@ -9,10 +9,12 @@
 #include "base/str.h"
 #include "text/token_bytes.h"
 
-const lm_vocabulary *lm_vocabulary_keep(const lm_vocabulary *v)
+lm_vocabulary *lm_vocabulary_keep(const lm_vocabulary *v)
 {
-    __atomic_add_fetch(&((lm_vocabulary *)(uintptr_t)v)->refs, 1, __ATOMIC_RELAXED);
-    return v;
+    lm_vocabulary *mine = (lm_vocabulary *)(uintptr_t)v; /* references are counted on constants too */
+
+    __atomic_add_fetch(&mine->refs, 1, __ATOMIC_RELAXED);
+    return mine;
 }
 
 void lm_vocabulary_free(lm_vocabulary *v)

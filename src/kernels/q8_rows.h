@@ -71,6 +71,7 @@ static inline uint64_t lm_q8_list_bytes(uint64_t cols)
 
 static inline lm_q8_row lm_q8_row_at(const void *x, uint64_t cols)
 {
+    /* As strchr: pointers into the caller's row, who may write it or not. */
     uint8_t *head = (uint8_t *)(uintptr_t)x, *list = head + sizeof(lm_q8_head),
             *wide = list + lm_q8_list_bytes(cols);
     lm_q8_block *low = (void *)(wide + lm_q8_mask_bytes(cols));

@@ -99,9 +99,10 @@ static void pack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
     for (uint64_t i = from; i < to; i++) {
         const float *x = row(p->f->in[0], i);
         if (p->drops) {
-            memcpy(pack ? copy : (float *)(void *)(p->to + i * p->stride), x, n * sizeof *x);
-            x = pack ? copy : (float *)(void *)(p->to + i * p->stride);
-            lm_train_drop(p->f->l, p->f->node->weights[0], i, (float *)(uintptr_t)x, n);
+            float *dropped = pack ? copy : (float *)(void *)(p->to + i * p->stride);
+            memcpy(dropped, x, n * sizeof *x);
+            lm_train_drop(p->f->l, p->f->node->weights[0], i, dropped, n);
+            x = dropped;
         }
         for (uint64_t k = 0; pack && k < p->groups; k++)
             pack(p->to + i * p->stride + k * each, x + k * p->width, p->width);

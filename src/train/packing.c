@@ -106,7 +106,7 @@ static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint3
 {
     uint64_t rows = 0;
 
-    qsort_r(window, n, sizeof *window, longer_first, (void *)(uintptr_t)d);
+    qsort_r(window, n, sizeof *window, longer_first, (void *)(uintptr_t)d);    /* only read there */
     for (uint64_t i = 0; i < n; i++) {
         uint64_t length = d->first[window[i] + 1] - d->first[window[i]], best = UINT64_MAX;
         for (uint64_t k = 0; k < rows; k++)

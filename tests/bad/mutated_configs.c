@@ -103,7 +103,7 @@ static void change_slot(const char *folder, const json_t *root, const slot *s, j
 static void walk(const char *folder, const json_t *root, json_t *at, const char *name, const char *path)
 {
     char        inner[400];
-    const char *keys[512];
+    char       *keys[512];
     size_t      n = 0;
     const char *key;
     json_t     *value;
@@ -115,7 +115,7 @@ static void walk(const char *folder, const json_t *root, json_t *at, const char 
     for (size_t i = 0; i < n; i++) {
         snprintf(inner, sizeof inner, "%.300s%s%.80s", path, *path ? "/" : "", keys[i]);
         change_slot(folder, root, &(slot){ at, keys[i], 0 }, json_object_get(at, keys[i]), name, inner);
-        free((char *)(uintptr_t)keys[i]);
+        free(keys[i]);
     }
     for (size_t i = 0; i < json_array_size(at) && i < 2; i++) {
         snprintf(inner, sizeof inner, "%.300s/%zu", path, i);

@@ -1,6 +1,7 @@
 /* json.c - fuzz target: the JSON reader, with jansson as the reference. */
 #include <jansson.h>
 
+#include "base/jsontext.h"
 #include "formats/meta.h"
 #include "json_mutator.h"
 #include "walk.h"
@@ -47,7 +48,7 @@ static void compare(const lm_meta_value *v, const json_t *j)
         break;
     case JSON_OBJECT:
         PROMISE(v->kind == LM_META_OBJECT && v->a.n == json_object_size(j));
-        json_object_foreach((json_t *)(uintptr_t)j, name, member)
+        json_object_foreach(lm_json_iterable(j), name, member)
         {
             PROMISE(lm_meta_member(v, i++, &key, &element));
             if (strlen(name) == key.size)                     /* jansson's loop truncates names at a NUL */

@@ -10,7 +10,7 @@
 #include "server/dialects/responses.h"
 #include "server/dialects/routes.h"
 
-static const char chatml[] =
+static char chatml[] =
     "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{{ m.content }}{{ m.reasoning_content }}{{ m.tool_calls | tojson if m.tool_calls }}<|im_end|>\n{% "
     "endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
@@ -37,7 +37,7 @@ static lm_service *service(void)
     PROMISE((s.tokenizer = lm_model_tokenizer(s.model)));
     PROMISE(lm_template_new(chatml, sizeof chatml - 1, "fuzz", &s.template, &e) == LM_OK);
     PROMISE((s.variables = json_object()));
-    s.template_source = (char *)(uintptr_t)chatml;
+    s.template_source = chatml;
     s.describes_tools = true;
     s.o.sampling = lm_sampler_defaults();
     return &s;

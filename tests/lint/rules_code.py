@@ -31,6 +31,19 @@ def decimals_in_any_locale(path, text):
             yield text.count("\n", 0, m.start()) + 1, f"obeys the locale; base/number.h does not: {m.group(0)}"
 
 
+# A cast through an integer, which hides from the compiler that it takes a const away.
+CAST = re.compile(r"\*\s*\)\s*\(uintptr_t\)")
+
+
+def casts_have_reasons(path, text):
+    """A pointer made by way of uintptr_t has a comment on its line or the line before that says why it is right."""
+    lines, code = text.split("\n"), strip(text).split("\n")
+    for number, line in enumerate(code, 1):
+        near = "".join(lines[max(0, number - 2):number])
+        if CAST.search(line) and not re.search(r"/\*|\*/|//", near):
+            yield number, "a cast by way of uintptr_t without a reason: change the type, or say in a comment why it is right"
+
+
 def page(path, text):
     """Check line width, tabs, line ends and trailing spaces."""
     if text and not text.endswith("\n"):
@@ -108,6 +121,10 @@ RULES = {
         C_FILES, in_server(not_in(("src/server/models/traced.c",), find(HEAP, "memory goes through server/front/memory.h: {}"))),
         [("src/server/ask/x.c", "p = calloc(3, 4);\n")],
         [("src/server/models/traced.c", "free(p);\n"), ("src/server/ask/x.c", "lm_heap_free(p);\n"), ("src/cli/x.c", "free(p);\n")]),
+    "casts_have_reasons": (
+        C_FILES, casts_have_reasons,
+        [("src/x.c", "/* x */\n\n    free((void *)(uintptr_t)p);\n"), ("tests/x.c", "a = (json_t*) (uintptr_t)b;\n")],
+        [("src/x.c", "    free((void *)(uintptr_t)p);    /* ours */\n"), ("src/x.c", "/* only\n * read */\nf((void *)(uintptr_t)p);\nn = (uintptr_t)p % 64;\n")]),
     "heads": (
         C_FILES, heads,
         [("src/a/x.c", '#include "a/x.h"\n'), ("src/a/x.h", "/* y.h - what. */\n")], [("src/a/x.c", "/* GET /: the page. */\n"), ("include/lamina/x.h", "/* x.h - what. */\n")]),

@@ -60,7 +60,7 @@ static lm_status open_regular(const char *path, int *out, struct stat *st, lm_er
 
 static void release(const lm_filemap *m)
 {
-    void *data = m->borrowed ? NULL : (void *)(uintptr_t)m->data;
+    void *data = m->borrowed ? NULL : (void *)(uintptr_t)m->data;   /* freed here only */
 
     if (data && m->copied) {
         lm_free_aligned(data, m->size);
@@ -168,6 +168,7 @@ void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size)
     uint64_t from = (offset + 4095) & ~UINT64_C(4095), to = (offset + size) & ~UINT64_C(4095);
 
     if (m->data && !m->copied && !m->borrowed && from < to && to <= m->size)
+        /* The bytes of the file stay the same: its pages are read again on next use. */
         madvise((void *)(uintptr_t)(m->data + from), (size_t)(to - from), MADV_DONTNEED);
 }
 

@@ -66,7 +66,8 @@ static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape 
         return LM_OK;
     lm_shapes rest = { 0 };                              /* without the listed values: the intervals between
                                                             them */
-    if (!lm_shapes_add(s, &rest, (lm_shape *)(uintptr_t)x))
+    lm_shape *all = lm_shape_copy(s, x);
+    if (!all || !lm_shapes_add(s, &rest, all))
         return lm_schema_memory(s);
     for (size_t i = 0; i < json_array_size(y->values->list); i++) {
         const json_t *v = json_array_get(y->values->list, i);

@@ -35,7 +35,7 @@ static bool equal(const json_t *a, const json_t *b)
     if (json_is_object(a) && json_is_object(b) && json_object_size(a) == json_object_size(b)) {
         const char *name;
         json_t     *x;
-        json_object_foreach((json_t *)(uintptr_t)a, name, x)
+        json_object_foreach(lm_json_iterable(a), name, x)
             if (!json_object_get(b, name) || !equal(x, json_object_get(b, name)))
                 return false;
         return true;
@@ -96,7 +96,7 @@ static lm_status object_holds(lm_schema *s, const lm_shape *x, const json_t *v, 
     for (const lm_names *n = x->needs; n && *out; n = n->next)
         *out = !json_object_get(v, n->name) || json_object_get(v, n->then);
     LM_TRY(lm_parts_names(s, x, &any, &names));
-    json_object_foreach((json_t *)(uintptr_t)v, name, value) {
+    json_object_foreach(lm_json_iterable(v), name, value) {
         if (*out && !any)
             LM_TRY(lm_string_holds(s, names, name, strlen(name), out));
         if (!*out)

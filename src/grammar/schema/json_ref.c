@@ -106,7 +106,7 @@ static void look_for(search *x, const json_t *v, const json_t *resource)
             x->resource = x->id ? v : resource;
             x->times++;
         }
-        json_object_foreach((json_t *)(uintptr_t)v, name, inner) {
+        json_object_foreach(lm_json_iterable(v), name, inner) {
             bool skip = x->anchor && begins_resource(inner) && inner != resource;
             for (const char *const *p = plain; *p; p++)
                 skip |= strcmp(name, *p) == 0;

@@ -193,8 +193,8 @@ static lm_expr_id object_constant(lm_schema *s, const json_t *v)
     lm_expr_id  comma = LM_EMPTY_TEXT;
     void       *at;
 
-    for (at = json_object_iter((json_t *)(uintptr_t)v); at;
-         at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
+    for (at = json_object_iter(lm_json_iterable(v)); at;
+         at = json_object_iter_next(lm_json_iterable(v), at)) {
         name = json_object_iter_key(at);
         x    = json_object_iter_value(at);
         lm_list_add(p, &all, lm_cat(p, comma, lm_json_quoted(p, name, json_object_iter_key_len(at))));

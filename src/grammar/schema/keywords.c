@@ -174,7 +174,7 @@ static lm_status needs(const use *u, lm_shape *shape)
 
     if (!json_is_object(u->value))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is not an object");
-    json_object_foreach((json_t *)(uintptr_t)u->value, name, list) {
+    json_object_foreach(lm_json_iterable(u->value), name, list) {
         if (!json_is_array(list))
             return lm_schema_refuse(u->s, u->at, u->keyword, "a schema that depends on a member");
         json_array_foreach(list, i, then) {

@@ -46,7 +46,7 @@ lm_status lm_parts_member(lm_schema *s, const lm_shape *shape, const char *name,
         lm_expr_id    language;
         if (known)
             LM_TRY(add(s, out, lm_place_of(s, &p->at, p->listed_name, name, value)));
-        json_object_foreach((json_t *)(uintptr_t)p->patterns, pattern, x) {
+        json_object_foreach(lm_json_iterable(p->patterns), pattern, x) {
             LM_TRY(lm_pattern(s->p, lm_view_of(pattern), true, &language, s->e));
             LM_TRY(lm_string_holds(s, language, name, strlen(name), &matches));
             if (matches)

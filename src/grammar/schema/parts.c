@@ -108,9 +108,9 @@ static lm_status declare_listed(naming *d, const lm_parts *parts)
     if (!parts)
         return LM_OK;
     LM_TRY(declare_listed(d, parts->next));              /* the list is in reverse order */
-    json_object_foreach((json_t *)(uintptr_t)parts->listed, name, value)
+    json_object_foreach(lm_json_iterable(parts->listed), name, value)
         LM_TRY(declare(d, name));
-    json_object_foreach((json_t *)(uintptr_t)parts->patterns, name, value) {
+    json_object_foreach(lm_json_iterable(parts->patterns), name, value) {
         if (d->n_patterns == MAX_PATTERNS)
             return lm_schema_refuse(d->s, &parts->at, "patternProperties", "more than 4 patterns");
         LM_TRY(lm_pattern(d->s->p, lm_view_of(name), true, &d->patterns[d->n_patterns].language, d->s->e));

@@ -48,7 +48,7 @@ lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, cons
     s.e = e ? e : &s.mine;
     *s.e = (lm_error){ .offset = LM_NO_OFFSET };
     lm_status status = compile(&s, o, text, size, root);
-    json_decref((json_t *)(uintptr_t)s.root);
+    json_decref(s.root);
     json_decref(s.made);
     lm_map_free(s.rules);
     lm_arena_free(&s.arena);

@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "base/arena.h"
+#include "base/jsontext.h"
 #include "base/map.h"
 #include "grammar/grammar.h"
 
@@ -77,7 +78,7 @@ struct lm_schema {
     lm_terms                  *p;
     const lm_grammar_options *o;
     lm_arena                  arena;
-    const json_t             *root;
+    json_t                   *root;
     json_t                   *made;          /* lists that do not come from the schema; freed with it */
     bool                      old;           /* draft-07 */
     lm_map                   *rules;         /* conjunction to rule */

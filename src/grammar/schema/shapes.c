@@ -101,16 +101,17 @@ static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyw
 {
     lm_shapes out = { 0 };
     bool      has[LM_N_TYPES] = { false };
-    json_t   *list = json_is_array(value) && strcmp(keyword, "enum") == 0 ? (json_t *)(uintptr_t)value : NULL;
+    const json_t *list = value;
 
-    if (!list && strcmp(keyword, "enum") == 0)
-        return lm_schema_wrong(s, at, keyword, "is not an array");
-    if (!list) {                                         /* const: a list with one element, freed with the
+    if (strcmp(keyword, "enum") == 0) {
+        if (!json_is_array(value))
+            return lm_schema_wrong(s, at, keyword, "is not an array");
+    } else {                                             /* const: a list with one element, freed with the
                                                             schema */
-        list = json_array();
-        if (!list || json_array_append(list, (json_t *)(uintptr_t)value) != 0 ||
-            json_array_append_new(s->made, list) != 0)
+        json_t *one = json_array(), *same = (json_t *)(uintptr_t)value;     /* to count one more reference */
+        if (!one || json_array_append(one, same) != 0 || json_array_append_new(s->made, one) != 0)
             return lm_schema_memory(s);
+        list = one;
     }
     for (size_t i = 0; i < json_array_size(list); i++)
         has[lm_json_type(json_array_get(list, i))] = true;
@@ -350,7 +351,7 @@ lm_status lm_shapes_apply(lm_schema *s, const lm_place *at, const lm_shapes *in,
     if (s->old && (ref = json_object_get(o, "$ref"))) {  /* draft-07: siblings of $ref are ignored */
         LM_TRY(apply_ref(s, at, ref, &shapes, mine));
     } else {
-        json_object_foreach((json_t *)(uintptr_t)o, keyword, value)
+        json_object_foreach(lm_json_iterable(o), keyword, value)
             LM_TRY(apply_keyword(s, at, keyword, value, &shapes, mine));
     }
     s->depth--;

@@ -22,7 +22,7 @@ static lm_status check_object(lm_schema *s, const lm_place *at, count *c)
 
     if (!json_is_false(json_object_get(at->schema, "additionalProperties")))
         return lm_schema_wrong(s, at, "additionalProperties", "must be false in strict mode");
-    json_object_foreach((json_t *)(uintptr_t)names, name, value) {
+    json_object_foreach(lm_json_iterable(names), name, value) {
         bool listed = false;
         json_array_foreach(required, i, r)
             listed |= json_is_string(r) && strcmp(json_string_value(r), name) == 0;
@@ -65,7 +65,7 @@ static lm_status check(lm_schema *s, lm_place at, unsigned level, count *c)
             return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET,
                            "more than %d levels of objects in strict mode", MAX_LEVELS);
     }
-    json_object_foreach((json_t *)(uintptr_t)at.schema, keyword, value) {
+    json_object_foreach(lm_json_iterable(at.schema), keyword, value) {
         bool by_name = strcmp(keyword, "properties") == 0 || strcmp(keyword, "$defs") == 0 ||
                        strcmp(keyword, "definitions") == 0;
         if (strcmp(keyword, "enum") == 0 && (c->values += (uint32_t)json_array_size(value)) > MAX_VALUES)

@@ -1,15 +1,15 @@
 /* state.c - read the state of an engine; the flag that cancels a step. */
 #include "runtime/engine/state.h"
 
-static const float *value_at(const lm_engine *g, uint32_t buffer, size_t i)
+static float *value_at(const lm_engine *g, uint32_t buffer, size_t i)
 {
     const lm_buffer *b   = &g->plan->buffers[buffer];
     size_t           row = b->domain == LM_ALL_ROWS ? i : g->logit_index[i];
 
-    return (const float *)(const void *)(g->slab + b->offset + row * b->stride);
+    return (float *)(void *)(g->slab + b->offset + row * b->stride);
 }
 
-const float *lm_engine_logits(const lm_engine *g, size_t i)
+static float *logits_of(const lm_engine *g, size_t i)
 {
     if (!g)
         return NULL;
@@ -18,9 +18,14 @@ const float *lm_engine_logits(const lm_engine *g, size_t i)
     return value_at(g, g->plan->logits, i);
 }
 
+const float *lm_engine_logits(const lm_engine *g, size_t i)
+{
+    return logits_of(g, i);
+}
+
 float *lm_engine_logits_written(lm_engine *g, size_t i)
 {
-    return (float *)(uintptr_t)lm_engine_logits(g, i);
+    return logits_of(g, i);
 }
 
 static bool is_kept(const lm_engine *g, lm_value v)

@@ -101,15 +101,19 @@ static void no_log(void *arg, const char *format, va_list list)
     (void)arg, (void)format, (void)list;
 }
 
+static void *option(const char *value)
+{
+    return (void *)(uintptr_t)value;                     /* options are `void *`; this kind is only read */
+}
+
 static lm_status start_daemon(lm_http *h, const char *host, lm_error *e)
 {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
                      MHD_USE_ERROR_LOG | (h->o.tls_key ? MHD_USE_TLS : 0);
-    /* The values are `void *` for all options; libmicrohttpd only reads these strings. */
-    struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)h->o.tls_key },
-                                    { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)h->o.tls_cert },
+    struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_KEY, 0, option(h->o.tls_key) },
+                                    { MHD_OPTION_HTTPS_MEM_CERT, 0, option(h->o.tls_cert) },
                                     { MHD_OPTION_HTTPS_PRIORITIES, 0,
-                                      (void *)(uintptr_t)"NORMAL:-VERS-TLS1.0:-VERS-TLS1.1" },
+                                      option("NORMAL:-VERS-TLS1.0:-VERS-TLS1.1") },
                                     { MHD_OPTION_END, 0, NULL } };
     lm_text url = { 0 };
     struct MHD_Daemon *d;

@@ -43,24 +43,30 @@ const char *lm_derive_text(lm_derivation *d, const char *format, ...)
 
 /* ---- symbols ---- */
 
-static lm_symbol *look_up(void *arg, const char *name, size_t n)
+static const lm_symbol *find(const lm_derivation *d, const char *name, size_t n)
 {
-    lm_derivation *d = arg;
-
     for (size_t i = 0; i < d->n_symbols; i++)
         if (strlen(d->symbols[i].name) == n && memcmp(d->symbols[i].name, name, n) == 0)
             return &d->symbols[i];
     return NULL;
 }
 
+static lm_symbol *look_up(void *arg, const char *name, size_t n)
+{
+    lm_derivation   *d = arg;
+    const lm_symbol *s = find(d, name, n);
+
+    return s ? &d->symbols[s - d->symbols] : NULL;
+}
+
 bool lm_has_symbol(const lm_derivation *d, const char *name)
 {
-    return look_up((void *)(uintptr_t)d, name, strlen(name)) != NULL;
+    return find(d, name, strlen(name)) != NULL;
 }
 
 lm_symbol_value lm_derived(const lm_derivation *d, const char *name)
 {
-    const lm_symbol *s = look_up((void *)(uintptr_t)d, name, strlen(name));
+    const lm_symbol *s = find(d, name, strlen(name));
 
     return s ? s->value : lm_whole(0);
 }

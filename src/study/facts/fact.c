@@ -191,7 +191,7 @@ lm_fact *lm_hide_fact(lm_fact *x)
  * always complete. */
 static lm_fact *writable(const lm_fact *x)
 {
-    return (lm_fact *)(uintptr_t)x;
+    return (lm_fact *)(uintptr_t)x;                      /* for caches, as above */
 }
 
 static void look_into(const lm_fact *group)

@@ -209,12 +209,12 @@ static void add_inner(lm_facts *f, lm_fact *g, uint32_t index)
 /* In the flat list, inner modules have their own rows. */
 static void fill_row(lm_facts *f, lm_fact *g)
 {
-    const lm_fact *last;
+    lm_fact *last;
 
     lm_fill_module(f, g);
     for (last = g->impl.first; last; last = last->impl.next)
         if (last->kind == LM_FACT_GROUP && last->impl.fill == lm_fill_module)
-            ((lm_fact *)(uintptr_t)last)->impl.silent = true;
+            last->impl.silent = true;
 }
 
 void lm_fill_modules(lm_facts *f, lm_fact *list)

@@ -142,10 +142,12 @@ static lm_dtype stored_type(const lm_facts *f, uint32_t w)
 static void fill_by_type(lm_facts *f, lm_fact *g)
 {
     for (uint32_t i = 0; f->s.bytes && i < f->s.program->n_weights; i++) {
-        const char    *name = lm_dtype_of(stored_type(f, i))->name;
-        const lm_fact *had  = lm_fact_member(g, name, strlen(name));
-        lm_fact *x = had ? (lm_fact *)(uintptr_t)had
-                         : lm_add_count(g, name, 0, LM_UNIT_BYTES, LM_FROM_TENSOR, NULL);
+        const char *name = lm_dtype_of(stored_type(f, i))->name;
+        lm_fact    *x    = g->impl.first;
+        while (x && strcmp(x->name, name) != 0)
+            x = x->impl.next;
+        if (!x)
+            x = lm_add_count(g, name, 0, LM_UNIT_BYTES, LM_FROM_TENSOR, NULL);
         x->count += f->s.bytes[i];
     }
 }

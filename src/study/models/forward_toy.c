@@ -82,7 +82,7 @@ static void put_numbers(const float *v, uint64_t n, lm_text *out)
     lm_text_add_char(out, '\n');
 }
 
-static const float *unpacked(const showing *x, uint32_t w)
+static float *unpacked(const showing *x, uint32_t w)
 {
     const lm_tensor_info *t = x->m->tensors ? x->m->tensors[w] : NULL;
     float                *v = t ? lm_alloc(t->elements * sizeof *v) : NULL;
@@ -97,7 +97,7 @@ static const float *unpacked(const showing *x, uint32_t w)
 static void put_weight(showing *x, uint32_t w)
 {
     const lm_weight *weight = &x->p->weights[w];
-    const float     *v;
+    float           *v;
 
     if (x->shown[w]) {
         lm_text_add_str(x->out, "    ");
@@ -116,7 +116,7 @@ static void put_weight(showing *x, uint32_t w)
         lm_text_add_str(x->out, "     ");
         put_numbers(v + r * columns, columns, x->out);
     }
-    lm_free((void *)(uintptr_t)v);
+    lm_free(v);
 }
 
 static void put_values(const showing *x, const char *path)

@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/jsontext.h"
 #include "text/answer/written.h"
 
 enum { MAX_KEY = 256, MAX_VALUE = 1 << 20 };
@@ -245,7 +246,7 @@ static void write_out(const json_t *values, lm_text *out)
     json_t *value;
 
     lm_text_add_char(out, '{');
-    json_object_foreach((json_t *)(uintptr_t)values, key, value) {
+    json_object_foreach(lm_json_iterable(values), key, value) {
         if (out->data[out->size - 1] != '{')
             lm_text_add_str(out, ", ");
         lm_text_add_json(out, key, strlen(key));

@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <math.h>
 
+#include "base/jsontext.h"
 #include "formats/jsonread.h"
 
 typedef struct text {
@@ -76,7 +77,7 @@ static void assert_same(const lm_meta_value *v, const json_t *j)
         break;
     case JSON_OBJECT:
         assert_true(v->kind == LM_META_OBJECT && v->a.n == json_object_size(j));
-        json_object_foreach((json_t *)(uintptr_t)j, name, member)
+        json_object_foreach(lm_json_iterable(j), name, member)
         {
             assert_true(lm_meta_member(v, i++, &key, &element) && lm_view_is(key, name));
             assert_same(&element, member);

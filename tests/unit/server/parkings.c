@@ -107,7 +107,8 @@ static void each_suspension_is_ended_once(void **state)
     (void)state;
     for (size_t i = 0; i < WAKERS; i++) {
         pthread_mutex_init(&wakers[i].lock, NULL);
-        assert_int_equal(pthread_create(&threads[i], NULL, wake_always, (void *)(uintptr_t)i), 0);
+        void *index = (void *)(uintptr_t)i;              /* the number itself, as the argument of a thread */
+        assert_int_equal(pthread_create(&threads[i], NULL, wake_always, index), 0);
     }
     assert_int_equal(pthread_create(&threads[WAKERS], NULL, finish_always, NULL), 0);
     for (unsigned i = 0; i < ROUNDS; i++)
