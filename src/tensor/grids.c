@@ -239,8 +239,9 @@ static unsigned cell_at(const lm_grid_table *p, const lm_code_grid *g, float s)
     return cell;
 }
 
-/* Compare `n` entries at scale s. */
-static lm_grid_choice best_of(const lm_grid_table *p, const uint16_t *near, unsigned shift, float s, int n)
+/* Compare `n` entries at scale s, with their signs or with the best one of them turned. */
+static inline lm_grid_choice best_of(const lm_grid_table *p, const uint16_t *near, unsigned shift, float s,
+                                     int n, bool turned)
 {
     const unsigned mask = (1u << shift) - 1;
     lm_grid_choice best = { 0 };
@@ -249,31 +250,11 @@ static lm_grid_choice best_of(const lm_grid_table *p, const uint16_t *near, unsi
     best.cell = near[0];
     for (int k = 0; k < n; k++) {
         unsigned low = near[k] & mask, high = near[k] >> shift;
-        float    a = p->a[0][low] + p->a[1][high], b = p->b[0][low] + p->b[1][high], gain = 2.0f * a - s * b;
-        bool     better = gain > most;
-        most      = better ? gain : most;
-        best.a    = better ? a : best.a;
-        best.b    = better ? b : best.b;
-        best.cell = better ? near[k] : best.cell;
-    }
-    return best;
-}
-
-/* The same with one sign turned. */
-static lm_grid_choice best_turned(const lm_grid_table *p, const uint16_t *near, unsigned shift, float s,
-                                  int n)
-{
-    const unsigned mask = (1u << shift) - 1;
-    lm_grid_choice best = { 0 };
-    float          most = -INFINITY;
-
-    best.cell = near[0];
-    for (int k = 0; k < n; k++) {
-        unsigned low = near[k] & mask, high = near[k] >> shift;
-        float    least = p->least[0][low] < p->least[1][high] ? p->least[0][low] : p->least[1][high];
-        float a = p->a[0][low] + p->a[1][high] - 2.0f * least, b = p->b[0][low] + p->b[1][high],
-              gain = 2.0f * a - s * b;
-        bool     better = gain > most;
+        float    a = p->a[0][low] + p->a[1][high], b = p->b[0][low] + p->b[1][high];
+        if (turned)
+            a -= 2.0f * (p->least[0][low] < p->least[1][high] ? p->least[0][low] : p->least[1][high]);
+        float gain   = 2.0f * a - s * b;
+        bool  better = gain > most;
         most      = better ? gain : most;
         best.a    = better ? a : best.a;
         best.b    = better ? b : best.b;
@@ -288,8 +269,8 @@ lm_grid_choice lm_grid_table_choose(const lm_grid_table *p, const lm_code_grid *
     const unsigned cell = cell_at(p, g, s);
 
     if (turned)
-        *turned = best_turned(p, g->near[cell], (unsigned)g->shift, s, g->n_near);
-    return best_of(p, g->near[cell], (unsigned)g->shift, s, g->exact[cell] ? 1 : g->n_near);
+        *turned = best_of(p, g->near[cell], (unsigned)g->shift, s, g->n_near, true);
+    return best_of(p, g->near[cell], (unsigned)g->shift, s, g->exact[cell] ? 1 : g->n_near, false);
 }
 
 int lm_grid_table_turn(const lm_grid_table *p, const lm_code_grid *g, const float *w, uint16_t cell)

@@ -71,76 +71,61 @@ static lm_status scale_values(reading *r, float factor, lm_error *e)
     return some ? LM_OK : bad(r, e, "no value has this path");
 }
 
-static lm_status scale_heads(reading *r, uint32_t head, float factor, lm_error *e)
-{
-    bool some = false;
+/* A unit of an operation, written "#head3": how many it has, and which values they are. */
+typedef struct edit_unit {
+    const char  *word;
+    uint32_t   (*count)(const lm_program *p, const lm_node *n);      /* 0: the operation has none */
+    lm_edit_kind kind;
+    const char  *missing;
+} edit_unit;
 
-    for (uint32_t i = 0; i < r->p->n_nodes; i++) {
-        const lm_node *n = &r->p->nodes[i];
-        if (n->code != LM_OP_ATTENTION || !is_around(r->p, r->path, n))
-            continue;
-        uint32_t heads = n->attention.spec.n_heads, each = r->p->values[n->out].width / heads;
-        if (head >= heads)
-            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "head %u of %u, counted from 0", head, heads);
-        some = true;
-        LM_TRY(add(r,
-                   &(lm_edit){ .value = n->out,
-                               .kind = LM_EDIT_SCALE,
-                               .from = head * each,
-                               .to = (head + 1) * each,
-                               .factor = factor,
-                               .last = UINT32_MAX },
-                   e));
-    }
-    return some ? LM_OK : bad(r, e, "no attention has this path");
+static uint32_t count_heads(const lm_program *p, const lm_node *n)
+{
+    (void)p;
+    return n->code == LM_OP_ATTENTION ? n->attention.spec.n_heads : 0;
 }
 
-static lm_status scale_neurons(reading *r, uint32_t neuron, float factor, lm_error *e)
+static uint32_t count_neurons(const lm_program *p, const lm_node *n)
 {
-    bool some = false;
-
-    for (uint32_t i = 0; i < r->p->n_nodes; i++) {
-        const lm_node *n = &r->p->nodes[i];
-        if ((n->code != LM_OP_GLU && n->code != LM_OP_ACT) || !is_around(r->p, r->path, n))
-            continue;
-        uint32_t width = r->p->values[n->out].width;
-        if (neuron >= width)
-            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "neuron %u of %u, counted from 0", neuron,
-                           width);
-        some = true;
-        LM_TRY(add(r,
-                   &(lm_edit){ .value = n->out,
-                               .kind = LM_EDIT_SCALE,
-                               .from = neuron,
-                               .to = neuron + 1,
-                               .factor = factor,
-                               .last = UINT32_MAX },
-                   e));
-    }
-    return some ? LM_OK : bad(r, e, "no MLP whose neurons can be changed has this path");
+    return n->code == LM_OP_GLU || n->code == LM_OP_ACT ? p->values[n->out].width : 0;
 }
 
-static lm_status scale_experts(reading *r, uint32_t expert, float factor, lm_error *e)
+static uint32_t count_experts(const lm_program *p, const lm_node *n)
+{
+    (void)p;
+    return n->code == LM_OP_ROUTE ? n->route.spec.n_experts : 0;
+}
+
+static const edit_unit units[] = {
+    { "head", count_heads, LM_EDIT_SCALE, "no attention has this path" },
+    { "neuron", count_neurons, LM_EDIT_SCALE, "no MLP whose neurons can be changed has this path" },
+    { "expert", count_experts, LM_EDIT_EXPERT, "no mixture of experts has this path" },
+};
+
+static lm_status scale_unit(reading *r, const edit_unit *x, uint32_t index, float factor, lm_error *e)
 {
     bool some = false;
 
     for (uint32_t i = 0; i < r->p->n_nodes; i++) {
         const lm_node *n = &r->p->nodes[i];
-        if (n->code != LM_OP_ROUTE || !is_around(r->p, r->path, n))
+        uint32_t       count = x->count(r->p, n), each;
+        if (!count || !is_around(r->p, r->path, n))
             continue;
-        if (expert >= n->route.spec.n_experts)
-            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "expert %u of %u, counted from 0", expert,
-                           n->route.spec.n_experts);
+        if (index >= count)
+            return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "%s %u of %u, counted from 0", x->word, index,
+                           count);
+        each = x->kind == LM_EDIT_EXPERT ? 1 : r->p->values[n->out].width / count;
         some = true;
         LM_TRY(add(r,
                    &(lm_edit){ .value = n->out,
-                               .kind = LM_EDIT_EXPERT,
-                               .from = expert,
+                               .kind = x->kind,
+                               .from = index * each,
+                               .to = (index + 1) * each,
                                .factor = factor,
                                .last = UINT32_MAX },
                    e));
     }
-    return some ? LM_OK : bad(r, e, "no mixture of experts has this path");
+    return some ? LM_OK : bad(r, e, x->missing);
 }
 
 /* Parse a whole number after `word`, up to the end. */
@@ -179,12 +164,9 @@ static lm_status read_scale(reading *r, const char *equals, lm_error *e)
     if (!mark)
         return scale_values(r, factor, e);
     *mark = '\0';
-    if (numbered(mark + 1, "head", &n))
-        return scale_heads(r, n, factor, e);
-    if (numbered(mark + 1, "neuron", &n))
-        return scale_neurons(r, n, factor, e);
-    if (numbered(mark + 1, "expert", &n))
-        return scale_experts(r, n, factor, e);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (numbered(mark + 1, units[i].word, &n))
+            return scale_unit(r, &units[i], n, factor, e);
     return bad(r, e, "headN, neuronN or expertN is expected after '#'");
 }
 

@@ -278,20 +278,13 @@ void lm_train_forward(lm_frame *f)
         [LM_OP_RMS_NORM] = norm, [LM_OP_LAYER_NORM] = norm,   [LM_OP_ROPE] = rope,
     };
 
-    switch (f->node->code) {
-    case LM_OP_LINEAR:
-        linear(f);
-        return;
-    case LM_OP_HEAD_LINEAR:
-        head_linear(f);
-        return;
-    case LM_OP_ATTENTION:
-        lm_train_attention(f);
-        return;
-    case LM_OP_EXPERTS:
-        lm_train_experts(f);
-        return;
-    default:
+    static void (*const whole[LM_OP_COUNT])(lm_frame *) = {
+        [LM_OP_LINEAR] = linear,                [LM_OP_HEAD_LINEAR] = head_linear,
+        [LM_OP_ATTENTION] = lm_train_attention, [LM_OP_EXPERTS] = lm_train_experts,
+    };
+
+    if (whole[f->node->code])
+        whole[f->node->code](f);
+    else
         lm_train_parallel(f->l, by_row[f->node->code] ? by_row[f->node->code] : rows, f, f->rows, 16);
-    }
 }

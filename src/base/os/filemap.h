@@ -61,6 +61,9 @@ lm_status lm_outfile_commit(lm_outfile *f, lm_error *e);     /* frees f in every
 void      lm_outfile_abort(lm_outfile *f);                   /* removes the temp file; frees f; NULL is
                                                                 fine */
 
+/* Sync the folder of a path, so that its new name survives a crash as its bytes do. */
+void lm_sync_parent(const char *path);
+
 /* all of these steps, with data in memory */
 lm_status lm_file_write(const char *path, const void *data, size_t n, lm_error *e);
 

@@ -90,8 +90,7 @@ lm_status lm_outfile_write_at(lm_outfile *f, uint64_t offset, const void *data, 
     return LM_OK;
 }
 
-/* Sync the folder, so that the new name survives a crash as the bytes do. */
-static void sync_folder(const char *path)
+void lm_sync_parent(const char *path)
 {
     char *copy = lm_strdup(path);
     int   fd   = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -115,7 +114,7 @@ lm_status lm_outfile_commit(lm_outfile *f, lm_error *e)
         return status;
     }
     if (f->temp)
-        sync_folder(f->path);
+        lm_sync_parent(f->path);
     lm_free(f->temp);
     f->temp = NULL;
     lm_outfile_abort(f);

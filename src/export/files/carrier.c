@@ -202,56 +202,16 @@ void lm_carrier_close(lm_carrier *c)
 
 /* ---- preview ---- */
 
-/* Check that every tensor matches a weight of the model that the keys describe, and every weight a tensor. */
-static lm_status check_names(const lm_carrier *c, const lm_program *read, lm_error *e)
-{
-    lm_map   *made   = lm_map_new(c->n + 1);
-    lm_status status = made ? LM_OK : lm_fail_memory(e, "tensors", c->n);
-    size_t    found  = 0;
-    uint64_t  hit;
-
-    for (size_t i = 0; status == LM_OK && i < c->n; i++)
-        if (!lm_map_add(made, lm_view_of(c->tensors[i].name), i))
-            status = lm_fail_memory(e, "tensors", c->n);
-    for (uint32_t i = 0; status == LM_OK && i < read->n_weights; i++) {
-        const char *name = read->weights[i].gguf;
-        if (name && lm_map_get(made, lm_view_of(name), &hit))
-            found++;
-        else
-            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET,
-                             "GGUF has no form for this model");
-    }
-    if (status == LM_OK && found < c->n)
-        status = lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET,
-                         "GGUF has no form for %zu of this model's tensors", c->n - found);
-    lm_map_free(made);
-    return status;
-}
-
 static lm_status read_back(lm_carrier *c, lm_error *e)
 {
-    const lm_family *family;
-    lm_config       *stored = lm_alloc_zero(1, sizeof *stored);
-    lm_program      *read   = NULL;
-    lm_error         why    = { 0 };
-    lm_source        source = { .kind = LM_GGUF, .meta = lm_container_meta(c->seen), .tensors = c->seen };
+    lm_config *stored = lm_alloc_zero(1, sizeof *stored);
 
     if (!stored)
         return lm_fail_memory(e, "a configuration", sizeof *stored);
-    lm_status status = lm_describe(&source, &family, stored, &read, NULL, &why);
-    if (status != LM_OK) {
-        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s",
-                         why.message);
-    } else {
-        const char *what = lm_program_difference(c->program, c->config, read, stored);
-        status = what ? lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET,
-                                "GGUF has no form for its %s", what)
-                      : check_names(c, read, e);
-    }
+    lm_status status = lm_read_back(c->seen, c->family, c->program, c->config, stored, e);
     for (size_t i = 0; status == LM_OK && i < c->n; i++)
         if (c->tensors[i].weight != LM_NONE)
             c->tensors[i].order = lm_row_order_of(c->program, c->tensors[i].weight, c->config, stored);
-    lm_program_free(read);
     lm_free(stored);
     if (status != LM_OK)
         lm_fail_in(e, lm_container_path(c->folder));

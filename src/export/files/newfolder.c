@@ -140,19 +140,6 @@ static int exchange(const char *made, const char *path, const char *aside)
     return -1;
 }
 
-/* Sync the parent folder so that the new name survives a crash like the files do. */
-static void sync_parent(const char *path)
-{
-    char *copy = lm_strdup(path);
-    int   fd   = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    lm_free(copy);
-}
-
 /* Give the new folder its name. An old folder is deleted after it has been replaced. */
 static lm_status put_in_place(lm_new_folder *f, const char *made, const char *path, lm_error *e)
 {
@@ -166,7 +153,7 @@ static lm_status put_in_place(lm_new_folder *f, const char *made, const char *pa
     }
     if (rc != 0)
         return lm_fail_errno(e, path, "cannot be put in place");
-    sync_parent(path);
+    lm_sync_parent(path);
     if (old)
         lm_remove_folder(made);
     return LM_OK;

@@ -161,6 +161,21 @@ static uint32_t distance(builder *m, lm_folder_model *out, const char **what, lm
     return far;
 }
 
+/* Keep the new value of a member, or give it back the one that it had. Returns the value that it has now, or
+ * NULL; the caller owns it in place of `was`. */
+static json_t *keep_or_restore(builder *m, const char *key, json_t *was, bool keep)
+{
+    if (keep) {
+        json_decref(was);
+        return json_incref(json_object_get(m->json, key));
+    }
+    if (was)
+        json_object_set(m->json, key, was);
+    else
+        json_object_del(m->json, key);
+    return was;
+}
+
 /* Try each value of a member that GGUF does not contain, and keep the one that brings the model closest. */
 static void try_values(builder *m, const lm_config_word *w, lm_folder_model *out, uint32_t *best)
 {
@@ -173,15 +188,9 @@ static void try_values(builder *m, const lm_config_word *w, lm_folder_model *out
             continue;
         json_object_set_new(m->json, w->key, v);
         uint32_t far = distance(m, out, &what, NULL);
-        if (far < *best) {
-            *best = far;
-            json_decref(was);
-            was = json_incref(json_object_get(m->json, w->key));
-        } else if (was) {
-            json_object_set(m->json, w->key, was);
-        } else {
-            json_object_del(m->json, w->key);
-        }
+        bool nearer = far < *best;
+        *best = nearer ? far : *best;
+        was = keep_or_restore(m, w->key, was, nearer);
     }
     json_decref(was);
 }
@@ -205,14 +214,7 @@ static void try_pairs(builder *m, const lm_config_word *w, lm_folder_model *out,
         for (const lm_config_word *x = w + 1; x->key && *best; x++)
             if (knows(m->family, x->key))
                 try_values(m, x, out, best);
-        if (*best < before) {
-            json_decref(was);
-            was = json_incref(json_object_get(m->json, w->key));
-        } else if (was) {
-            json_object_set(m->json, w->key, was);
-        } else {
-            json_object_del(m->json, w->key);
-        }
+        was = keep_or_restore(m, w->key, was, *best < before);
     }
     json_decref(was);
 }

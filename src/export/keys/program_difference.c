@@ -133,3 +133,42 @@ const char *lm_program_difference(const lm_program *meant, const lm_config *m, c
     }
     return NULL;
 }
+
+/* ---- a GGUF file ---- */
+
+/* Check that every tensor matches a weight of the model that the keys describe, and every weight a tensor. */
+static lm_status check_names(const lm_container *seen, const lm_family *family, const lm_program *read,
+                             lm_error *e)
+{
+    size_t n = lm_container_n_tensors(seen), found = read->n_weights;
+
+    for (uint32_t i = 0; i < read->n_weights; i++) {
+        const char *name = read->weights[i].gguf;
+        if (!name || !lm_container_find(seen, name))
+            return lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET,
+                           "GGUF has no form for this model");
+    }
+    if (found < n)
+        return lm_fail(e, LM_UNSUPPORTED, family->name, LM_NO_OFFSET,
+                       "GGUF has no form for %zu of this model's tensors", n - found);
+    return LM_OK;
+}
+
+lm_status lm_read_back(lm_container *seen, const lm_family *family, const lm_program *meant,
+                       const lm_config *m, lm_config *out, lm_error *e)
+{
+    const lm_family *as;
+    lm_program      *read = NULL;
+    lm_error         why;
+    lm_source        source = { .kind = LM_GGUF, .meta = lm_container_meta(seen), .tensors = seen };
+
+    if (lm_describe(&source, &as, out, &read, NULL, &why) != LM_OK)
+        return lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s",
+                       why.message);
+    const char *what   = lm_program_difference(meant, m, read, out);
+    lm_status   status = what ? lm_fail(e, LM_UNSUPPORTED, family->name, LM_NO_OFFSET,
+                                        "GGUF has no form for its %s", what)
+                              : check_names(seen, family, read, e);
+    lm_program_free(read);
+    return status;
+}

@@ -104,53 +104,13 @@ static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_erro
 
 /* ---- preview ---- */
 
-/* Check that every tensor matches a weight of the model that the keys describe, and every weight a tensor. */
-static lm_status check_names(const lm_synthesis *s, const lm_program *read, lm_error *e)
-{
-    lm_map   *made   = lm_map_new(s->n_tensors);
-    lm_status status = made ? LM_OK : lm_fail_memory(e, "tensors", s->n_tensors);
-    size_t    found  = 0;
-    uint64_t  hit;
-
-    for (size_t i = 0; status == LM_OK && i < s->n_tensors; i++)
-        if (!lm_map_add(made, lm_view_of(s->tensors[i].name), i))
-            status = lm_fail_memory(e, "tensors", s->n_tensors);
-    for (uint32_t i = 0; status == LM_OK && i < read->n_weights; i++) {
-        const char *name = read->weights[i].gguf;
-        if (name && lm_map_get(made, lm_view_of(name), &hit))
-            found++;
-        else
-            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET,
-                             "GGUF has no form for this model");
-    }
-    if (status == LM_OK && found < s->n_tensors)
-        status = lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET,
-                         "GGUF has no form for %zu of this model's tensors", s->n_tensors - found);
-    lm_map_free(made);
-    return status;
-}
-
 /* Read the keys back as a configuration, which must be the same; otherwise GGUF cannot represent it. */
 static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_config *out, lm_error *e)
 {
-    const lm_family *family;
-    lm_container    *seen;
-    lm_program      *read = NULL;
-    lm_error         why;
+    lm_container *seen;
 
     LM_TRY(lm_gguf_preview(w, &seen, e));
-    lm_source source = { .kind = LM_GGUF, .meta = lm_container_meta(seen), .tensors = seen };
-    lm_status status = lm_describe(&source, &family, out, &read, NULL, &why);
-    if (status != LM_OK) {
-        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s",
-                         why.message);
-    } else {
-        const char *what = lm_program_difference(s->program, &s->config, read, out);
-        status = what ? lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET,
-                                "GGUF has no form for its %s", what)
-                      : check_names(s, read, e);
-    }
-    lm_program_free(read);
+    lm_status status = lm_read_back(seen, s->family, s->program, &s->config, out, e);
     lm_container_close(seen);
     return status;
 }

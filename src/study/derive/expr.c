@@ -290,31 +290,10 @@ static lm_symbol_value product_value(const lm_expr *x)
     return out;
 }
 
-static double function(lm_expr_kind kind, double x)
-{
-    switch (kind) {
-    case LM_X_SQRT:
-        return sqrt(x);
-    case LM_X_LN:
-        return log(x);
-    case LM_X_EXP:
-        return exp(x);
-    case LM_X_SIN:
-        return sin(x);
-    case LM_X_COS:
-        return cos(x);
-    case LM_X_TANH:
-        return tanh(x);
-    case LM_X_ERF:
-        return erf(x);
-    case LM_X_FLOOR:
-        return floor(x);
-    case LM_X_CEIL:
-        return ceil(x);
-    default:
-        return x;
-    }
-}
+static double (*const functions[])(double) = {
+    [LM_X_SQRT] = sqrt, [LM_X_LN] = log,   [LM_X_EXP] = exp,     [LM_X_SIN] = sin,   [LM_X_COS] = cos,
+    [LM_X_TANH] = tanh, [LM_X_ERF] = erf,  [LM_X_FLOOR] = floor, [LM_X_CEIL] = ceil,
+};
 
 lm_symbol_value lm_expr_value(const lm_expr *x)
 {
@@ -332,28 +311,16 @@ lm_symbol_value lm_expr_value(const lm_expr *x)
         for (const lm_term *t = x->terms; t; t = t->next)
             a = added(a, lm_expr_value(t->x), t->inverse ? -1 : 1);
         return a;
-    case LM_X_SQRT:
-    case LM_X_LN:
-    case LM_X_EXP:
-    case LM_X_SIN:
-    case LM_X_COS:
-    case LM_X_TANH:
-    case LM_X_ERF:
-    case LM_X_FLOOR:
-    case LM_X_CEIL:
-        return lm_real(function(x->kind, lm_expr_value(x->terms->x).x));
     case LM_X_POWER:
         return raised(lm_expr_value(x->terms->x), lm_expr_value(x->terms->next->x));
     case LM_X_MIN:
-        a = lm_expr_value(x->terms->x);
-        b = lm_expr_value(x->terms->next->x);
-        return a.x <= b.x ? a : b;
     case LM_X_MAX:
         a = lm_expr_value(x->terms->x);
         b = lm_expr_value(x->terms->next->x);
-        return a.x >= b.x ? a : b;
+        return (x->kind == LM_X_MIN ? a.x <= b.x : a.x >= b.x) ? a : b;
+    default:
+        return lm_real(functions[x->kind](lm_expr_value(x->terms->x).x));
     }
-    return exact(0);
 }
 
 bool lm_expr_is_number(const lm_expr *x)

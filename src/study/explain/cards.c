@@ -67,20 +67,20 @@ static const lm_card *card_of(const char *topic)
     return NULL;
 }
 
-static bool has(const lm_card *c, const lm_program *p, const lm_traits *t)
+static bool has(const lm_card *c, const lm_traits *t)
 {
-    return !c->used || c->used(p, t);
+    return !c->used || c->used(t);
 }
 
 /* Aliases take precedence: "mlp" is a topic, but for a model with gated MLPs it selects the card of gated
  * ones. */
-const lm_card *lm_card_named(const char *topic, const lm_program *p, const lm_traits *t)
+const lm_card *lm_card_named(const char *topic, const lm_traits *t)
 {
     for (size_t i = 0; i < N_ALIASES; i++) {
         if (strcmp(aliases[i].alias, topic) != 0)
             continue;
-        for (size_t k = 0; p && k < 4 && aliases[i].topics[k]; k++)
-            if (has(card_of(aliases[i].topics[k]), p, t))
+        for (size_t k = 0; t && k < 4 && aliases[i].topics[k]; k++)
+            if (has(card_of(aliases[i].topics[k]), t))
                 return card_of(aliases[i].topics[k]);
         return card_of(aliases[i].topics[0]);
     }
@@ -110,7 +110,7 @@ const char *lm_topic_example(const char *topic)
     for (size_t i = 0; i < N_ALIASES; i++)
         if (strcmp(aliases[i].alias, topic) == 0 && aliases[i].example)
             return aliases[i].example;
-    const lm_card *c = lm_card_named(topic, NULL, NULL);
+    const lm_card *c = lm_card_named(topic, NULL);
 
     return c ? c->example : NULL;
 }

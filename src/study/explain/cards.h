@@ -33,14 +33,19 @@ typedef lm_status lm_fill_sheet(lm_facts *f, const lm_explain_options *o, lm_she
 lm_fill_sheet lm_sheet_heads, lm_sheet_latent, lm_sheet_activations, lm_sheet_scalings, lm_sheet_merges,
     lm_sheet_norms, lm_sheet_router;
 
+/* A rule about the architecture of a model. */
+typedef bool lm_card_rule(const lm_traits *t);
+lm_card_rule lm_routes_apart;            /* the router scores each expert apart */
+
 typedef struct lm_card {
     const char      *topic;          /* "kv" */
     const char      *title;          /* "The key/value cache" */
     const char      *summary;        /* one line, for the list */
     const char      *what;
     lm_card_formula  formulas[LM_CARD_LINES];
-    /* Write what this model's program computes; it replaces the first of `formulas`, which is then the usual
-     * form. NULL: they hold for every model. */
+    /* What replaces the first of `formulas`, the usual form, in some models; `when` NULL: in none. */
+    struct { lm_card_rule *when; lm_card_formula formula; } special;
+    /* The same for a formula that follows the program; NULL: none, and what it does not write stays. */
     void           (*read_off)(const lm_ledger *l, lm_text *unicode, lm_text *latex);
     lm_topic_steps  *derive;         /* NULL: nothing to compute */
     lm_fill_sheet   *sheet;          /* fill a table that follows the formulas; it stays without rows if it
@@ -53,15 +58,15 @@ typedef struct lm_card {
     const char      *costs[LM_CARD_LINES];       /* qualitative */
     const char      *sources[LM_CARD_LINES];
     /* Return whether a model has the component; NULL: every model has it. */
-    bool           (*used)(const lm_program *p, const lm_traits *t);
+    lm_card_rule    *used;
     const char      *example;        /* name of a preset */
 } lm_card;
 
 /* Return a card by index; NULL past the end. */
 const lm_card *lm_card_at(size_t i);
-/* Return a card by topic or alias. If an alias has several topics, the first that `p` uses; p NULL: the
+/* Return a card by topic or alias. If an alias has several topics, the first that the model uses; t NULL: the
  * first. */
-const lm_card *lm_card_named(const char *topic, const lm_program *p, const lm_traits *t);
+const lm_card *lm_card_named(const char *topic, const lm_traits *t);
 
 /* The cards, in the order of their list; each file ends with its list. */
 typedef struct lm_card_list { const lm_card *cards; size_t n; } lm_card_list;

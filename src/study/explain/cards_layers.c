@@ -2,9 +2,8 @@
  * derivations. */
 #include "study/explain/cards.h"
 
-static bool uses_plain(const lm_program *p, const lm_traits *t)
+static bool uses_plain(const lm_traits *t)
 {
-    (void)p;
     return t->has_act && !t->glu && t->intermediate > 0;
 }
 
@@ -13,40 +12,29 @@ static bool acts(const lm_traits *t, lm_act a)
     return (t->has_act || t->glu || t->experts) && t->act == a;
 }
 
-static bool uses_relu(const lm_program *p, const lm_traits *t)
+static bool uses_relu(const lm_traits *t)
 {
-    (void)p;
     return acts(t, LM_ACT_RELU) || acts(t, LM_ACT_RELU2);
 }
 
-static bool uses_gelu(const lm_program *p, const lm_traits *t)
+static bool uses_gelu(const lm_traits *t)
 {
-    (void)p;
     return acts(t, LM_ACT_GELU) || acts(t, LM_ACT_GELU_TANH) || acts(t, LM_ACT_GELU_QUICK);
 }
 
-static bool uses_silu(const lm_program *p, const lm_traits *t)
+static bool uses_silu(const lm_traits *t)
 {
-    (void)p;
     return acts(t, LM_ACT_SILU);
 }
 
-static bool routes(const lm_program *p, const lm_traits *t)
+static bool routes(const lm_traits *t)
 {
-    (void)p;
     return t->route != NULL;
 }
 
-/* Write the router of a model that scores each expert apart. */
-static void read_router(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+bool lm_routes_apart(const lm_traits *t)
 {
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    if (!t.route || !t.route->route.spec.sigmoid)
-        return;
-    lm_text_add_str(unicode, "s = W_r · x,   p = σ(s)");
-    lm_text_add_str(latex, "s = W_r\\,x,\\quad p = \\sigma(s)");
+    return t->route && t->route->route.spec.sigmoid;
 }
 
 static const lm_card cards[] = {
@@ -149,7 +137,8 @@ static const lm_card cards[] = {
                         "p_j}" },
                       { N_("visited by n tokens: E · (1 − (1 − E_a/E)ⁿ) experts"),
                         "E\\left(1 - \\left(1 - \\frac{E_a}{E}\\right)^n\\right)" } },
-        .read_off = read_router,
+        .special = { lm_routes_apart,
+                     { "s = W_r · x,   p = σ(s)", "s = W_r\\,x,\\quad p = \\sigma(s)" } },
         .derive = lm_derive_router,
         .sheet = lm_sheet_router,
         .diagram = "moe",

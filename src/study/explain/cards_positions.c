@@ -1,21 +1,18 @@
 /* cards_positions.c - cards of additive positions, of masks, and of tokenization. */
 #include "study/explain/cards.h"
 
-static bool uses_learned(const lm_program *p, const lm_traits *t)
+static bool uses_learned(const lm_traits *t)
 {
-    (void)p;
     return t->learned;
 }
 
-static bool uses_sinusoids(const lm_program *p, const lm_traits *t)
+static bool uses_sinusoids(const lm_traits *t)
 {
-    (void)p;
     return t->sinusoidal;
 }
 
-static bool attends(const lm_program *p, const lm_traits *t)
+static bool attends(const lm_traits *t)
 {
-    (void)p;
     return t->attention != NULL;
 }
 

@@ -7,58 +7,56 @@
 
 /* ---- which models use a component, by their programs ---- */
 
-static bool uses_groups(const lm_program *p, const lm_traits *t)
+static bool uses_groups(const lm_traits *t)
 {
-    (void)p;
     return t->attention && !t->latent &&
            t->attention->attention.spec.n_kv_heads < t->attention->attention.spec.n_heads;
 }
 
-static bool uses_latent(const lm_program *p, const lm_traits *t)
+static bool uses_latent(const lm_traits *t)
 {
-    (void)p;
     return t->latent;
 }
 
-static bool uses_rope(const lm_program *p, const lm_traits *t)
+static bool uses_rope(const lm_traits *t)
 {
-    (void)p;
     return t->rotary;
 }
 
-static bool uses_windows(const lm_program *p, const lm_traits *t)
+static bool uses_windows(const lm_traits *t)
 {
-    (void)p;
     return t->n_windows > 0;
 }
 
-static bool uses_alibi(const lm_program *p, const lm_traits *t)
+static bool uses_alibi(const lm_traits *t)
 {
-    (void)p;
     return t->alibi;
 }
 
-static bool uses_gate(const lm_program *p, const lm_traits *t)
+static bool uses_gate(const lm_traits *t)
 {
-    (void)p;
     return t->glu != NULL;
 }
 
-static bool uses_experts(const lm_program *p, const lm_traits *t)
+static bool uses_experts(const lm_traits *t)
 {
-    (void)p;
     return t->experts != NULL;
 }
 
-static bool ties(const lm_program *p, const lm_traits *t)
+/* The softmax is the same with a bias of the key's position alone, since m_r · i is alike for all keys of a
+ * query. */
+static bool halves_scores(const lm_traits *t)
 {
-    (void)p;
+    return t->alibi && t->attention->attention.spec.alibi_half;
+}
+
+static bool ties(const lm_traits *t)
+{
     return t->tied;
 }
 
-static bool normalises(const lm_program *p, const lm_traits *t)
+static bool normalises(const lm_traits *t)
 {
-    (void)p;
     return t->norm != NULL;
 }
 
@@ -74,87 +72,6 @@ static const lm_form_words residual_latex = {
     .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
     .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
 };
-
-/* Write the cache formula of a latent that is cached instead of keys and values. */
-static void read_cache(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    if (!t.latent)
-        return;
-    lm_text_add_str(unicode, N_("bytes = L · (R + K_R) · bytes per value · tokens"));
-    lm_text_add_str(latex, "\\text{bytes} = L \\cdot (R + K_R) \\cdot b_v \\cdot S");
-}
-
-/* Write the operations of scores on a latent. */
-static void read_flops(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    if (!t.latent)
-        return;
-    lm_text_add_str(unicode, N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · ((R + K_R) + R) · L · tokens"));
-    lm_text_add_str(latex, "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 "
-                           "\\cdot H \\cdot ((R + K_R) + R) \\cdot L \\cdot S");
-}
-
-/* Write attention whose scores are multiplied by another number than 1 / √ of a head's dimensions, in one
- * pass and with a cache. */
-static void read_scaled(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    if (!t.latent)
-        return;
-    lm_text_add_str(unicode, "Attention(Q, K, V) = softmax(scale · Q · Kᵀ + M) · V");
-    lm_text_add_str(latex, "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = "
-                           "\\text{softmax}\\left(\\mathrm{scale} \\cdot \\mathbf{Q} \\mathbf{K}^{\\top} + "
-                           "\\mathbf{M}\\right) \\mathbf{V}");
-}
-
-static void read_appended(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    if (!t.latent)
-        return;
-    lm_text_add_str(unicode,
-                    N_("step i: append c_KV and the rotated key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"));
-    lm_text_add_str(
-        latex, "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; "
-               "v_i],\\quad o_i = \\text{softmax}\\left(\\mathrm{scale} \\cdot q_i "
-               "\\mathbf{K}^{\\top}\\right) \\mathbf{V}");
-}
-
-/* Write the mixture and its router with the function of this model. */
-static void read_mixture(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    if (!t.route || !t.route->route.spec.sigmoid)
-        return;
-    lm_text_add_str(unicode, "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = σ(router · x)");
-    lm_text_add_str(
-        latex, "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = \\sigma(W_r\\,x)");
-}
-
-/* Write the score of a model whose bias depends on the key's position alone and is scaled with the product:
- * the softmax is the same, since m_r · i is alike for all keys of a query. */
-static void read_biased(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    if (!t.alibi || !t.attention->attention.spec.alibi_half)
-        return;
-    lm_text_add_str(unicode, "sᵢⱼ = (qᵢ · kⱼ + m_r · j) / √d_k");
-    lm_text_add_str(latex, "s_{ij} = \\frac{q_i k_j^{\\top} + m_r\\,j}{\\sqrt{d_k}}");
-}
 
 /* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */
 static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
@@ -240,7 +157,9 @@ static const lm_card cards[] = {
             "computation instead of a full pass."),
         .formulas = { { N_("bytes = 2 · L · G · K · bytes per value · tokens"),
                         "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b_v \\cdot S" } },
-        .read_off = read_cache,
+        .special = { uses_latent,
+                     { N_("bytes = L · (R + K_R) · bytes per value · tokens"),
+                       "\\text{bytes} = L \\cdot (R + K_R) \\cdot b_v \\cdot S" } },
         .derive = lm_derive_kv,
         .diagram = "cache",
         .why = { N_(
@@ -268,7 +187,10 @@ static const lm_card cards[] = {
                         "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 "
                         "\\cdot H \\cdot (K + K) "
                         "\\cdot L \\cdot S" } },
-        .read_off = read_flops,
+        .special = { uses_latent,
+                     { N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · ((R + K_R) + R) · L · tokens"),
+                       "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 "
+                       "\\cdot H \\cdot ((R + K_R) + R) \\cdot L \\cdot S" } },
         .derive = lm_derive_flops,
         .why = { N_(
             "These operations limit prompt processing; generation is usually limited by the bytes read.") },
@@ -416,7 +338,9 @@ static const lm_card cards[] = {
                       { "m_r = 2^(−a_m·r/H₂),  r = 1 … H₂", "m_r = 2^{-a_m r/H_2},\\quad 1 \\le r \\le H_2" },
                       { "m_r = 2^(−a_m·(2(r−H₂)−1)/(2H₂)),  r > H₂",
                         "m_r = 2^{-a_m (2(r-H_2)-1)/(2 H_2)},\\quad r > H_2" } },
-        .read_off = read_biased,
+        .special = { halves_scores,
+                     { "sᵢⱼ = (qᵢ · kⱼ + m_r · j) / √d_k",
+                       "s_{ij} = \\frac{q_i k_j^{\\top} + m_r\\,j}{\\sqrt{d_k}}" } },
         .derive = lm_derive_alibi,
         .why = { N_("Nearby tokens count more; heads with steep slopes are local, heads with small slopes "
                     "reach far.") },
@@ -459,7 +383,10 @@ static const lm_card cards[] = {
         .formulas = { { "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = softmax(router · x)",
                         "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = "
                         "\\text{softmax}(W_r\\,x)" } },
-        .read_off = read_mixture,
+        .special = { lm_routes_apart,
+                     { "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = σ(router · x)",
+                       "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = "
+                       "\\sigma(W_r\\,x)" } },
         .derive = lm_derive_moe,
         .diagram = "moe",
         .why = { N_("Capacity grows with the number of experts, compute per token only with the number of "
@@ -538,7 +465,11 @@ static const lm_card cards[] = {
                         "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = "
                         "\\text{softmax}\\left(\\frac{\\mathbf{Q} "
                         "\\mathbf{K}^{\\top}}{\\sqrt{d_k}} + \\mathbf{M}\\right) \\mathbf{V}" } },
-        .read_off = read_scaled,
+        .special = { uses_latent,
+                     { "Attention(Q, K, V) = softmax(scale · Q · Kᵀ + M) · V",
+                       "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = \\text{softmax}"
+                       "\\left(\\mathrm{scale} \\cdot \\mathbf{Q} \\mathbf{K}^{\\top} + \\mathbf{M}\\right) "
+                       "\\mathbf{V}" } },
         .derive = lm_derive_attention,
         .sheet = lm_sheet_heads,
         .diagram = "attention",
@@ -676,7 +607,11 @@ static const lm_card cards[] = {
                         "[\\mathbf{V}; v_i],\\quad o_i = "
                         "\\text{softmax}\\left(\\frac{q_i \\mathbf{K}^{\\top}}{\\sqrt{d_k}}\\right) "
                         "\\mathbf{V}" } },
-        .read_off = read_appended,
+        .special = { uses_latent,
+                     { N_("step i: append c_KV and the rotated key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"),
+                       "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; "
+                       "v_i],\\quad o_i = \\text{softmax}\\left(\\mathrm{scale} \\cdot q_i "
+                       "\\mathbf{K}^{\\top}\\right) \\mathbf{V}" } },
         .derive = lm_derive_kv_cache,
         .diagram = "cache",
         .why = { N_("Without a cache, each new token would require recomputing all earlier ones.") },

@@ -50,6 +50,8 @@ static lm_status find_formulas(lm_explanation *x, lm_error *e)
     lm_text text = { 0 }, latex = { 0 };
 
     memcpy(x->formulas, x->card->formulas, sizeof x->formulas);
+    if (x->card->special.when && x->card->special.when(&x->traits))
+        x->formulas[0] = x->card->special.formula;
     if (!x->card->read_off)
         return LM_OK;
     x->card->read_off(x->f->ledger, &text, &latex);
@@ -65,7 +67,7 @@ static lm_status find_formulas(lm_explanation *x, lm_error *e)
 lm_status lm_explanation_begin(lm_explanation *x, lm_error *e)
 {
     LM_TRY(find_formulas(x, e));
-    x->used = !x->card->used || x->card->used(x->f->s.program, &x->traits);
+    x->used = !x->card->used || x->card->used(&x->traits);
     if (x->used && x->card->sheet)
         LM_TRY(x->card->sheet(x->f, x->o, &x->sheet, e));
     if (x->used && x->card->derive) {
@@ -94,7 +96,7 @@ static lm_status explain(lm_facts *f, const char *topic, const lm_explain_option
     lm_status                       status;
 
     lm_find_traits(f->ledger, &x.traits);
-    x.card = lm_card_named(topic, f->s.program, &x.traits);
+    x.card = lm_card_named(topic, &x.traits);
     status = gather(&x, e);
     if (status == LM_OK && x.o->form == LM_FORM_JSON)
         status = lm_explain_json(&x, &b, e);
@@ -111,7 +113,7 @@ static lm_status explain(lm_facts *f, const char *topic, const lm_explain_option
 lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
     LM_REQUIRE(e, topic);
-    if (!lm_card_named(topic, NULL, NULL))
+    if (!lm_card_named(topic, NULL))
         return unknown(topic, e);
     LM_REQUIRE(e, f && out);
     LM_CHECK_RESERVED(e, o);
@@ -128,12 +130,12 @@ lm_status lm_listing_topic(lm_facts *f, const char *topic, lm_listing_language i
     const lm_card *card;
 
     LM_REQUIRE(e, topic);
-    if (!lm_card_named(topic, NULL, NULL))
+    if (!lm_card_named(topic, NULL))
         return unknown(topic, e);
     LM_REQUIRE(e, f && out);
     lm_find_traits(f->ledger, &traits);
-    card = lm_card_named(topic, f->s.program, &traits);
-    if (card->used && !card->used(f->s.program, &traits))
+    card = lm_card_named(topic, &traits);
+    if (card->used && !card->used(&traits))
         return lm_fail(e, LM_UNSUPPORTED, topic, LM_NO_OFFSET, "%s does not have this", f->s.name);
     return lm_listing_part(f, card->topic, card->title, in, out, e);
 }

@@ -18,7 +18,7 @@ static lm_status ask_all(const lm_program *p, const char *title, const lm_card *
     lm_find_traits(l, &t);
     for (size_t i = 0; i < n; i++) {
         out[i].of++;
-        if (cards[i]->used && !cards[i]->used(p, &t))
+        if (cards[i]->used && !cards[i]->used(&t))
             continue;
         if (out[i].n < LM_USERS_SHOWN)
             lm_text_printf(&out[i].names, "%s%s", out[i].n ? ", " : "", title);

@@ -266,6 +266,9 @@ void lm_cell_fact_of(lm_doc_table *t, lm_manner m, lm_facts *f, const char *path
 /* a fact already found, or NULL */
 void lm_cell_of_fact(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path);
 
+/* Add a row of a label and facts, given by their paths and ended by NULL; "" is an empty cell. */
+void lm_fact_row(lm_doc_table *t, const char *label, lm_manner m, ...) __attribute__((sentinel));
+
 /* Format a number as in cells. */
 enum { LM_DOC_FIGURE = 96 };
 char *lm_doc_count_text(char out[LM_DOC_FIGURE], lm_manner m, lm_unit unit, uint64_t n);

@@ -268,3 +268,15 @@ void lm_cell_fact(lm_doc_table *t, lm_manner m, const char *path, ...)
     else
         lm_cell_fact_of(t, m, t->d->facts, whole);
 }
+
+void lm_fact_row(lm_doc_table *t, const char *label, lm_manner m, ...)
+{
+    va_list paths;
+
+    lm_next_row(t);
+    lm_cell(t, label);
+    va_start(paths, m);
+    for (const char *path; (path = va_arg(paths, const char *));)
+        lm_cell_fact_of(t, m, *path ? t->d->facts : NULL, path);
+    va_end(paths);
+}

@@ -73,14 +73,10 @@ static void write_why(lm_document *d)
                 lm_doc_keepf(d, _("Why %s"), lm_facts_text(f, "attention.sharing")));
     lm_doc_table *t = lm_doc_table_of(d, "why", NULL, "lrr", _("metric"), "MHA",
                                       lm_facts_text(f, "attention.sharing"));
-    lm_next_row(t);
-    lm_cell(t, _("cached for a token, elements"));
-    lm_cell_fact(t, LM_EXACT, "kv.mha.elements_per_token");
-    lm_cell_fact(t, LM_EXACT, "kv.elements_per_token");
-    lm_next_row(t);
-    lm_cell(t, _("cached for a token, bytes"));
-    lm_cell_fact(t, LM_EXACT, "kv.mha.bytes_per_token");
-    lm_cell_fact(t, LM_EXACT, "kv.bytes_per_token");
+    lm_fact_row(t, _("cached for a token, elements"), LM_EXACT, "kv.mha.elements_per_token",
+                "kv.elements_per_token", NULL);
+    lm_fact_row(t, _("cached for a token, bytes"), LM_EXACT, "kv.mha.bytes_per_token", "kv.bytes_per_token",
+                NULL);
     lm_print(saved, sizeof saved, "−%.1f %%", lm_facts_number(f, "kv.mha.saved"));
     why_row(t, _("change"), "", saved);
     why_row(t, _("speed of generating (qualitative)"), _("reads the most"),
@@ -128,35 +124,19 @@ static void write_savings(lm_document *d)
                                       _("matrix"), "MHA", _("this model"), "MQA");
     for (size_t i = 0; i < sizeof projections / sizeof *projections; i++)
         projection_row(t, &projections[i]);
-    lm_next_row(t);
-    lm_cell(t, _("weights that make keys and values"));
-    lm_cell_fact(t, LM_EXACT, "what_if.kv_projections_mha");
-    lm_cell_fact(t, LM_EXACT, "what_if.kv_projections");
-    lm_cell_fact(t, LM_EXACT, "what_if.kv_projections_mqa");
-    lm_next_row(t);
-    lm_cell(t, _("weights of attention"));
-    lm_cell_fact(t, LM_EXACT, "what_if.attention_mha");
-    lm_cell_fact(t, LM_EXACT, "what_if.attention");
-    lm_cell_fact(t, LM_EXACT, "what_if.attention_mqa");
-    if (lm_facts_has(f, "what_if.kv_projections_saved")) {
-        lm_next_row(t);
-        lm_cell(t, _("saved of keys and values"));
-        lm_cell_empty(t);
-        lm_cell_fact(t, LM_PLAIN, "what_if.kv_projections_saved");
-        lm_cell_fact(t, LM_PLAIN, "what_if.kv_projections_saved_mqa");
-    }
+    lm_fact_row(t, _("weights that make keys and values"), LM_EXACT, "what_if.kv_projections_mha",
+                "what_if.kv_projections", "what_if.kv_projections_mqa", NULL);
+    lm_fact_row(t, _("weights of attention"), LM_EXACT, "what_if.attention_mha", "what_if.attention",
+                "what_if.attention_mqa", NULL);
+    if (lm_facts_has(f, "what_if.kv_projections_saved"))
+        lm_fact_row(t, _("saved of keys and values"), LM_PLAIN, "", "what_if.kv_projections_saved",
+                    "what_if.kv_projections_saved_mqa", NULL);
     t = lm_doc_table_of(d, "cache-savings", _("Cache at 1,024 tokens, one sequence"), "lrr", "", "MHA",
                         _("this model"));
-    if (lm_facts_count(f, "architecture.layers") && lm_facts_count(f, "architecture.kinds_of_layer") == 1) {
-        lm_next_row(t);
-        lm_cell(t, _("a layer"));
-        lm_cell_fact(t, LM_BOTH, "kv.at[1024].mha_first_layer");
-        lm_cell_fact(t, LM_BOTH, "kv.at[1024].bytes_first_layer");
-    }
-    lm_next_row(t);
-    lm_cell(t, _("all layers"));
-    lm_cell_fact(t, LM_BOTH, "kv.at[1024].mha");
-    lm_cell_fact(t, LM_BOTH, "kv.at[1024].bytes");
+    if (lm_facts_count(f, "architecture.layers") && lm_facts_count(f, "architecture.kinds_of_layer") == 1)
+        lm_fact_row(t, _("a layer"), LM_BOTH, "kv.at[1024].mha_first_layer", "kv.at[1024].bytes_first_layer",
+                    NULL);
+    lm_fact_row(t, _("all layers"), LM_BOTH, "kv.at[1024].mha", "kv.at[1024].bytes", NULL);
     lm_doc_close(d);
 }
 

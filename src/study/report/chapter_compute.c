@@ -32,9 +32,7 @@ static void flop_row(lm_doc_table *t, const char *label, const char *path, bool 
     double    x = total ? 100.0 * (double)n / (double)total : 0;
     char      text[32];
 
-    lm_next_row(t);
-    lm_cell(t, label);
-    lm_cell_fact(t, LM_EXACT, "%s", path);
+    lm_fact_row(t, label, LM_EXACT, path, NULL);
     lm_print(text, sizeof text, "%.2f %%", x);
     if (share)
         lm_cell_number(t, x, LM_UNIT_PERCENT, text);
@@ -153,24 +151,17 @@ static void speed_row(lm_doc_table *t, const char *label, const char *path)
     lm_cell_fact(t, LM_PLAIN, "%s.prompt.limited_by", path);
 }
 
-static void limit_row(lm_doc_table *t, const char *label, const char *path)
-{
-    if (!lm_facts_has(t->d->facts, "%s", path) || !(lm_facts_number(t->d->facts, "%s", path) > 0))
-        return;
-    lm_next_row(t);
-    lm_cell(t, label);
-    lm_cell_fact(t, LM_PLAIN, "%s", path);
-}
-
 static void write_limits(lm_document *d)
 {
+    static const char *const limits[][2] = {
+        { N_("memory, reading"), "speed.memory" }, { "int8", "speed.int8" }, { "f16", "speed.f16" },
+        { "bf16", "speed.bf16" },                  { "f32", "speed.f32" },
+    };
     lm_doc_table *t = lm_doc_table_of(d, "limits", _("Peak rates of the machine"), "lr", "", "");
 
-    limit_row(t, _("memory, reading"), "speed.memory");
-    limit_row(t, "int8", "speed.int8");
-    limit_row(t, "f16", "speed.f16");
-    limit_row(t, "bf16", "speed.bf16");
-    limit_row(t, "f32", "speed.f32");
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (lm_facts_has(d->facts, "%s", limits[i][1]) && lm_facts_number(d->facts, "%s", limits[i][1]) > 0)
+            lm_fact_row(t, _(limits[i][0]), LM_PLAIN, limits[i][1], NULL);
 }
 
 void lm_chapter_speed(lm_document *d)

@@ -177,37 +177,36 @@ void lm_chapter_memory(lm_document *d)
 
 /* ---- fine-tuning ---- */
 
-static void tuning_row(lm_doc_table *t, const char *label, const char *name)
+typedef struct tuning_row { const char *label, *name; bool total; } tuning_row;
+
+/* Add rows with a column for each way to tune, whose facts are at BRANCH.WAY.NAME. The first row is
+ * counts. */
+static void write_ways(lm_doc_table *t, const char *branch, const tuning_row *rows, size_t n, unsigned ways)
 {
-    static const char *const ways[] = { "full", "lora", "qlora" };
+    static const char *const way[] = { "full", "lora", "qlora" };
 
-    lm_next_row(t);
-    lm_cell(t, label);
-    for (int i = 0; i < 3; i++)
-        if (lm_facts_has(t->d->facts, "tuning.%s.%s", ways[i], name))
-            lm_cell_fact(t, strcmp(name, "trainable") == 0 ? LM_EXACT : LM_PLAIN, "tuning.%s.%s", ways[i],
-                         name);
-        else
-            lm_cell_empty(t);
-}
-
-static void planned_row(lm_doc_table *t, const char *label, const char *name)
-{
-    static const char *const ways[] = { "full", "lora" };
-
-    lm_next_row(t);
-    lm_cell(t, label);
-    for (int i = 0; i < 2; i++)
-        if (lm_facts_has(t->d->facts, "memory.training.%s.%s", ways[i], name))
-            lm_cell_fact(t, strcmp(name, "parameters") == 0 ? LM_EXACT : LM_PLAIN, "memory.training.%s.%s",
-                         ways[i], name);
-        else
-            lm_cell_empty(t);
+    for (size_t k = 0; k < n; k++) {
+        lm_next_row(t)->strong = rows[k].total;
+        lm_cell(t, _(rows[k].label));
+        for (unsigned i = 0; i < ways; i++)
+            lm_cell_fact(t, k ? LM_PLAIN : LM_EXACT, "%s.%s.%s", branch, way[i], rows[k].name);
+    }
 }
 
 /* Add what `lamina train` allocates: numbers of the plan that it runs. */
 static void write_training(lm_document *d)
 {
+    static const tuning_row rows[] = {
+        { N_("parameters trained"), "parameters", false },
+        { N_("mapped from the file"), "mapped", false },
+        { N_("weights, allocated"), "weights", false },
+        { N_("trained, with gradients and moments"), "trained", false },
+        { N_("activations"), "activations", false },
+        { N_("activations with checkpoints"), "activations_checkpointed", false },
+        { N_("scratch"), "scratch", false },
+        { N_("together"), "total", true },
+        { N_("together with checkpoints"), "total_checkpointed", true },
+    };
     char a[LM_FIG];
 
     if (!lm_facts_has(d->facts, "memory.training.lora.parameters"))
@@ -218,17 +217,7 @@ static void write_training(lm_document *d)
                  lm_fig_count(a, lm_facts_count(d->facts, "memory.training.tokens")),
                  lm_facts_count(d->facts, "memory.training.rank"));
     lm_doc_table *t = lm_doc_table_of(d, "training", NULL, "lrr", "", _("all weights"), "LoRA");
-    planned_row(t, _("parameters trained"), "parameters");
-    planned_row(t, _("mapped from the file"), "mapped");
-    planned_row(t, _("weights, allocated"), "weights");
-    planned_row(t, _("trained, with gradients and moments"), "trained");
-    planned_row(t, _("activations"), "activations");
-    planned_row(t, _("activations with checkpoints"), "activations_checkpointed");
-    planned_row(t, _("scratch"), "scratch");
-    planned_row(t, _("together"), "total");
-    t->last->strong = true;
-    planned_row(t, _("together with checkpoints"), "total_checkpointed");
-    t->last->strong = true;
+    write_ways(t, "memory.training", rows, sizeof rows / sizeof *rows, 2);
 }
 
 /* Return the name of the matrices that an adapter is added to. */
@@ -247,6 +236,16 @@ static const char *target_title(const char *name)
 
 void lm_chapter_tuning(lm_document *d)
 {
+    static const tuning_row rows[] = {
+        { N_("parameters trained"), "trainable", false },
+        { N_("weights"), "weights", false },
+        { N_("gradients"), "gradients", false },
+        { N_("optimiser"), "optimizer", false },
+        { N_("activations"), "activations", false },
+        { N_("activations with checkpoints"), "activations_checkpointed", false },
+        { N_("together"), "vram", true },
+        { N_("together with checkpoints"), "vram_checkpointed", true },
+    };
     lm_facts *f = d->facts;
     const lm_fact *targets = NULL;
     char a[LM_FIG];
@@ -256,16 +255,7 @@ void lm_chapter_tuning(lm_document *d)
     lm_doc_textf(d, _("A batch of %s tokens, adapters of rank %" PRIu64 " on every matrix of the layers:"),
                  lm_fig_count(a, lm_facts_count(f, "tuning.tokens")), lm_facts_count(f, "tuning.rank"));
     lm_doc_table *t = lm_doc_table_of(d, "tuning", NULL, "lrrr", "", _("all weights"), "LoRA", "QLoRA");
-    tuning_row(t, _("parameters trained"), "trainable");
-    tuning_row(t, _("weights"), "weights");
-    tuning_row(t, _("gradients"), "gradients");
-    tuning_row(t, _("optimiser"), "optimizer");
-    tuning_row(t, _("activations"), "activations");
-    tuning_row(t, _("activations with checkpoints"), "activations_checkpointed");
-    tuning_row(t, _("together"), "vram");
-    t->last->strong = true;
-    tuning_row(t, _("together with checkpoints"), "vram_checkpointed");
-    t->last->strong = true;
+    write_ways(t, "tuning", rows, sizeof rows / sizeof *rows, 3);
     if (lm_facts_find(f, "tuning.lora.targets", &targets, NULL) == LM_OK) {
         t = lm_doc_table_of(d, "adapters", _("Adapter parameters by target"), "lr", _("matrices"),
                             _("parameters"));

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <string.h>
 
 #include "study/facts/figure.h"
 #include "study/facts/flow.h"
@@ -71,43 +70,35 @@ void lm_part_info(lm_document *d)
 
 /* ---- key figures ---- */
 
-static void figure(lm_doc_table *t, const char *label, lm_manner m, const char *path)
-{
-    if (!lm_facts_has(t->d->facts, "%s", path))
-        return;
-    lm_next_row(t);
-    lm_cell(t, label);
-    lm_cell_fact(t, m, "%s", path);
-}
-
 static void write_figures(lm_document *d)
 {
     lm_facts     *f = d->facts;
     lm_doc_table *t = lm_doc_table_of(d, "figures", NULL, "lr", "", "");
     char          window[LM_FIG];
 
-    figure(t, _("parameters"), LM_EXACT, "parameters.total");
+    lm_figure_row(t, _("parameters"), LM_EXACT, "parameters.total");
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
-        figure(t, _("of these active for one token"), LM_EXACT, "parameters.active");
-    figure(t, _("weights as stored"), LM_BOTH, "weights.bytes");
+        lm_figure_row(t, _("of these active for one token"), LM_EXACT, "parameters.active");
+    lm_figure_row(t, _("weights as stored"), LM_BOTH, "weights.bytes");
     const char *published = lm_precision_published(f->s.program);
-    figure(t, strcmp(published, "f16") == 0 ? _("weights as f16") : _("weights as MXFP4"), LM_BOTH,
-           lm_doc_keepf(d, "weights.as.%s.bytes", published));
-    figure(t, _("weights as Q4_K_M"), LM_BOTH, "weights.as.Q4_K_M.bytes");
-    figure(t, _("context, positions"), LM_EXACT, "architecture.context");
-    figure(t,
-           lm_facts_has(f, "kv.window") ? lm_doc_keepf(d, _("cache for each of the first %s tokens, bytes"),
-                                                       lm_fig_count(window, lm_facts_count(f, "kv.window")))
-                                        : _("cache for each token, bytes"),
-           LM_EXACT, "kv.bytes_per_token");
-    figure(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
-    figure(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
-    figure(t, _("attention scores, for each token of context"), LM_PLAIN, "flops.per_context_token");
+    lm_figure_row(t, strcmp(published, "f16") == 0 ? _("weights as f16") : _("weights as MXFP4"), LM_BOTH,
+                  lm_doc_keepf(d, "weights.as.%s.bytes", published));
+    lm_figure_row(t, _("weights as Q4_K_M"), LM_BOTH, "weights.as.Q4_K_M.bytes");
+    lm_figure_row(t, _("context, positions"), LM_EXACT, "architecture.context");
+    lm_figure_row(t,
+                  lm_facts_has(f, "kv.window")
+                      ? lm_doc_keepf(d, _("cache for each of the first %s tokens, bytes"),
+                                     lm_fig_count(window, lm_facts_count(f, "kv.window")))
+                      : _("cache for each token, bytes"),
+                  LM_EXACT, "kv.bytes_per_token");
+    lm_figure_row(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
+    lm_figure_row(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
+    lm_figure_row(t, _("attention scores, for each token of context"), LM_PLAIN, "flops.per_context_token");
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
-        figure(t,
-               lm_doc_keepf(d, _("scores, for each key beyond %s"),
-                            lm_fig_count(window, lm_facts_count(f, "kv.window"))),
-               LM_PLAIN, "flops.per_context_token_past_windows");
+        lm_figure_row(t,
+                      lm_doc_keepf(d, _("scores, for each key beyond %s"),
+                                   lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+                      LM_PLAIN, "flops.per_context_token_past_windows");
 }
 
 static void write_warnings(lm_document *d)

@@ -79,11 +79,7 @@ static void put_of_which(lm_doc_table *t, const char *label, const char *path)
 {
     if (!lm_facts_count(t->d->facts, "%s", path))
         return;
-    lm_next_row(t);
-    lm_cell(t, label);
-    lm_cell_empty(t);
-    lm_cell_empty(t);
-    lm_cell_fact(t, LM_EXACT, "%s", path);
+    lm_fact_row(t, label, LM_EXACT, "", "", path, NULL);
 }
 
 void lm_part_parameters(lm_document *d)
@@ -139,16 +135,10 @@ static void write_shares(lm_document *d)
     lm_cell(t, _("total"));
     lm_cell_fact(t, LM_EXACT, "parameters.total");
     lm_cell_number(t, 100, LM_UNIT_PERCENT, "100 %");
-    if (tied) {
-        lm_next_row(t);
-        lm_cell(t, _("if the head had a matrix of its own"));
-        lm_cell_fact(t, LM_EXACT, "parameters.untied_total");
-    }
-    if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total")) {
-        lm_next_row(t);
-        lm_cell(t, _("active for one token"));
-        lm_cell_fact(t, LM_EXACT, "parameters.active");
-    }
+    if (tied)
+        lm_fact_row(t, _("if the head had a matrix of its own"), LM_EXACT, "parameters.untied_total", NULL);
+    if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
+        lm_fact_row(t, _("active for one token"), LM_EXACT, "parameters.active", NULL);
     lm_doc_note(d, tied ? _("Every stored weight is counted once; the head shares the embedding table.")
                         : _("Every stored weight is counted once, by the operation that reads it first."));
 }

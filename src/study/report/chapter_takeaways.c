@@ -62,13 +62,10 @@ static void write_sentence(lm_document *d)
                  lm_fig_count(context, lm_facts_count(f, "architecture.context")));
 }
 
-static void figure(lm_doc_table *t, const char *label, lm_manner m, const char *path)
+void lm_figure_row(lm_doc_table *t, const char *label, lm_manner m, const char *path)
 {
-    if (!lm_facts_has(t->d->facts, "%s", path))
-        return;
-    lm_next_row(t);
-    lm_cell(t, label);
-    lm_cell_fact(t, m, "%s", path);
+    if (lm_facts_has(t->d->facts, "%s", path))
+        lm_fact_row(t, label, m, path, NULL);
 }
 
 void lm_part_headline(lm_document *d)
@@ -78,14 +75,14 @@ void lm_part_headline(lm_document *d)
 
     write_sentence(d);
     lm_doc_table *t = lm_doc_table_of(d, "key-figures", NULL, "lr", "", "");
-    figure(t, _("parameters"), LM_SHORT, "parameters.total");
+    lm_figure_row(t, _("parameters"), LM_SHORT, "parameters.total");
     if (lm_facts_count(d->facts, "parameters.active") != lm_facts_count(d->facts, "parameters.total"))
-        figure(t, _("of these active for one token"), LM_SHORT, "parameters.active");
-    figure(t, _("weights as Q4_K_M"), LM_PLAIN, "weights.as.Q4_K_M.bytes");
-    figure(t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(context, at)), LM_PLAIN,
-           lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", at));
-    figure(t, lm_doc_keepf(d, _("operations of a token at %s tokens"), context), LM_PLAIN,
-           lm_doc_keepf(d, "flops.at[%" PRIu64 "].total", at));
+        lm_figure_row(t, _("of these active for one token"), LM_SHORT, "parameters.active");
+    lm_figure_row(t, _("weights as Q4_K_M"), LM_PLAIN, "weights.as.Q4_K_M.bytes");
+    lm_figure_row(t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(context, at)), LM_PLAIN,
+                  lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", at));
+    lm_figure_row(t, lm_doc_keepf(d, _("operations of a token at %s tokens"), context), LM_PLAIN,
+                  lm_doc_keepf(d, "flops.at[%" PRIu64 "].total", at));
 }
 
 /* ---- devices ---- */

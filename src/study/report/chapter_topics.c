@@ -159,7 +159,7 @@ static void write_sheet(lm_document *d, const char *topic, const lm_sheet *s)
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output)
 {
     static const lm_explain_options defaults;
-    lm_explanation x = { .card = lm_card_named(topic, NULL, NULL), .f = d->facts, .o = &defaults };
+    lm_explanation x = { .card = lm_card_named(topic, NULL), .f = d->facts, .o = &defaults };
 
     lm_find_traits(d->facts->ledger, &x.traits);
     if (!x.card || d->failed || d->status != LM_OK)
@@ -199,7 +199,7 @@ static bool is_used(const lm_document *d, const lm_card *c)
     lm_traits t;
 
     lm_find_traits(d->facts->ledger, &t);
-    return !c->used || c->used(d->facts->s.program, &t);
+    return !c->used || c->used(&t);
 }
 
 static void write_component(lm_document *d, const lm_card *c, const char *output)
@@ -221,7 +221,7 @@ void lm_chapter_components(lm_document *d)
     lm_doc_open(d, "components", "O-5", _("Components explained"));
     lm_doc_text(d, _("Each component with its formula, this model's numbers, a diagram and its purpose."));
     for (size_t i = 0; i < sizeof components / sizeof *components; i++) {
-        const lm_card *c = lm_card_named(components[i].topic, NULL, NULL);
+        const lm_card *c = lm_card_named(components[i].topic, NULL);
         if (c && is_used(d, c))
             write_component(d, c, components[i].output);
         else if (c)

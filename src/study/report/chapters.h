@@ -42,6 +42,9 @@ void lm_compare_one(lm_document *d);
 /* Add a decoder layer as a table, operation by operation, `depth` levels deep. */
 lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles);
 
+/* Add a fact as a row with a label, if the model has it. */
+void lm_figure_row(lm_doc_table *t, const char *label, lm_manner m, const char *path);
+
 /* Add what `lamina explain TOPIC` shows: the formula, the diagram, the letters and the arithmetic in a fold.
  * A diagram of this model that the report already contains is not drawn again. */
 typedef enum lm_topic_parts {
