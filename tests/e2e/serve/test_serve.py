@@ -11,7 +11,7 @@ import anthropic
 import ollama
 import openai
 import pytest
-from conftest import MODEL, PATIENCE, SANITIZED, run
+from conftest import MODEL, PATIENCE, SANITIZED, explains, run
 from prometheus_client.parser import text_string_to_metric_families
 from servers import ENDS, Server, raw
 
@@ -385,6 +385,7 @@ def test_silent_connections_are_closed(server):
     assert time.time() - began > 8
 
 
+@explains
 def test_the_document_equals_the_server(lamina, source):
     printed = run(source / "scripts/httpdoc", lamina, "--print")
     assert printed.returncode == 0 and printed.stdout == (source / "docs/server/api.md").read_text(), "scripts/httpdoc PROGRAM writes it again"

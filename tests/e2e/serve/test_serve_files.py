@@ -23,7 +23,7 @@ def test_a_byte_order_mark_is_removed(build, tmp_path):
     plain = run(lamina, "run", TINY, "-p", "abc", "-n", 4, "--temp", 0)
     assert plain.returncode == 0 and run(lamina, "run", TINY, "-f", tmp_path / "p.txt", "-n", 4, "--temp", 0).stdout == plain.stdout
     assert run(lamina, "run", TINY, "-p", "abc", "-n", 8, "--temp", 0, "--grammar-file", tmp_path / "g.gbnf").stdout.strip().endswith("ab")
-    assert run(lamina, "inspect", folder).returncode == 0
+    assert run(lamina, "inspect", folder, "--tensors").returncode == 0
     s = Server(build, "-c", 128, "--api-key-file", tmp_path / "keys", "--chat-template-file", tmp_path / "t.jinja", model=TINY).ready()
     try:
         for key in ("first-key", "second-key"):
