@@ -1,7 +1,12 @@
 /* jsontext.c - read and print JSON with untrusted bytes. */
 #include "base/jsontext.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/json_exact.h"
+#include "base/number.h"
 #include "base/utf8.h"
 
 json_t *lm_json_text(const char *text, size_t n)
@@ -15,6 +20,17 @@ json_t *lm_json_text(const char *text, size_t n)
     out = clean.failed ? NULL : json_stringn(clean.data, clean.size);
     lm_text_free(&clean);
     return out;
+}
+
+json_t *lm_json_rounded(double x, int digits)
+{
+    char text[40];
+
+    if (!isfinite(x))
+        return json_null();
+    lm_print(text, sizeof text, "%.*g", digits, x);
+    return text[strspn(text, "-0123456789")] ? json_real(lm_read_double(text, NULL))
+                                             : json_integer(strtoll(text, NULL, 10));
 }
 
 json_t *lm_json_read(const char *text, size_t n, size_t flags, json_error_t *why)

@@ -11,6 +11,10 @@
 /* Make a JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL: out of memory. */
 json_t *lm_json_text(const char *text, size_t n);
 
+/* Make a JSON number of `x` rounded to so many significant digits, up to 17: an integer if it is then written
+ * without a point and an exponent, null if it is not finite. NULL: out of memory. */
+json_t *lm_json_rounded(double x, int digits);
+
 /* Like json_loadb; if that fails, read the text as repaired by lm_text_add_mended_json. */
 json_t *lm_json_read(const char *text, size_t n, size_t flags, json_error_t *why);
 

@@ -1,196 +1,219 @@
-/* tracejson.c - write a trace as JSON. */
+/* tracejson.c - tracejson.h: a trace as JSON, built from its results; the text of lamina/trace.h is printed
+ * from that. */
+#include "trace/tracejson.h"
+
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/jsontext.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "trace/tracer.h"
 
-static void put_number(lm_text *out, const char *key, double x)
+enum { DIGITS = 9, WEIGHT_DIGITS = 6 };
+
+/* What is written, and what the results refer to. Threads: the model and the options do not change. */
+typedef struct writing {
+    const lm_model         *m;
+    const lm_trace_options *o;
+    const lm_token         *ids;         /* [n], of the positions that heads attend to */
+    size_t                  n;
+    bool                    failed;      /* out of memory */
+} writing;
+
+/* Set a member to a new value; NULL: out of memory. */
+static void put(writing *w, json_t *object, const char *key, json_t *value)
 {
-    lm_text_printf(out, isfinite(x) ? ", \"%s\": %.9g" : ", \"%s\": null", key, x);
+    w->failed |= json_object_set_new(object, key, value) != 0;
 }
 
-static void put_text(const lm_tracer *t, lm_token id, lm_text *out)
+static void append(writing *w, json_t *list, json_t *value)
 {
-    const lm_tokenizer *k = lm_model_tokenizer(t->m);
+    w->failed |= json_array_append_new(list, value) != 0;
+}
+
+static void put_number(writing *w, json_t *object, const char *key, double x)
+{
+    put(w, object, key, lm_json_rounded(x, DIGITS));
+}
+
+static json_t *text_of(const writing *w, lm_token id)
+{
+    const lm_tokenizer *k = lm_model_tokenizer(w->m);
     lm_text             piece = { 0 };
+    json_t             *out;
 
-    if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k) &&
-        lm_detokenize(k, &id, 1, 0, &piece, NULL) == LM_OK)
-        lm_text_add_json(out, piece.data ? piece.data : "", piece.size);
-    else
-        lm_text_add_str(out, "\"\"");
+    if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k))
+        lm_detokenize(k, &id, 1, 0, &piece, NULL);
+    out = lm_json_text(piece.data ? piece.data : "", piece.size);
     lm_text_free(&piece);
+    return out;
 }
 
-/* Write the bytes of a token that is not valid UTF-8, because its text does not show them. */
-static void put_bytes(const lm_tracer *t, lm_token id, lm_text *out)
+/* Add the bytes of a token that is not valid UTF-8, because its text does not show them. */
+static void put_bytes(writing *w, json_t *object, lm_token id)
 {
-    const lm_tokenizer *k     = lm_model_tokenizer(t->m);
+    const lm_tokenizer *k     = lm_model_tokenizer(w->m);
     lm_text             bytes = { 0 };
 
     if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k) && lm_token_bytes(k, id, &bytes, NULL) == LM_OK &&
         bytes.size && lm_utf8_valid_prefix(bytes.data, bytes.size) < bytes.size) {
+        json_t *list = json_array();
         for (size_t i = 0; i < bytes.size; i++)
-            lm_text_printf(out, i ? ", %u" : ", \"bytes\": [%u", (unsigned char)bytes.data[i]);
-        lm_text_add_char(out, ']');
+            append(w, list, json_integer((unsigned char)bytes.data[i]));
+        put(w, object, "bytes", list);
     }
     lm_text_free(&bytes);
 }
 
-static void put_id(const lm_tracer *t, lm_token id, lm_text *out)
+static void put_id(writing *w, json_t *object, lm_token id)
 {
-    lm_text_printf(out, "\"id\": %d, \"text\": ", id);
-    put_text(t, id, out);
-    put_bytes(t, id, out);
+    put(w, object, "id", json_integer(id));
+    put(w, object, "text", text_of(w, id));
+    put_bytes(w, object, id);
 }
 
-static void put_top(const lm_tracer *t, const lm_trace_choice *top, uint32_t n, lm_text *out)
+static json_t *top_json(writing *w, const lm_trace_choice *top, uint32_t n)
 {
-    lm_text_add_str(out, ", \"top\": [");
+    json_t *list = json_array();
+
     for (uint32_t i = 0; i < n && top[i].id >= 0; i++) {
-        lm_text_add_str(out, i ? ", {" : "{");
-        put_id(t, top[i].id, out);
-        put_number(out, "p", (double)top[i].p);
-        lm_text_add_char(out, '}');
+        json_t *one = json_object();
+        put_id(w, one, top[i].id);
+        put_number(w, one, "p", (double)top[i].p);
+        append(w, list, one);
     }
-    lm_text_add_char(out, ']');
+    return list;
 }
 
-static void put_token(const lm_tracer *t, const lm_trace_token *x, lm_text *out)
+static json_t *token_json(writing *w, const lm_trace_token *x)
 {
-    lm_text_add_char(out, '{');
-    if (x->id >= 0) {
-        put_id(t, x->id, out);
-        lm_text_add_str(out, ", ");
-    }
-    lm_text_printf(out, "\"position\": %u", x->position);
+    json_t *o = json_object();
+
     if (x->id >= 0)
-        put_number(out, "p", x->predicted ? x->p : NAN);
+        put_id(w, o, x->id);
+    put(w, o, "position", json_integer(x->position));
     if (x->id >= 0)
-        put_number(out, "surprise", x->predicted ? x->surprise : NAN);
-    put_number(out, "entropy", x->predicted ? x->entropy : NAN);
-    put_top(t, x->top, x->predicted ? x->n_top : 0, out);
-    lm_text_add_char(out, '}');
+        put_number(w, o, "p", x->predicted ? x->p : NAN);
+    if (x->id >= 0)
+        put_number(w, o, "surprise", x->predicted ? x->surprise : NAN);
+    put_number(w, o, "entropy", x->predicted ? x->entropy : NAN);
+    put(w, o, "top", top_json(w, x->top, x->predicted ? x->n_top : 0));
+    return o;
 }
 
-static void put_place(lm_text *out, const char *path, int32_t layer, uint32_t position)
+static json_t *place_json(const char *path, int32_t layer, uint32_t position)
 {
-    lm_text_add_str(out, "{\"path\": ");
-    lm_text_add_json(out, path, strlen(path));
-    lm_text_printf(out, ", \"layer\": %d, \"position\": %u", layer, position);
+    return json_pack("{s:s, s:i, s:I}", "path", path, "layer", layer, "position", (json_int_t)position);
 }
 
-/* ---- the lists of a row, without brackets; `first`: no separator is needed ---- */
+/* ---- the lists of a row ---- */
 
-static void put_lens(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out)
+static void add_lens(writing *w, const lm_trace_row *r, json_t *list)
 {
-    for (size_t i = 0; i < r->n_lens; i++, *first = false) {
+    for (size_t i = 0; i < r->n_lens; i++) {
         const lm_trace_lens *x = &r->lens[i];
-        lm_text_add_str(out, *first ? "" : ", ");
-        put_place(out, x->path, x->layer, r->position);
-        lm_text_printf(out, ", \"part\": \"%s\", \"rank\": %u", lm_trace_part_word(x->part), x->rank);
-        put_number(out, "p", x->p);
-        put_number(out, "kl", x->kl);
-        put_top(t, x->top, x->n_top, out);
-        lm_text_add_char(out, '}');
+        json_t              *o = place_json(x->path, x->layer, r->position);
+        put(w, o, "part", json_string(lm_trace_part_word(x->part)));
+        put(w, o, "rank", json_integer(x->rank));
+        put_number(w, o, "p", x->p);
+        put_number(w, o, "kl", x->kl);
+        put(w, o, "top", top_json(w, x->top, x->n_top));
+        append(w, list, o);
     }
 }
 
-static void put_shares(const lm_trace_row *r, const lm_trace_contribution *list, size_t n, const char *what,
-                       bool *first, lm_text *out)
+static void add_shares(writing *w, const lm_trace_row *r, const lm_trace_contribution *shares, size_t n,
+                       const char *what, json_t *list)
 {
-    for (size_t i = 0; i < n; i++, *first = false) {
-        lm_text_add_str(out, *first ? "" : ", ");
-        put_place(out, list[i].path, list[i].layer, r->position);
-        lm_text_printf(out, ", \"part\": \"%s\"", lm_trace_part_word(list[i].part));
-        put_number(out, what, list[i].value);
-        lm_text_add_char(out, '}');
+    for (size_t i = 0; i < n; i++) {
+        json_t *o = place_json(shares[i].path, shares[i].layer, r->position);
+        put(w, o, "part", json_string(lm_trace_part_word(shares[i].part)));
+        put_number(w, o, what, shares[i].value);
+        append(w, list, o);
     }
 }
 
-static void put_attribution(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out)
+static void add_attribution(writing *w, const lm_trace_row *r, json_t *list)
 {
-    (void)t;
-    put_shares(r, r->attribution, r->n_attribution, "logit", first, out);
+    add_shares(w, r, r->attribution, r->n_attribution, "logit", list);
 }
 
-static void put_norms(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out)
+static void add_norms(writing *w, const lm_trace_row *r, json_t *list)
 {
-    (void)t;
-    put_shares(r, r->norms, r->n_norms, "norm", first, out);
+    add_shares(w, r, r->norms, r->n_norms, "norm", list);
 }
 
-static void put_experts(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out)
+static void add_experts(writing *w, const lm_trace_row *r, json_t *list)
 {
-    (void)t;
-    for (size_t i = 0; i < r->n_experts; i++, *first = false) {
+    for (size_t i = 0; i < r->n_experts; i++) {
         const lm_trace_experts *x = &r->experts[i];
-        lm_text_add_str(out, *first ? "" : ", ");
-        put_place(out, x->path, x->layer, r->position);
-        lm_text_add_str(out, ", \"experts\": [");
+        json_t                 *o = place_json(x->path, x->layer, r->position), *experts = json_array();
         for (uint32_t k = 0; k < x->n; k++) {
-            lm_text_printf(out, "%s{\"expert\": %u", k ? ", " : "", x->expert[k]);
-            put_number(out, "weight", (double)x->weight[k]);
-            lm_text_add_char(out, '}');
+            json_t *one = json_object();
+            put(w, one, "expert", json_integer(x->expert[k]));
+            put_number(w, one, "weight", (double)x->weight[k]);
+            append(w, experts, one);
         }
-        lm_text_add_str(out, "]}");
+        put(w, o, "experts", experts);
+        append(w, list, o);
     }
 }
 
-static void put_heads(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out)
+static json_t *head_json(const lm_trace_row *r, const lm_trace_head *h)
 {
-    for (size_t i = 0; i < r->n_attention; i++, *first = false) {
+    return json_pack("{s:I, s:I, s:I}", "layer", (json_int_t)h->layer, "head", (json_int_t)h->head,
+                     "position", (json_int_t)r->position);
+}
+
+static void add_heads(writing *w, const lm_trace_row *r, json_t *list)
+{
+    for (size_t i = 0; i < r->n_attention; i++) {
         const lm_trace_head *h = &r->attention[i];
-        lm_text_printf(out, "%s{\"layer\": %u, \"head\": %u, \"position\": %u", *first ? "" : ", ", h->layer,
-                       h->head, r->position);
-        put_number(out, "entropy", h->entropy);
-        put_number(out, "first", h->first);
-        put_number(out, "distance", h->distance);
-        lm_text_add_str(out, ", \"top\": [");
+        json_t              *o = head_json(r, h), *top = json_array();
+        put_number(w, o, "entropy", h->entropy);
+        put_number(w, o, "first", h->first);
+        put_number(w, o, "distance", h->distance);
         for (unsigned k = 0; k < 3 && h->weight[k] > 0; k++) {
-            lm_text_printf(out, "%s{\"position\": %u, \"text\": ", k ? ", " : "", h->at[k]);
-            put_text(t, h->at[k] < t->n ? t->ids[h->at[k]] : -1, out);
-            put_number(out, "weight", (double)h->weight[k]);
-            lm_text_add_char(out, '}');
+            json_t *one = json_object();
+            put(w, one, "position", json_integer(h->at[k]));
+            put(w, one, "text", text_of(w, h->at[k] < w->n ? w->ids[h->at[k]] : -1));
+            put_number(w, one, "weight", (double)h->weight[k]);
+            append(w, top, one);
         }
-        lm_text_add_str(out, "]}");
+        put(w, o, "top", top);
+        append(w, list, o);
     }
 }
 
-static void put_weights(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out)
+static void add_weights(writing *w, const lm_trace_row *r, json_t *list)
 {
-    (void)t;
     for (size_t i = 0; i < r->n_attention; i++) {
         const lm_trace_head *h = &r->attention[i];
         if (!h->weights)
             continue;
-        lm_text_printf(
-            out, "%s{\"layer\": %u, \"head\": %u, \"position\": %u, \"first_position\": %u, \"weights\": [",
-            *first ? "" : ", ", h->layer, h->head, r->position, h->first_position);
+        json_t *o = head_json(r, h), *weights = json_array();
+        put(w, o, "first_position", json_integer(h->first_position));
         for (uint32_t k = 0; k < h->n_weights; k++)
-            lm_text_printf(out, isfinite((double)h->weights[k]) ? "%s%.6g" : "%snull", k ? ", " : "",
-                           (double)h->weights[k]);
-        lm_text_add_str(out, "]}");
-        *first = false;
+            append(w, weights, lm_json_rounded((double)h->weights[k], WEIGHT_DIGITS));
+        put(w, o, "weights", weights);
+        append(w, list, o);
     }
 }
 
-typedef struct list {
+typedef struct row_list {
     const char *name;
-    void      (*put)(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out);
-} list;
+    void      (*add)(writing *w, const lm_trace_row *r, json_t *list);
+} row_list;
 
-static const list lists[] = {
-    { "lens", put_lens },       { "attribution", put_attribution }, { "norms", put_norms },
-    { "experts", put_experts }, { "attention", put_heads },         { "weights", put_weights },
+static const row_list lists[] = {
+    { "lens", add_lens },       { "attribution", add_attribution }, { "norms", add_norms },
+    { "experts", add_experts }, { "attention", add_heads },         { "weights", add_weights },
 };
 
-static bool is_requested(const lm_tracer *t, const char *name)
+static bool is_requested(const lm_trace_options *o, const char *name)
 {
-    const lm_trace_options *o = &t->o;
-
     switch (name[0]) {
     case 'l': return o->lens;
     case 'n': return o->norms;
@@ -201,59 +224,74 @@ static bool is_requested(const lm_tracer *t, const char *name)
     }
 }
 
-static void put_row(const lm_tracer *t, const lm_trace_record *r, lm_text *out)
+static json_t *row_json(writing *w, const lm_trace_record *r)
 {
-    lm_text_printf(out, "{\"position\": %u, \"token\": {", r->position);
-    put_id(t, r->row.token, out);
-    put_number(out, "p", r->row.p);
-    lm_text_add_char(out, '}');
-    put_number(out, "logit", r->row.logit);
-    if (r->row.note) {
-        lm_text_add_str(out, ", \"note\": ");
-        lm_text_add_json(out, r->row.note, strlen(r->row.note));
-    }
+    json_t *o = json_object(), *token = json_object();
+
+    put_id(w, token, r->row.token);
+    put_number(w, token, "p", r->row.p);
+    put(w, o, "position", json_integer(r->position));
+    put(w, o, "token", token);
+    put_number(w, o, "logit", r->row.logit);
+    if (r->row.note)
+        put(w, o, "note", lm_json_text(r->row.note, strlen(r->row.note)));
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        bool first = true;
-        if (!is_requested(t, lists[i].name))
+        if (!is_requested(w->o, lists[i].name))
             continue;
-        lm_text_printf(out, ", \"%s\": [", lists[i].name);
-        lists[i].put(t, &r->row, &first, out);
-        lm_text_add_char(out, ']');
+        json_t *values = json_array();
+        lists[i].add(w, &r->row, values);
+        put(w, o, lists[i].name, values);
     }
-    lm_text_add_char(out, '}');
+    return o;
+}
+
+/* Return the finished value, or NULL and an error. */
+static lm_status finish(const writing *w, json_t *o, json_t **out, lm_error *e)
+{
+    if (o && !w->failed) {
+        *out = o;
+        return LM_OK;
+    }
+    json_decref(o);
+    return lm_fail_memory(e, "a trace", 0);
+}
+
+/* Print a value as the text that a caller of the library receives. Takes `o`. */
+static lm_status print(lm_status status, json_t *o, const char *what, lm_text *out, lm_error *e)
+{
+    lm_text text = { 0 };
+
+    if (status == LM_OK)
+        text.failed |= !lm_json_print(o, JSON_REAL_PRECISION(DIGITS), &text);
+    json_decref(o);
+    return lm_text_deliver(&text, status, what, out, e);
 }
 
 /* ---- complete trace ---- */
 
-static void put_loads(const lm_tracer *t, lm_text *out)
+static json_t *loads_json(writing *w, const lm_tracer *t)
 {
+    json_t       *list = json_array();
     lm_trace_load x;
 
-    lm_text_add_str(out, ", \"experts_load\": [");
     for (size_t i = 0; lm_tracer_load(t, i, &x); i++) {
-        lm_text_add_str(out, i ? ", {\"path\": " : "{\"path\": ");
-        lm_text_add_json(out, x.path, strlen(x.path));
-        lm_text_printf(out, ", \"layer\": %d, \"load\": [", x.layer);
+        json_t *load = json_array();
         for (uint32_t k = 0; k < x.n_experts; k++)
-            lm_text_printf(out, "%s%llu", k ? ", " : "", (unsigned long long)x.visits[k]);
-        lm_text_add_str(out, "]}");
+            append(w, load, json_integer((json_int_t)x.visits[k]));
+        append(w, list, json_pack("{s:s, s:i, s:o}", "path", x.path, "layer", x.layer, "load", load));
     }
-    lm_text_add_char(out, ']');
+    return list;
 }
 
-static void put_times(lm_tracer *t, lm_text *out)
+static json_t *times_json(writing *w, lm_tracer *t)
 {
+    json_t       *list = json_array();
     lm_trace_time x;
 
-    lm_text_add_str(out, ", \"times\": [");
-    for (size_t i = 0; lm_tracer_time(t, i, &x); i++) {
-        lm_text_add_str(out, i ? ", {\"path\": " : "{\"path\": ");
-        lm_text_add_json(out, x.path, strlen(x.path));
-        lm_text_printf(out, ", \"layer\": %d, \"operation\": \"%s\"", x.layer, x.operation);
-        put_number(out, "seconds", x.seconds);
-        lm_text_add_char(out, '}');
-    }
-    lm_text_add_char(out, ']');
+    for (size_t i = 0; lm_tracer_time(t, i, &x); i++)
+        append(w, list, json_pack("{s:s, s:i, s:s, s:o}", "path", x.path, "layer", x.layer, "operation",
+                                  x.operation, "seconds", lm_json_rounded(x.seconds, DIGITS)));
+    return list;
 }
 
 static lm_status close_rows(lm_tracer *t, lm_error *e)
@@ -265,107 +303,183 @@ static lm_status close_rows(lm_tracer *t, lm_error *e)
     return LM_OK;
 }
 
-static void put_rows(const lm_tracer *t, lm_text *out)
+static void put_rows(writing *w, const lm_tracer *t, json_t *o)
 {
-    bool first = true;
+    json_t *rows = json_array();
 
-    lm_text_add_str(out, ", \"rows\": [");
     for (size_t i = 0; i < t->n_records; i++)
-        if (t->records[i]->inside) {
-            lm_text_add_str(out, first ? "" : ", ");
-            put_row(t, t->records[i], out);
-            first = false;
-        }
-    lm_text_add_char(out, ']');
+        if (t->records[i]->inside)
+            append(w, rows, row_json(w, t->records[i]));
+    put(w, o, "rows", rows);
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        first = true;
-        if (!is_requested(t, lists[k].name))
+        if (!is_requested(w->o, lists[k].name))
             continue;
-        lm_text_printf(out, ", \"%s\": [", lists[k].name);
+        json_t *values = json_array();
         for (size_t i = 0; i < t->n_records; i++)
             if (t->records[i]->inside)
-                lists[k].put(t, &t->records[i]->row, &first, out);
-        lm_text_add_char(out, ']');
+                lists[k].add(w, &t->records[i]->row, values);
+        put(w, o, lists[k].name, values);
     }
+}
+
+static json_t *all_json(writing *w, lm_tracer *t)
+{
+    json_t        *o = json_object(), *ids = json_array(), *tokens = json_array();
+    lm_trace_token x;
+
+    for (size_t i = 0; i < t->n; i++)
+        append(w, ids, json_integer(t->ids[i]));
+    for (size_t i = 0; i < t->n && lm_tracer_token(t, (uint32_t)i, &x); i++)
+        append(w, tokens, token_json(w, &x));
+    put(w, o, "ids", ids);
+    put(w, o, "tokens", tokens);
+    if (t->n && lm_tracer_token(t, (uint32_t)t->n, &x)) {
+        x.id = -1;
+        put(w, o, "next", token_json(w, &x));
+    }
+    put_rows(w, t, o);
+    if (t->o.experts)
+        put(w, o, "experts_load", loads_json(w, t));
+    if (t->times)
+        put(w, o, "times", times_json(w, t));
+    return o;
+}
+
+lm_status lm_trace_document(lm_tracer *t, json_t **out, lm_error *e)
+{
+    pthread_mutex_lock(&t->lock);
+    writing   w      = { t->m, &t->o, t->ids, t->n, false };
+    lm_status status = close_rows(t, e);
+    if (status == LM_OK)
+        status = finish(&w, all_json(&w, t), out, e);
+    pthread_mutex_unlock(&t->lock);
+    return status;
 }
 
 lm_status lm_tracer_json(lm_tracer *t, lm_text *out, lm_error *e)
 {
     LM_REQUIRE(e, t && out);
-    lm_text        text = { 0 };
-    lm_trace_token x;
-    lm_status      status;
+    json_t   *o      = NULL;
+    lm_status status = lm_trace_document(t, &o, e);
 
-    pthread_mutex_lock(&t->lock);
-    status = close_rows(t, e);
-    if (status == LM_OK) {
-        lm_text_add_str(&text, "{\"ids\": [");
-        for (size_t i = 0; i < t->n; i++)
-            lm_text_printf(&text, "%s%d", i ? ", " : "", t->ids[i]);
-        lm_text_add_str(&text, "], \"tokens\": [");
-        for (size_t i = 0; i < t->n && lm_tracer_token(t, (uint32_t)i, &x); i++) {
-            lm_text_add_str(&text, i ? ", " : "");
-            put_token(t, &x, &text);
-        }
-        lm_text_add_char(&text, ']');
-        if (t->n && lm_tracer_token(t, (uint32_t)t->n, &x)) {
-            x.id = -1;
-            lm_text_add_str(&text, ", \"next\": ");
-            put_token(t, &x, &text);
-        }
-        put_rows(t, &text);
-        if (t->o.experts)
-            put_loads(t, &text);
-        if (t->times)
-            put_times(t, &text);
-        lm_text_add_char(&text, '}');
+    return print(status, o, "a trace", out, e);
+}
+
+/* ---- a token of a generation ---- */
+
+struct lm_trace_event {
+    lm_trace_token   token;              /* points into the record */
+    lm_trace_record *record;
+    lm_token        *ids;                /* [record->position + 1]; NULL: no heads are shown */
+};
+
+void lm_trace_event_free(lm_trace_event *x)
+{
+    if (!x)
+        return;
+    lm_trace_free_record(x->record);
+    lm_free(x->ids);
+    lm_free(x);
+}
+
+/* Take the record that predicted the token, complete, out of the tracer. Requires the lock. */
+static lm_status take_record(lm_tracer *t, uint32_t position, lm_token id, lm_trace_event *x, lm_error *e)
+{
+    lm_trace_record *r = NULL;
+
+    if ((uint32_t)id >= t->p->n_vocab)
+        return lm_fail(e, LM_USAGE, "token", LM_NO_OFFSET, "%d is outside the vocabulary", id);
+    LM_TRY(lm_trace_take(t, position - 1, id, &r, e));
+    if (r->row.n_attention) {
+        x->ids = lm_alloc(position * sizeof *x->ids);
+        if (!x->ids)
+            return lm_fail_memory(e, "a trace", position * sizeof *x->ids);
+        memcpy(x->ids, t->ids, position * sizeof *x->ids);
     }
+    x->token  = t->tokens[position];
+    x->record = lm_trace_detach(t, position - 1);
+    return LM_OK;
+}
+
+lm_status lm_trace_event_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_event **out,
+                              lm_error *e)
+{
+    lm_trace_event *x = lm_alloc_zero(1, sizeof *x);
+
+    if (!x)
+        return lm_fail_memory(e, "a trace", sizeof *x);
+    pthread_mutex_lock(&t->lock);
+    lm_status status = take_record(t, position, id, x, e);
     pthread_mutex_unlock(&t->lock);
-    return lm_text_deliver(&text, status, "a trace", out, e);
+    if (status == LM_OK)
+        *out = x;
+    else
+        lm_trace_event_free(x);
+    return status;
+}
+
+lm_status lm_trace_event_json(const lm_tracer *t, const lm_trace_event *x, json_t **out, lm_error *e)
+{
+    writing w = { t->m, &t->o, x->ids, x->ids ? x->record->position + 1 : 0, false };
+    json_t *o = json_object();
+
+    put(&w, o, "token", token_json(&w, &x->token));
+    if (x->record->inside)
+        put(&w, o, "row", row_json(&w, x->record));
+    return finish(&w, o, out, e);
 }
 
 lm_status lm_tracer_event(lm_tracer *t, uint32_t position, lm_token id, lm_text *out, lm_error *e)
 {
     LM_REQUIRE(e, t && out && position && id >= 0);
-    lm_text          text = { 0 };
-    lm_trace_record *r    = NULL;
+    lm_trace_event *x = NULL;
+    json_t         *o = NULL;
+    lm_status       status = lm_trace_event_take(t, position, id, &x, e);
 
-    pthread_mutex_lock(&t->lock);
-    lm_status status = (uint32_t)id < t->p->n_vocab
-                           ? lm_trace_take(t, position - 1, id, &r, e)
-                           : lm_fail(e, LM_USAGE, "token", LM_NO_OFFSET, "%d is outside the vocabulary", id);
-    if (status == LM_OK) {
-        lm_text_add_str(&text, "{\"token\": ");
-        put_token(t, &t->tokens[position], &text);
-        if (r->inside) {
-            lm_text_add_str(&text, ", \"row\": ");
-            put_row(t, r, &text);
-        }
-        lm_text_add_char(&text, '}');
-        lm_trace_forget(t, position - 1);
-    }
-    pthread_mutex_unlock(&t->lock);
-    return lm_text_deliver(&text, status, "a trace", out, e);
+    if (status == LM_OK)
+        status = lm_trace_event_json(t, x, &o, e);
+    lm_trace_event_free(x);
+    return print(status, o, "a trace", out, e);
 }
 
 /* ---- traceable values ---- */
 
-/* Write a value with each path that refers to it. */
-static void put_path(const lm_program *p, uint32_t i, const char *path, bool *first, lm_text *out)
+/* Add a value with each path that refers to it. */
+static void add_path(writing *w, uint32_t i, const char *path, json_t *list)
 {
+    const lm_program *p = w->m->program;
+
     if (!path[0] || p->nodes[i].out == p->logits || lm_program_value(p, path) != p->nodes[i].out)
         return;
-    lm_text_add_str(out, *first ? "{\"path\": " : ", {\"path\": ");
-    lm_text_add_json(out, path, strlen(path));
-    lm_text_printf(out, ", \"width\": %u, \"layer\": %d, \"operation\": \"%s\"}",
-                   p->values[p->nodes[i].out].width, p->nodes[i].layer, lm_op_of(p->nodes[i].code)->name);
-    *first = false;
+    append(w, list, json_pack("{s:s, s:I, s:i, s:s}", "path", path, "width",
+                              (json_int_t)p->values[p->nodes[i].out].width, "layer", p->nodes[i].layer,
+                              "operation", lm_op_of(p->nodes[i].code)->name));
 }
 
-static void put_layer(const lm_program *p, int32_t layer, lm_text *out)
+static json_t *paths_json(writing *w)
 {
-    const lm_node *attention = NULL, *mlp = NULL, *route = NULL;
-    const char    *path = lm_trace_layer_path(p, layer);
+    const lm_program *p = w->m->program;
+    json_t           *list = json_array();
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        bool is_module = false;
+        for (uint32_t k = 0; k < p->n_modules; k++)
+            if (p->modules[k].out == p->nodes[i].out) {
+                add_path(w, i, p->modules[k].path, list);
+                is_module = is_module || strcmp(p->modules[k].path, p->nodes[i].path) == 0;
+            }
+        if (!is_module)
+            add_path(w, i, p->nodes[i].path, list);
+    }
+    return list;
+}
+
+static json_t *layer_json(writing *w, int32_t layer)
+{
+    const lm_program *p = w->m->program;
+    const lm_node    *attention = NULL, *mlp = NULL, *route = NULL;
+    const char       *path = lm_trace_layer_path(p, layer);
+    json_t           *o = json_pack("{s:i, s:s}", "layer", layer, "path", path ? path : "");
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
@@ -375,46 +489,37 @@ static void put_layer(const lm_program *p, int32_t layer, lm_text *out)
         mlp       = n->code == LM_OP_GLU || n->code == LM_OP_ACT || n->code == LM_OP_EXPERTS ? n : mlp;
         route     = n->code == LM_OP_ROUTE ? n : route;
     }
-    lm_text_printf(out, "%s{\"layer\": %d, \"path\": ", layer ? ", " : "", layer);
-    lm_text_add_json(out, path ? path : "", path ? strlen(path) : 0);
     if (attention) {
-        path = lm_trace_block(p, attention->module);
-        lm_text_add_str(out, ", \"attention\": ");
-        lm_text_add_json(out, path, strlen(path));
-        lm_text_printf(out, ", \"n_heads\": %u, \"n_kv_heads\": %u, \"window\": %u",
-                       attention->attention.spec.n_heads, attention->attention.spec.n_kv_heads,
-                       attention->attention.spec.window);
+        put(w, o, "attention", json_string(lm_trace_block(p, attention->module)));
+        put(w, o, "n_heads", json_integer(attention->attention.spec.n_heads));
+        put(w, o, "n_kv_heads", json_integer(attention->attention.spec.n_kv_heads));
+        put(w, o, "window", json_integer(attention->attention.spec.window));
     }
     if (mlp) {
-        path = lm_trace_block(p, mlp->module);
-        lm_text_add_str(out, ", \"mlp\": ");
-        lm_text_add_json(out, path, strlen(path));
-        lm_text_printf(out, ", \"neurons\": %u", mlp->code == LM_OP_EXPERTS ? 0 : p->values[mlp->out].width);
+        put(w, o, "mlp", json_string(lm_trace_block(p, mlp->module)));
+        put(w, o, "neurons", json_integer(mlp->code == LM_OP_EXPERTS ? 0 : p->values[mlp->out].width));
     }
-    lm_text_printf(out, ", \"n_experts\": %u}", route ? route->route.spec.n_experts : 0);
+    put(w, o, "n_experts", json_integer(route ? route->route.spec.n_experts : 0));
+    return o;
+}
+
+lm_status lm_trace_paths_document(const lm_model *m, json_t **out, lm_error *e)
+{
+    writing w = { .m = m };
+    json_t *o = json_object(), *layers = json_array();
+
+    for (uint32_t l = 0; l < m->program->n_layers; l++)
+        append(&w, layers, layer_json(&w, (int32_t)l));
+    put(&w, o, "paths", paths_json(&w));
+    put(&w, o, "layers", layers);
+    return finish(&w, o, out, e);
 }
 
 lm_status lm_trace_paths(const lm_model *m, lm_text *out, lm_error *e)
 {
     LM_REQUIRE(e, m && out);
-    const lm_program *p     = m->program;
-    lm_text           text  = { 0 };
-    bool              first = true;
+    json_t   *o      = NULL;
+    lm_status status = lm_trace_paths_document(m, &o, e);
 
-    lm_text_add_str(&text, "{\"paths\": [");
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        bool is_module = false;
-        for (uint32_t k = 0; k < p->n_modules; k++)
-            if (p->modules[k].out == p->nodes[i].out) {
-                put_path(p, i, p->modules[k].path, &first, &text);
-                is_module = is_module || strcmp(p->modules[k].path, p->nodes[i].path) == 0;
-            }
-        if (!is_module)
-            put_path(p, i, p->nodes[i].path, &first, &text);
-    }
-    lm_text_add_str(&text, "], \"layers\": [");
-    for (uint32_t l = 0; l < p->n_layers; l++)
-        put_layer(p, (int32_t)l, &text);
-    lm_text_add_str(&text, "]}");
-    return lm_text_deliver(&text, LM_OK, "paths", out, e);
+    return print(status, o, "paths", out, e);
 }

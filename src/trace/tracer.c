@@ -385,18 +385,20 @@ lm_status lm_trace_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_r
     return LM_OK;
 }
 
-void lm_trace_forget(lm_tracer *t, uint32_t position)
+lm_trace_record *lm_trace_detach(lm_tracer *t, uint32_t position)
 {
-    size_t i = t->n_records;
+    size_t           i = t->n_records;
+    lm_trace_record *r;
 
     while (i-- > 0)
         if (t->records[i]->position == position)
             break;
     if (i >= t->n_records)
-        return;
+        return NULL;
+    r = t->records[i];
     t->tokens[position + 1] = (lm_trace_token){ .id = t->tokens[position + 1].id, .position = position + 1 };
-    lm_trace_free_record(t->records[i]);
     memmove(&t->records[i], &t->records[i + 1], (--t->n_records - i) * sizeof *t->records);
+    return r;
 }
 
 bool lm_tracer_load(const lm_tracer *t, size_t i, lm_trace_load *out)

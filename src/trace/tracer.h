@@ -127,8 +127,9 @@ lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e);
 /* Return the record at a position, completed with the token that follows it. Requires the lock (tracer.c). */
 lm_status lm_trace_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_record **out, lm_error *e);
 
-/* Free the record at a position, and what its prediction points to. Requires the lock (tracer.c). */
-void      lm_trace_forget(lm_tracer *t, uint32_t position);
+/* Take the record at a position out of the tracer, with what its prediction points to; the caller frees it.
+ * NULL: there is none. Requires the lock (tracer.c). */
+lm_trace_record *lm_trace_detach(lm_tracer *t, uint32_t position);
 
 /* ---- saving values to a file (values.c) ---- */
 

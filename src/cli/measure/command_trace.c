@@ -11,6 +11,7 @@
 #include "cli/base/prompt.h"
 #include "cli/base/tokenjson.h"
 #include "cli/measure/trace.h"
+#include "trace/tracejson.h"
 
 #define O(field) offsetof(lm_trace_flags, field)
 
@@ -266,9 +267,7 @@ static lm_status run(lm_tracing *t, lm_error *e)
 
 static lm_status show(lm_tracing *t, lm_error *e)
 {
-    lm_text      text = { 0 };
-    json_error_t why;
-    json_t      *document;
+    json_t *document = NULL;
 
     if (is_page(t->o->output))
         LM_TRY(lm_trace_html(t, t->o->output, e));
@@ -278,9 +277,7 @@ static lm_status show(lm_tracing *t, lm_error *e)
     }
     if (!t->cli->json)
         return t->o->attention ? lm_trace_picture(t, e) : lm_trace_page(t, e);
-    LM_TRY(lm_tracer_json(t->tracer, &text, e));
-    document = json_loadb(text.data, text.size, 0, &why);
-    lm_text_free(&text);
+    LM_TRY(lm_trace_document(t->tracer, &document, e));
     return lm_out_json(t->cli, document, e);
 }
 

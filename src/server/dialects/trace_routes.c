@@ -7,6 +7,7 @@
 #include "server/ask/request_limits.h"
 #include "server/ask/trace_request.h"
 #include "server/dialects/routes.h"
+#include "trace/tracejson.h"
 
 enum { STEP = 8 };
 
@@ -182,13 +183,10 @@ static lm_status prepare(lm_call *c, const trace_values *v, trace_job *a, lm_err
 static lm_status answer(lm_call *c, trace_job *a, lm_error *e)
 {
     static const char *const flat[] = { "lens", "attribution", "norms", "experts", "attention", "weights" };
-    lm_text      text = { 0 };
-    json_error_t why;
-    size_t       n;
+    json_t *o = NULL;
+    size_t  n;
 
-    LM_TRY(lm_tracer_json(a->tracer, &text, e));
-    json_t *o = json_loadb(text.data, text.size, 0, &why);
-    lm_text_free(&text);
+    LM_TRY(lm_trace_document(a->tracer, &o, e));
     for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
         json_object_del(o, flat[i]);
     lm_tracer_ids(a->tracer, &n);
@@ -226,12 +224,9 @@ const lm_route lm_route_trace = {
 
 static lm_status answer_paths(lm_call *c, lm_error *e)
 {
-    lm_text      text = { 0 };
-    json_error_t why;
+    json_t *o = NULL;
 
-    LM_TRY(lm_trace_paths(c->service->model, &text, e));
-    json_t *o = json_loadb(text.data, text.size, 0, &why);
-    lm_text_free(&text);
+    LM_TRY(lm_trace_paths_document(c->service->model, &o, e));
     return lm_answer_json(c, o, e);
 }
 

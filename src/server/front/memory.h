@@ -2,7 +2,7 @@
  * of the library and of jansson, and can be refused to a request that holds too much: see lamina/heap.h.
  *
  * lm_heap_free frees what these return. NULL: out of memory. Threads: any. Memory that one thread allocates
- * and another frees is given back with its exchange. Traces are the exception (models/traced.c). */
+ * and another frees is given back with its exchange. */
 #ifndef LM_SERVER_MEMORY_H
 #define LM_SERVER_MEMORY_H
 

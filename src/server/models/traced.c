@@ -1,11 +1,10 @@
-/* traced.c - traced.h: each token's trace is one list item, added by the schedule's thread and taken by the
+/* traced.c - traced.h: each token's trace is one list item, added by the schedule's thread and read by the
  * reader.
  *
- * Between the threads a trace passes as text, because its row is overwritten by the next step and memory of
- * jansson is counted by thread (lamina/heap.h): the reader, whose request holds it, parses it.
- *
- * Ownership. lm_traced_free gives everything to a thread of its own (`finish`), which waits for the step that
- * runs. */
+ * Ownership. The schedule's thread takes a trace out of the tracer, and frees it after the reader has read
+ * it: memory is counted by thread (lamina/heap.h), and that of the reader is its request's. The reader builds
+ * the JSON, which its request holds. lm_traced_free gives everything to a thread of its own (`finish`), which
+ * waits for the step that runs. */
 #include "server/models/traced.h"
 
 #include <stdlib.h>
@@ -13,10 +12,14 @@
 
 #include "base/os/thread.h"
 #include "server/models/models.h"
+#include "trace/tracejson.h"
 
-/* The trace of a token. In memory of malloc: the thread that frees it is not the one that allocates it, and
- * lamina/heap.h counts by thread. */
-typedef struct piece { struct piece *next; char *text; } piece;
+/* The trace of a token. */
+typedef struct piece {
+    struct piece   *next;
+    lm_trace_event *event;
+    char           *error;               /* if there is no event; NULL: no memory */
+} piece;
 
 struct lm_traced {
     lm_service  *service;
@@ -25,58 +28,69 @@ struct lm_traced {
     uint32_t     position;               /* of the next token; used by the schedule's thread */
     bool         keeps;
     pthread_mutex_t lock;
-    piece       *first, **end;           /* under `lock` */
+    piece       *first, **end;           /* under `lock`: not read yet */
+    piece       *spent;                  /* under `lock`: read, freed by the schedule's thread */
 };
 
-static void add_error(const lm_error *e, lm_text *out)
+static void free_pieces(piece *one)
 {
-    lm_text_clear(out);
-    lm_text_add_str(out, "{\"error\": ");
-    lm_text_add_json(out, e->message, strlen(e->message));
-    lm_text_add_char(out, '}');
+    while (one) {
+        piece *next = one->next;
+        lm_trace_event_free(one->event);
+        free(one->error);
+        free(one);
+        one = next;
+    }
 }
 
 /* The hook on tokens. */
 static void on_token(void *arg, lm_token id)
 {
     lm_traced *t = arg;
-    lm_text    text = { 0 };
+    piece     *one = calloc(1, sizeof *one), *spent;
     lm_error   e;
-    piece     *one;
 
-    if (lm_tracer_event(t->tracer, t->position++, id, &text, &e) != LM_OK)
-        add_error(&e, &text);
-    one = t->keeps ? calloc(1, sizeof *one) : NULL;
-    if (one && text.size)
-        one->text = strndup(text.data, text.size);
-    lm_text_free(&text);
-    if (!one)
-        return;
+    if (one && lm_trace_event_take(t->tracer, t->position, id, &one->event, &e) != LM_OK)
+        one->error = strdup(e.message);
+    t->position++;
     pthread_mutex_lock(&t->lock);
-    *t->end = one;
-    t->end = &one->next;
+    spent    = t->spent;
+    t->spent = NULL;
+    if (one && t->keeps) {
+        *t->end = one;
+        t->end = &one->next;
+    }
     pthread_mutex_unlock(&t->lock);
+    free_pieces(spent);
+    if (!t->keeps)
+        free_pieces(one);
 }
 
-/* Take the text of the next trace; NULL: none is there. */
-static char *take_text(lm_traced *t)
+static json_t *piece_json(const lm_traced *t, const piece *one)
 {
-    pthread_mutex_lock(&t->lock);
-    piece *one = t->first;
-    char  *text = one ? one->text : NULL;
-    if (one && !(t->first = one->next))
-        t->end = &t->first;
-    pthread_mutex_unlock(&t->lock);
-    free(one);
-    return text;
+    json_t *o = NULL;
+
+    if (one->event)
+        lm_trace_event_json(t->tracer, one->event, &o, NULL);
+    else if (one->error)
+        o = json_pack("{s:s}", "error", one->error);
+    return o;
 }
 
 json_t *lm_traced_next(lm_traced *t)
 {
-    char   *text = take_text(t);
-    json_t *o = text ? json_loads(text, 0, NULL) : NULL;
-
-    free(text);
+    pthread_mutex_lock(&t->lock);
+    piece *one = t->first;
+    if (one && !(t->first = one->next))
+        t->end = &t->first;
+    pthread_mutex_unlock(&t->lock);
+    if (!one)
+        return NULL;
+    json_t *o = piece_json(t, one);
+    pthread_mutex_lock(&t->lock);
+    one->next = t->spent;
+    t->spent  = one;
+    pthread_mutex_unlock(&t->lock);
     return o;
 }
 
@@ -109,16 +123,13 @@ static void *finish(void *arg)
 {
     lm_traced  *t = arg;
     lm_service *s = t->service;
-    char       *text;
 
     lm_traced_list_remove(&s->traced, &t->listed);
     if (t->listed.schedule)
         lm_schedule_free(t->listed.schedule);
     lm_tracer_free(t->tracer);
-    while (t->first) {
-        text = take_text(t);
-        free(text);
-    }
+    free_pieces(t->first);
+    free_pieces(t->spent);
     pthread_mutex_destroy(&t->lock);
     free(t);
     lm_models_release(s);

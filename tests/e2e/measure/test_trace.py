@@ -323,3 +323,9 @@ def test_a_server_continues_and_intervenes(server):
     {"prompt": "a", "intervene": ["+/etc/passwd"]}, {"prompt": "a", "intervene": ["layers.0.mlp@0=/etc/passwd"]}, {"prompt": "a", "intervene": [1]}])
 def test_a_server_rejects_unsupported_requests(server, body):
     assert requested(server, body, 400)["error"]["message"]
+
+
+def test_a_text_may_contain_nul(lamina, tmp_path):
+    (tmp_path / "text").write_bytes(b"a\0b")
+    done = lamina("trace", MODEL, "-f", tmp_path / "text", "--json")
+    assert done.returncode == 0 and [t["text"] for t in json.loads(done.stdout)["tokens"]] == ["a", "\0", "b"]

@@ -105,6 +105,12 @@ def test_each_token_is_traced_before_its_text(server):
     assert kinds == ["trace", "text"] * 6
 
 
+def test_tokens_may_contain_nul(server):
+    nul = 190
+    received = answer(server, GREEDY | {"trace": {}, "max_tokens": 2, "logit_bias": {str(nul): 100}})
+    assert [x["token"]["text"] for x in received["trace"]] == ["\0"] * 2
+
+
 def test_surprise_can_be_left_out(server):
     received = answer(server, GREEDY | {"trace": {"surprise": False, "norms": True}})["trace"]
     assert all(set(x["token"]) == {"id", "text", "position"} and x["row"]["norms"] for x in received)
