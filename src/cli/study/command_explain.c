@@ -299,12 +299,10 @@ static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
         status = lm_explain_toy(m, &given, &text, e);
     else if (status == LM_OK)
         status = lm_explain_forward(m, ids.ids, ids.n, &given, &text, e);
-    if (status == LM_OK && cli->json) {
-        json_t *j = json_loadb(text.data, text.size, 0, NULL);
-        status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "a forward pass", 0);
-    } else if (status == LM_OK) {
+    if (status == LM_OK && cli->json)
+        status = lm_out_json_text(cli, &text, e);
+    else if (status == LM_OK)
         status = o->output ? lm_text_save(&text, o->output, e) : lm_out_text(text.data, text.size, e);
-    }
     lm_text_free(&text);
     lm_tokens_free(&ids);
     lm_model_close(m);

@@ -141,18 +141,23 @@ void lm_find_likeliest(const float *logits, uint32_t n, lm_likely best[LIKELIEST
         best[k].p = exp(best[k].p - max) / sum;
 }
 
-/* Write a token as a JSON string, which shows spaces and line breaks; "" without a tokenizer. */
-static void put_token(const pass *x, lm_token id, lm_text *out)
+/* Set `text` to that of a token; nothing without a tokenizer. */
+static void text_of(const pass *x, lm_token id, lm_text *text)
 {
     const lm_tokenizer *t = lm_model_tokenizer(x->m);
-    lm_text             piece = { 0 };
     lm_error            e;
 
-    if (t && id >= 0 && (uint32_t)id < lm_tokenizer_size(t) &&
-        lm_detokenize(t, &id, 1, 0, &piece, &e) == LM_OK)
-        lm_text_add_json(out, piece.data ? piece.data : "", piece.size);
-    else
-        lm_text_add_str(out, "\"\"");
+    if (t && id >= 0 && (uint32_t)id < lm_tokenizer_size(t))
+        lm_detokenize(t, &id, 1, 0, text, &e);
+}
+
+/* Write a token as a JSON string, which shows spaces and line breaks. */
+static void put_token(const pass *x, lm_token id, lm_text *out)
+{
+    lm_text piece = { 0 };
+
+    text_of(x, id, &piece);
+    lm_text_add_json(out, piece.data ? piece.data : "", piece.size);
     lm_text_free(&piece);
 }
 
@@ -165,35 +170,60 @@ static void put_values(const pass *x, const char *path, const char *between, lm_
         lm_text_printf(out, isfinite((double)v[i]) ? "%s%.6g" : "%snull", i ? between : "", (double)v[i]);
 }
 
+static json_t *token_json(const pass *x, lm_token id)
+{
+    lm_text piece = { 0 };
+
+    text_of(x, id, &piece);
+    json_t *o = json_pack("{s:i, s:o}", "id", id, "text",
+                          lm_json_text(piece.data ? piece.data : "", piece.size));
+    lm_text_free(&piece);
+    return o;
+}
+
+static json_t *operation_json(const pass *x, uint32_t k, size_t n, bool *failed)
+{
+    const lm_node *node   = &x->p->nodes[x->shown[k]];
+    json_t        *values = json_array();
+    uint32_t       width  = 0;
+    const float   *v      = lm_engine_probe(x->g, x->probes[k], x->last, &width);
+
+    for (uint32_t i = 0; v && i < width && i < SHOWN; i++)
+        *failed |= json_array_append_new(values, lm_json_rounded((double)v[i], 6)) != 0;
+    return json_pack("{s:s, s:s, s:o, s:s, s:[I, I], s:o}", "path", x->probes[k], "operation",
+                     lm_op_of(node->code)->name, "layer",
+                     node->layer < 0 ? json_null() : json_integer(node->layer), "formula",
+                     lm_forward_formula(node), "shape", (json_int_t)n,
+                     (json_int_t)x->p->values[node->out].width, "values", values);
+}
+
 static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best,
                      lm_text *out)
 {
-    lm_text_printf(out, "{\"model\": ");
-    lm_text_add_json(out, x->m->name, strlen(x->m->name));
-    lm_text_printf(out, ", \"layer\": %u, \"tokens\": [", layer);
-    for (size_t i = 0; i < n; i++) {
-        lm_text_printf(out, "%s{\"id\": %d, \"text\": ", i ? ", " : "", ids[i]);
-        put_token(x, ids[i], out);
-        lm_text_add_char(out, '}');
-    }
-    lm_text_add_str(out, "], \"operations\": [");
-    for (uint32_t k = 0; k < x->n_shown; k++) {
-        const lm_node *node = &x->p->nodes[x->shown[k]];
-        lm_text_printf(out, "%s{\"path\": \"%s\", \"operation\": \"%s\", \"layer\": ", k ? ", " : "",
-                       x->probes[k], lm_op_of(node->code)->name);
-        lm_text_printf(out, node->layer < 0 ? "null" : "%d", node->layer);
-        lm_text_printf(out, ", \"formula\": \"%s\", \"shape\": [%zu, %u], \"values\": [",
-                       lm_forward_formula(node), n, x->p->values[node->out].width);
-        put_values(x, x->probes[k], ", ", out);
-        lm_text_add_str(out, "]}");
-    }
-    lm_text_add_str(out, "], \"likeliest\": [");
+    json_t *tokens = json_array(), *operations = json_array(), *likeliest = json_array();
+    bool    failed = false;
+
+    for (size_t i = 0; i < n; i++)
+        failed |= json_array_append_new(tokens, token_json(x, ids[i])) != 0;
+    for (uint32_t k = 0; k < x->n_shown; k++)
+        failed |= json_array_append_new(operations, operation_json(x, k, n, &failed)) != 0;
     for (uint32_t k = 0; k < LIKELIEST && best[k].id >= 0; k++) {
-        lm_text_printf(out, "%s{\"id\": %d, \"text\": ", k ? ", " : "", best[k].id);
-        put_token(x, best[k].id, out);
-        lm_text_printf(out, ", \"probability\": %.9g}", best[k].p);
+        json_t *o = token_json(x, best[k].id);
+        failed |= json_object_set_new(o, "probability", lm_json_rounded(best[k].p, 9)) != 0;
+        failed |= json_array_append_new(likeliest, o) != 0;
     }
-    lm_text_add_str(out, "]}");
+    lm_forward_print(json_pack("{s:o, s:I, s:o, s:o, s:o}", "model",
+                               lm_json_text(x->m->name, strlen(x->m->name)), "layer", (json_int_t)layer,
+                               "tokens", tokens, "operations", operations, "likeliest", likeliest),
+                     failed, out);
+}
+
+void lm_forward_print(json_t *document, bool failed, lm_text *out)
+{
+    if (!document || failed || !lm_json_print(document, JSON_INDENT(2), out))
+        out->failed = true;
+    lm_text_add_char(out, '\n');
+    json_decref(document);
 }
 
 static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best,

@@ -2,6 +2,8 @@
 #ifndef LM_API_FORWARD_H
 #define LM_API_FORWARD_H
 
+#include <jansson.h>
+
 #include "lamina/study/explain.h"
 #include "runtime/model/model.h"
 
@@ -11,6 +13,9 @@ const char *lm_forward_formula(const lm_node *n);
 
 /* Return the path that refers to this operation's value only; NULL: there is none. */
 const char *lm_forward_path(const lm_program *p, uint32_t i);
+
+/* Write a document as lm_explain does, indented by two. Takes it. NULL, or `failed`: out of memory. */
+void lm_forward_print(json_t *document, bool failed, lm_text *out);
 
 /* Fail unless a forward pass has this form. */
 lm_status lm_forward_form(lm_form form, lm_error *e);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/columns.h"
 #include "base/error.h"
+#include "base/jsontext.h"
 #include "base/language.h"
 #include "lamina/study/explain.h"
 
@@ -204,47 +205,46 @@ static void put_page(showing *x, bool markdown)
 
 /* ---- data: all values ---- */
 
-static void put_row(const float *v, uint32_t n, lm_text *out)
+static json_t *row_json(const float *v, uint32_t n, bool *failed)
 {
-    lm_text_add_char(out, '[');
+    json_t *row = json_array();
+
     for (uint32_t i = 0; v && i < n; i++)
-        lm_text_printf(out, isfinite((double)v[i]) ? "%s%.9g" : "%snull", i ? ", " : "", (double)v[i]);
-    lm_text_add_char(out, ']');
+        *failed |= json_array_append_new(row, lm_json_rounded((double)v[i], 9)) != 0;
+    return row;
+}
+
+static json_t *operation_json(const showing *x, const lm_node *node, const char *path, bool *failed)
+{
+    json_t *values = json_array();
+
+    for (size_t row = 0; row < x->n; row++) {
+        uint32_t     width = 0;
+        const float *v     = lm_engine_probe(x->g, path, row, &width);
+        *failed |= json_array_append_new(values, row_json(v, width, failed)) != 0;
+    }
+    return json_pack("{s:s, s:s, s:s, s:o}", "path", path, "operation", lm_op_of(node->code)->name, "formula",
+                     lm_forward_formula(node), "values", values);
 }
 
 static void put_json(const showing *x)
 {
-    const char *between = "";
+    json_t *tokens = json_array(), *operations = json_array(), *logits;
+    bool    failed = false;
 
-    lm_text_add_str(x->out, "{\"toy_of\": ");
-    lm_text_add_json(x->out, x->name, strlen(x->name));
-    lm_text_add_str(x->out, ", \"tokens\": [");
-    for (size_t i = 0; i < x->n; i++) {
-        lm_text_printf(x->out, "%s{\"id\": %d, \"text\": ", i ? ", " : "", x->ids[i]);
-        lm_text_add_json(x->out, x->words[i], x->sizes[i]);
-        lm_text_add_char(x->out, '}');
-    }
-    lm_text_add_str(x->out, "], \"operations\": [");
+    for (size_t i = 0; i < x->n; i++)
+        failed |= json_array_append_new(tokens, json_pack("{s:i, s:o}", "id", x->ids[i], "text",
+                                                          lm_json_text(x->words[i], x->sizes[i]))) != 0;
     for (uint32_t i = 0; i < x->p->n_nodes; i++) {
         const lm_node *node = &x->p->nodes[i];
-        const char *path = node->out == x->p->logits ? NULL : lm_forward_path(x->p, i);
-        if (!path)
-            continue;
-        lm_text_printf(x->out,
-                       "%s{\"path\": \"%s\", \"operation\": \"%s\", \"formula\": \"%s\", \"values\": [",
-                       between, path, lm_op_of(node->code)->name, lm_forward_formula(node));
-        for (size_t row = 0; row < x->n; row++) {
-            uint32_t width = 0;
-            const float *v = lm_engine_probe(x->g, path, row, &width);
-            lm_text_add_str(x->out, row ? ", " : "");
-            put_row(v, width, x->out);
-        }
-        lm_text_add_str(x->out, "]}");
-        between = ", ";
+        const char    *path = node->out == x->p->logits ? NULL : lm_forward_path(x->p, i);
+        if (path)
+            failed |= json_array_append_new(operations, operation_json(x, node, path, &failed)) != 0;
     }
-    lm_text_add_str(x->out, "], \"logits\": ");
-    put_row(lm_engine_logits(x->g, x->n - 1), x->p->n_vocab, x->out);
-    lm_text_add_char(x->out, '}');
+    logits = row_json(lm_engine_logits(x->g, x->n - 1), x->p->n_vocab, &failed);
+    lm_forward_print(json_pack("{s:o, s:o, s:o, s:o}", "toy_of", lm_json_text(x->name, strlen(x->name)),
+                               "tokens", tokens, "operations", operations, "logits", logits),
+                     failed, x->out);
 }
 
 bool lm_explain_needs_toy(const lm_model *m)
