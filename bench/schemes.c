@@ -73,11 +73,11 @@ static atomic_ullong packed, second;             /* columns: all, and those with
 
 static float largest(const float *x, uint64_t n)
 {
-    float most = 0;
+    float max = 0;
 
     for (uint64_t i = 0; i < n; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    return most;
+        max = fmaxf(max, fabsf(x[i]));
+    return max;
 }
 
 /* Round x to multiples of d within ±limit × d. */
@@ -89,15 +89,15 @@ static void round_to(float *y, const float *x, uint64_t n, float d, float limit)
 
 static float least_error(const float *x, uint64_t n, float d)
 {
-    float best = d, least = INFINITY, y[256];
+    float best = d, min = INFINITY, y[256];
 
     for (int i = 0; i < 32; i++) {
         float tried = d * (1.0f - (float)i / 2048), error = 0;
         round_to(y, x, n, tried, 127);
         for (uint64_t k = 0; k < n; k++)
             error += (y[k] - x[k]) * (y[k] - x[k]);
-        best = error < least ? tried : best;
-        least = fminf(error, least);
+        best = error < min ? tried : best;
+        min = fminf(error, min);
     }
     return best;
 }
@@ -109,8 +109,8 @@ static float top_of(const float *x, uint64_t cols)
     uint64_t n = 0;
 
     for (uint64_t from = 0; from < cols; from += 32, n++) {
-        double most = (double)largest(x + from, cols - from < 32 ? cols - from : 32);
-        sum += running->seconds == OF_BLOCKS ? most * most : most;
+        double max = (double)largest(x + from, cols - from < 32 ? cols - from : 32);
+        sum += running->seconds == OF_BLOCKS ? max * max : max;
     }
     sum /= (double)n;
     return running->above * (float)(running->seconds == OF_BLOCKS ? sqrt(sum) : sum);
@@ -120,8 +120,8 @@ static float top_of(const float *x, uint64_t cols)
  * multiply them. */
 static void round_group(float *y, const float *x, uint64_t n, float top)
 {
-    float    most = largest(x, n), eight = most;
-    bool     wide = running->seconds == OF_BLOCKS && most > top;
+    float    max = largest(x, n), eight = max;
+    bool     wide = running->seconds == OF_BLOCKS && max > top;
     uint64_t seconds = wide ? n : 0;
 
     if (running->seconds == OF_OUTLIERS) {
@@ -131,7 +131,7 @@ static void round_group(float *y, const float *x, uint64_t n, float top)
             eight = four <= top ? fmaxf(eight, four) : eight;
         }
     }
-    float d = wide ? most / 16256 : fmaxf(eight / 127, most / 16256);
+    float d = wide ? max / 16256 : fmaxf(eight / 127, max / 16256);
     if (running->scaling == POWERS_OF_TWO && d > 0)
         d = exp2f(ceilf(log2f(d)));
     if (running->scaling == LEAST_ERROR)

@@ -22,16 +22,16 @@ static lm_status report_progress(const lm_allotting *a, double fraction, const c
 
 static lm_status read_budget(lm_allotting *a, lm_error *e)
 {
-    uint64_t least = a->fixed;
+    uint64_t min = a->fixed;
 
     for (size_t i = 0; i < a->n; i++)
-        least += a->units[i].forms[0].bytes;
+        min += a->units[i].forms[0].bytes;
     a->budget = a->o->bytes ? a->o->bytes : (uint64_t)(a->o->bits_per_weight / 8 * (double)a->elements);
-    if (a->budget >= least)
+    if (a->budget >= min)
         return LM_OK;
     lm_fail(e, LM_USAGE, "budget", LM_NO_OFFSET,
             "%" PRIu64 " bytes; in its smallest types the model takes %" PRIu64 " (%.3f bits per weight)",
-            a->budget, least, 8 * (double)least / (double)a->elements);
+            a->budget, min, 8 * (double)min / (double)a->elements);
     return a->imatrix || a->bits >= 4
                ? LM_USAGE
                : lm_fail_hint(e, "an importance matrix (`imatrix`) allows types of one and two bits");
@@ -63,15 +63,15 @@ static lm_status put(lm_allotting *a, lm_allot_unit *u, uint32_t at, lm_error *e
 
 static lm_status open_engine(lm_allotting *a, lm_error *e)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
 
     for (uint32_t i = 0; i < a->m->program->n_weights; i++) {
         uint64_t n = lm_given_elements(&a->m->program->weights[i]);
-        most       = n > most ? n : most;
+        max       = n > max ? n : max;
     }
-    a->x = lm_alloc(most * sizeof *a->x);
+    a->x = lm_alloc(max * sizeof *a->x);
     if (!a->x)
-        return lm_fail_memory(e, "a matrix", most * sizeof *a->x);
+        return lm_fail_memory(e, "a matrix", max * sizeof *a->x);
     LM_TRY(lm_effect_new(a->m, &a->o->engine, give, a, a->o->ids, a->o->n, a->o->chunk ? a->o->chunk : 256,
                          a->o->chunks ? a->o->chunks : 2, &a->f, e));
     a->chosen_by = (a->f.chunks + 1) / 2;
@@ -185,7 +185,7 @@ static double estimate(const lm_allotting *a)
 static lm_allot_unit *best_upgrade(lm_allotting *a, uint64_t bytes)
 {
     lm_allot_unit *best = NULL;
-    double   most = 0;
+    double   max = 0;
 
     for (size_t i = 0; i < a->n; i++) {
         lm_allot_unit *u = &a->units[i];
@@ -193,9 +193,9 @@ static lm_allot_unit *best_upgrade(lm_allotting *a, uint64_t bytes)
             continue;
         const lm_allot_form *f = &u->forms[u->at], *to = f + 1;
         double         worth = u->sensitivity * (f->error - to->error) / (double)(to->bytes - f->bytes);
-        if (bytes + to->bytes - f->bytes <= a->budget && worth > most) {
+        if (bytes + to->bytes - f->bytes <= a->budget && worth > max) {
             best = u;
-            most = worth;
+            max = worth;
         }
     }
     return best;

@@ -99,9 +99,9 @@ static lm_status find_candidates(advising *v, lm_error *e)
         v->list[v->n++] = (candidate){ .tensor = i, .weight = w, .to = to, .bytes = bytes - t->b_bytes,
                                        .weighs = t->relative * t->relative * kind_weight(t->name) };
     }
-    uint32_t most = d->o->candidates ? d->o->candidates : CANDIDATES;
+    uint32_t max = d->o->candidates ? d->o->candidates : CANDIDATES;
     qsort(v->list, v->n, sizeof *v->list, heavier);
-    v->n = v->n < most ? v->n : most;
+    v->n = v->n < max ? v->n : max;
     return LM_OK;
 }
 
@@ -139,16 +139,16 @@ static lm_status put_raised(advising *v, const candidate *c, lm_error *e)
 static lm_status open_engine(advising *v, lm_error *e)
 {
     lm_differing *d    = v->d;
-    uint64_t      most = 0;
+    uint64_t      max = 0;
     uint32_t      chunks = d->o->chunks ? d->o->chunks : 4;
 
     for (uint32_t i = 0; i < d->a->program->n_weights; i++) {
         uint64_t n = lm_given_elements(&d->a->program->weights[i]);
-        most       = n > most ? n : most;
+        max       = n > max ? n : max;
     }
-    v->x = lm_alloc(most * sizeof *v->x);
+    v->x = lm_alloc(max * sizeof *v->x);
     if (!v->x)
-        return lm_fail_memory(e, "a matrix", most * sizeof *v->x);
+        return lm_fail_memory(e, "a matrix", max * sizeof *v->x);
     LM_TRY(lm_effect_new(d->a, &d->o->engine, give, v, d->o->ids, d->o->n, d->chunk, chunks, &v->f, e));
     v->chosen_by = (v->f.chunks + 1) / 2;
     v->steps     = (uint32_t)v->n + MAX_TOGETHER + 4;

@@ -138,8 +138,8 @@ static lm_status look_at_flip(lm_differing *d, lm_error *e)
 lm_status lm_differing_layers(lm_differing *d, lm_error *e)
 {
     walking   w      = { .d = d };
-    uint32_t  most   = d->o->chunks ? d->o->chunks : 4;
-    uint32_t  chunks = d->o->n / d->chunk < most ? (uint32_t)(d->o->n / d->chunk) : most;
+    uint32_t  max   = d->o->chunks ? d->o->chunks : 4;
+    uint32_t  chunks = d->o->n / d->chunk < max ? (uint32_t)(d->o->n / d->chunk) : max;
     lm_status status = open_tracer(d, d->a, false, &w.a, e);
 
     if (status == LM_OK)

@@ -10,7 +10,7 @@
 enum { PIECE = 1 << 16 };                /* elements */
 
 typedef struct sums {
-    double   aa, bb, ab, dd, most;       /* most: -1 if no element differs */
+    double   aa, bb, ab, dd, max;        /* most: -1 if no element differs */
     uint64_t row, column, equal, bins[LM_DIFF_BINS];
     float    a, b;
     bool     nan;
@@ -40,9 +40,9 @@ static void add(sums *s, float a, float b, uint64_t row, uint64_t column)
     s->nan |= isnan(d);
     int bin = isfinite(d) ? ilogb(d) + 48 : LM_DIFF_BINS - 1;
     s->bins[bin < 0 ? 0 : bin < LM_DIFF_BINS ? bin : LM_DIFF_BINS - 1]++;
-    if (!(d > s->most))
+    if (!(d > s->max))
         return;
-    s->most   = d;
+    s->max   = d;
     s->row    = row;
     s->column = column;
     s->a      = a;
@@ -86,9 +86,9 @@ static void merge(sums *all, const sums *piece, uint64_t k, lm_diff_tensor *t)
     all->nan |= piece->nan;
     for (size_t i = 0; i < LM_DIFF_BINS; i++)
         t->bins[i] += piece->bins[i];
-    if (!(piece->most > all->most))
+    if (!(piece->max > all->max))
         return;
-    all->most  = piece->most;
+    all->max  = piece->max;
     t->matrix  = k;
     t->row     = piece->row;
     t->column  = piece->column;
@@ -103,7 +103,7 @@ static lm_status compare_matrix(comparing *c, uint64_t k, sums *all, lm_diff_ten
     c->k = k;
     memset(c->pieces, 0, n * sizeof *c->pieces);
     for (uint64_t i = 0; i < n; i++)
-        c->pieces[i].most = -1;
+        c->pieces[i].max = -1;
     lm_pool_run_chunks(c->p->pool, compare_chunk, c, (unsigned)n);
     lm_status status = (lm_status)atomic_load(&c->status);
     if (status != LM_OK && e)
@@ -116,7 +116,7 @@ static lm_status compare_matrix(comparing *c, uint64_t k, sums *all, lm_diff_ten
 static void figures(const sums *s, lm_diff_tensor *t)
 {
     t->equal    = s->equal;
-    t->max_abs  = s->most > 0 ? s->most : 0;
+    t->max_abs  = s->max > 0 ? s->max : 0;
     t->cosine   = s->nan ? NAN : s->aa > 0 && s->bb > 0 ? s->ab / sqrt(s->aa * s->bb) : s->aa == s->bb;
     t->relative = s->nan ? NAN : s->dd > 0 ? sqrt(s->dd / s->aa) : 0;
     t->snr_db   = s->nan ? NAN : s->dd > 0 ? 10 * log10(s->aa / s->dd) : INFINITY;
@@ -133,7 +133,7 @@ static lm_status compare_tensor(lm_differing *d, uint32_t weight, lm_diff_tensor
                     .weight = weight,
                     .rows = lm_pair_rows(d->pair, weight),
                     .cols = lm_pair_cols(d->pair, weight) };
-    sums      all = { .most = -1 };
+    sums      all = { .max = -1 };
     uint32_t  to  = d->pair->in_b[weight];
 
     *t = (lm_diff_tensor){

@@ -15,7 +15,7 @@ typedef struct reading { lm_effect *f; bool first; atomic_bool bad; } reading;
 
 static lm_engine_options options_of(const lm_effect *f, const lm_engine_options *o)
 {
-    const uint64_t    most = UINT64_C(128) << 20;        /* bytes of logits */
+    const uint64_t    max = UINT64_C(128) << 20;         /* bytes of logits */
     lm_engine_options x = o ? *o : (lm_engine_options){ 0 };
 
     x.compute    = LM_COMPUTE_F32;
@@ -23,8 +23,8 @@ static lm_engine_options options_of(const lm_effect *f, const lm_engine_options 
     x.context    = f->chunk;
     x.sequences  = f->chunks < SEQUENCES ? f->chunks : SEQUENCES;
     x.max_rows       = f->chunk * x.sequences < MAX_ROWS ? f->chunk * x.sequences : MAX_ROWS;
-    x.max_logits = (uint64_t)x.max_rows * f->n_vocab * sizeof(float) > most
-                       ? (uint32_t)(most / sizeof(float) / f->n_vocab)
+    x.max_logits = (uint64_t)x.max_rows * f->n_vocab * sizeof(float) > max
+                       ? (uint32_t)(max / sizeof(float) / f->n_vocab)
                        : x.max_rows;
     x.max_logits = x.max_logits ? x.max_logits : 1;
     x.kv_positions = 0;
@@ -96,13 +96,13 @@ static void take_row(void *arg, const lm_stretch *s, uint32_t row, const float *
 
 static lm_status read_chunks(lm_effect *f, uint32_t from, uint32_t n, bool first, lm_error *e)
 {
-    uint32_t most = lm_engine_sequences(f->g);
+    uint32_t max = lm_engine_sequences(f->g);
     reading  r    = { .f = f, .first = first };
 
     for (uint32_t i = from; i < from + n;) {
         lm_stretch s[SEQUENCES];
         uint32_t   k = 0;
-        for (; k < most && i < from + n; k++, i++) {
+        for (; k < max && i < from + n; k++, i++) {
             s[k] = (lm_stretch){
                 .sequence = k, .ids = f->ids + (size_t)i * f->chunk, .n = f->chunk, .first = -1, .tag = i
             };

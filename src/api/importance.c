@@ -88,12 +88,12 @@ static void score(collecting *c, const lm_token *ids, uint32_t position, const f
 
 static lm_status read_chunk(collecting *c, const lm_token *ids, lm_error *e)
 {
-    uint32_t most = lm_engine_max_rows(c->g) < lm_engine_max_logits(c->g) ? lm_engine_max_rows(c->g)
-                                                                          : lm_engine_max_logits(c->g);
+    uint32_t max = lm_engine_max_rows(c->g) < lm_engine_max_logits(c->g) ? lm_engine_max_rows(c->g)
+                                                                         : lm_engine_max_logits(c->g);
 
     LM_TRY(lm_engine_truncate(c->g, 0, 0, e));
     for (uint32_t at = 0, n; at < c->chunk; at += n) {
-        n = c->chunk - at < most ? c->chunk - at : most;
+        n = c->chunk - at < max ? c->chunk - at : max;
         for (uint32_t i = 0; i < n; i++)
             c->rows[i] = (lm_row){ 0, at + i == 0 && c->o->replace_first ? c->o->bos : ids[at + i], at + i,
                                    true };

@@ -282,12 +282,12 @@ static lm_status check_target(const lm_merging *g, const char *out, lm_error *e)
 static lm_status take_memory(lm_merging *g, lm_error *e)
 {
     unsigned threads = g->o->threads ? g->o->threads : lm_cpu_cores();
-    uint64_t most = 1, bytes = 0, b;
+    uint64_t max = 1, bytes = 0, b;
 
     for (size_t i = 0; i < g->n; i++) {
         const lm_merging_tensor *t = &g->tensors[i];
         uint64_t                 rows = t->addends ? lm_merging_piece(t) : 0;
-        most = rows > most ? rows : most;
+        max = rows > max ? rows : max;
         if (rows && lm_dtype_row_bytes(t->to, rows * t->cols, &b))
             bytes = b > bytes ? b : bytes;
     }
@@ -295,7 +295,7 @@ static lm_status take_memory(lm_merging *g, lm_error *e)
     g->packed   = lm_alloc(bytes + 1);
     g->scratch  = lm_alloc_zero(threads * g->longest + 1, sizeof *g->scratch);
     g->floats   = lm_alloc_zero(3 * threads * g->longest + 1, sizeof *g->floats);
-    g->sums     = lm_alloc_zero(most, sizeof *g->sums);
+    g->sums     = lm_alloc_zero(max, sizeof *g->sums);
     g->results  = lm_arena_new(&g->arena, g->n_changed + 1, lm_merged_tensor);
     g->quantize = lm_quantizer(lm_cpu_usable());
     return g->packed && g->scratch && g->floats && g->sums && g->results

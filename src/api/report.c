@@ -34,7 +34,7 @@ static json_t *whole_json(uint64_t n)
     return n <= INT64_MAX ? json_integer((json_int_t)n) : json_sprintf("%" PRIu64, n);
 }
 
-static json_t *meta_json(const lm_meta_value *v, uint64_t most)
+static json_t *meta_json(const lm_meta_value *v, uint64_t max)
 {
     lm_meta_value item;
     lm_view       key;
@@ -57,13 +57,13 @@ static json_t *meta_json(const lm_meta_value *v, uint64_t most)
         return lm_json_text(v->s.data, v->s.size);
     case LM_META_ARRAY:
         out = json_array();
-        for (uint64_t i = 0; out && i < v->a.n && i < most && lm_meta_at(v, i, &item); i++)
-            out = appended(out, meta_json(&item, most));
-        return v->a.n <= most ? out : json_pack("{s:I, s:o}", "length", (json_int_t)v->a.n, "first", out);
+        for (uint64_t i = 0; out && i < v->a.n && i < max && lm_meta_at(v, i, &item); i++)
+            out = appended(out, meta_json(&item, max));
+        return v->a.n <= max ? out : json_pack("{s:I, s:o}", "length", (json_int_t)v->a.n, "first", out);
     case LM_META_OBJECT:
         out = json_object();
         for (uint64_t i = 0; out && lm_meta_member(v, i, &key, &item); i++)
-            out = with_member(out, key, meta_json(&item, most));
+            out = with_member(out, key, meta_json(&item, max));
         return out;
     }
     return json_null();

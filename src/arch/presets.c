@@ -124,7 +124,7 @@ static const lm_preset *nearest(const words *given)
 {
     const lm_preset *best = NULL;
     char             name[128], candidate[128];
-    size_t           least = SIZE_MAX;
+    size_t           min = SIZE_MAX;
     words            w;
 
     joined(given, name, sizeof name);
@@ -132,12 +132,12 @@ static const lm_preset *nearest(const words *given)
         split(lm_preset_table[i].name, &w);
         joined(&w, candidate, sizeof candidate);
         size_t d = lm_edit_distance(name, candidate);
-        if (d < least) {
-            least = d;
+        if (d < min) {
+            min = d;
             best  = &lm_preset_table[i];
         }
     }
-    return least <= 2 + strlen(name) / 6 ? best : NULL;
+    return min <= 2 + strlen(name) / 6 ? best : NULL;
 }
 
 static lm_status several(const char *name, const words *given, int quality, size_t n, lm_error *e)

@@ -52,12 +52,12 @@ static bool may_take(size_t bytes)
     int64_t missing = w->held + (int64_t)bytes - (int64_t)w->granted;
     if (missing <= 0)
         return true;
-    uint64_t most = (uint64_t)missing > LM_HEAP_STEP ? (uint64_t)missing : LM_HEAP_STEP;
-    if (!w->more(w->arg, most)) {
-        w->wanted = w->wanted ? w->wanted : most;
+    uint64_t max = (uint64_t)missing > LM_HEAP_STEP ? (uint64_t)missing : LM_HEAP_STEP;
+    if (!w->more(w->arg, max)) {
+        w->wanted = w->wanted ? w->wanted : max;
         return false;
     }
-    w->granted += most;
+    w->granted += max;
     return true;
 }
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Return the size of the longest prefix that takes at most `most` columns; *columns: how many it takes. */
-static size_t measure(const char *utf8, unsigned most, unsigned *columns)
+/* Return the size of the longest prefix that takes at most `max` columns; *columns: how many it takes. */
+static size_t measure(const char *utf8, unsigned max, unsigned *columns)
 {
     const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)utf8;
     utf8proc_ssize_t        n = (utf8proc_ssize_t)strlen(utf8), at = 0, step;
@@ -20,7 +20,7 @@ static size_t measure(const char *utf8, unsigned most, unsigned *columns)
             step = 1;
         else
             width = utf8proc_category(c) == UTF8PROC_CATEGORY_MC ? 1 : (unsigned)utf8proc_charwidth(c);
-        if (width > most - *columns)
+        if (width > max - *columns)
             break;
         *columns += width;
     }

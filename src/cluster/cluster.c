@@ -139,7 +139,7 @@ typedef struct follower {
     const lm_model *m;
     lm_engine      *g;
     lm_row         *rows;                /* capacity: the maximum rows of the engine */
-    uint32_t        most;
+    uint32_t        max;
 } follower;
 
 static lm_status make_engine(follower *f, lm_error *e)
@@ -169,9 +169,9 @@ static lm_status make_engine(follower *f, lm_error *e)
         return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET,
                        "rank 0 has created a second engine for the model");
     LM_TRY(lm_engine_new(f->m, &o, &f->g, e));
-    f->most = lm_engine_max_rows(f->g);
-    f->rows = lm_alloc(f->most * sizeof *f->rows);
-    return f->rows ? LM_OK : lm_fail_memory(e, "rows", f->most * sizeof *f->rows);
+    f->max = lm_engine_max_rows(f->g);
+    f->rows = lm_alloc(f->max * sizeof *f->rows);
+    return f->rows ? LM_OK : lm_fail_memory(e, "rows", f->max * sizeof *f->rows);
 }
 
 static void drop_engine(follower *f)
@@ -186,8 +186,8 @@ static lm_status take_step(follower *f, const lm_broadcast_message *m, lm_error 
 {
     uint64_t bytes = m->n * sizeof *f->rows;
 
-    if (m->n > f->most)
-        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 steps %u rows of %u", m->n, f->most);
+    if (m->n > f->max)
+        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 steps %u rows of %u", m->n, f->max);
     LM_TRY(f->j->c.x.lead(f->j->c.x.arg, f->rows, bytes, e));
     if (lm_broadcast_hash(f->rows, bytes) != m->hash)
         return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET,

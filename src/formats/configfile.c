@@ -59,12 +59,12 @@ bool lm_config_is_file(const char *path)
 }
 
 /* Read what is available, waiting for its first byte; *n 0: the end. */
-static lm_status read_some(int fd, char *to, size_t most, size_t *n, const char *name, lm_error *e)
+static lm_status read_some(int fd, char *to, size_t max, size_t *n, const char *name, lm_error *e)
 {
     struct pollfd ready = { .fd = fd, .events = POLLIN };
 
     for (;;) {
-        ssize_t got = read(fd, to, most);
+        ssize_t got = read(fd, to, max);
         if (got >= 0) {
             *n = (size_t)got;
             return LM_OK;

@@ -102,7 +102,7 @@ void lm_charset_free(lm_charset *s)
  * bytes do not cover all values (as Thompson's and RE2's compilers do). */
 static lm_expr_id range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, unsigned n)
 {
-    static const uint8_t least[3] = { 0x80, 0x80, 0x80 }, most[3] = { 0xBF, 0xBF, 0xBF };
+    static const uint8_t min[3] = { 0x80, 0x80, 0x80 }, max[3] = { 0xBF, 0xBF, 0xBF };
 
     if (n == 1)
         return lm_byte_range(p, lo[0], hi[0]);
@@ -110,16 +110,16 @@ static lm_expr_id range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, 
         return lm_cat(p, lm_byte_range(p, lo[0], lo[0]), range_utf8(p, lo + 1, hi + 1, n - 1));
     lm_expr_id out = LM_NOTHING;
     unsigned from = lo[0], to = hi[0];
-    if (memcmp(lo + 1, least, n - 1) != 0) {
-        out = lm_cat(p, lm_byte_range(p, from, from), range_utf8(p, lo + 1, most, n - 1));
+    if (memcmp(lo + 1, min, n - 1) != 0) {
+        out = lm_cat(p, lm_byte_range(p, from, from), range_utf8(p, lo + 1, max, n - 1));
         from++;
     }
-    if (memcmp(hi + 1, most, n - 1) != 0) {
-        out = lm_alt(p, out, lm_cat(p, lm_byte_range(p, to, to), range_utf8(p, least, hi + 1, n - 1)));
+    if (memcmp(hi + 1, max, n - 1) != 0) {
+        out = lm_alt(p, out, lm_cat(p, lm_byte_range(p, to, to), range_utf8(p, min, hi + 1, n - 1)));
         to--;
     }
     if (from <= to)
-        out = lm_alt(p, out, lm_cat(p, lm_byte_range(p, from, to), range_utf8(p, least, most, n - 1)));
+        out = lm_alt(p, out, lm_cat(p, lm_byte_range(p, from, to), range_utf8(p, min, max, n - 1)));
     return out;
 }
 

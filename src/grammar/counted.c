@@ -16,7 +16,7 @@ enum {
 
 /* ---- counters ---- */
 
-typedef struct counter { lm_expr_id body; uint32_t least, most; } counter;
+typedef struct counter { lm_expr_id body; uint32_t min, max; } counter;
 
 static bool is_counter(const lm_terms *p, lm_expr_id n)
 {
@@ -79,9 +79,9 @@ typedef struct count_walk {
     lm_expr_id    body;
 } count_walk;
 
-static void note(count_walk *w, lm_token_uses *u, uint32_t most, uint32_t what, uint32_t times)
+static void note(count_walk *w, lm_token_uses *u, uint32_t max, uint32_t what, uint32_t times)
 {
-    if (u->n >= most)
+    if (u->n >= max)
         w->x->unknown = true;
     else if (lm_terms_room(&w->m->pool, &u->list, u->n, &u->capacity, sizeof *u->list, 1))
         u->list[u->n++] = (lm_token_use){ what, times };
@@ -197,7 +197,7 @@ static lm_counted *count(lm_automaton *m, lm_expr_id key, lm_expr_id body)
     return x;
 }
 
-const lm_counted *lm_counted_of(lm_automaton *m, lm_expr_id n, uint32_t *least, uint32_t *most)
+const lm_counted *lm_counted_of(lm_automaton *m, lm_expr_id n, uint32_t *min, uint32_t *max)
 {
     counter     c;
     lm_counted *x = NULL;
@@ -211,25 +211,25 @@ const lm_counted *lm_counted_of(lm_automaton *m, lm_expr_id n, uint32_t *least, 
         x = m->counted[i].key == key ? &m->counted[i] : NULL;
     if (!x && m->n_counted < MAX_COUNTED)
         x = count(m, key, c.body);
-    *least = c.least;
-    *most  = c.most;
+    *min = c.min;
+    *max  = c.max;
     return x && !x->unknown ? x : NULL;
 }
 
-void lm_counted_add(const lm_automaton *m, const lm_counted *x, uint32_t least, uint32_t most, uint64_t *bits)
+void lm_counted_add(const lm_automaton *m, const lm_counted *x, uint32_t min, uint32_t max, uint64_t *bits)
 {
     const uint32_t words = m->v->n_words;
 
     if (x->up_to) {
         const uint64_t *mask = x->up_to +
-                               (size_t)(most < LM_COUNTED_MASKS ? most : LM_COUNTED_MASKS - 1) * words;
+                               (size_t)(max < LM_COUNTED_MASKS ? max : LM_COUNTED_MASKS - 1) * words;
         for (uint32_t i = 0; i < words; i++)
             bits[i] |= mask[i];
     }
     for (uint32_t i = 0; i < x->inside.n; i++)
-        if (x->inside.list[i].times <= most)
+        if (x->inside.list[i].times <= max)
             set(bits, x->inside.list[i].what);
     for (uint32_t i = 0; i < x->past.n; i++)
-        if (x->past.list[i].times >= least && x->past.list[i].times <= most)
+        if (x->past.list[i].times >= min && x->past.list[i].times <= max)
             set(bits, x->past.list[i].what);
 }

@@ -9,12 +9,12 @@
 #include "grammar/automaton.h"
 
 /* Return the counts of `n`, which begins with a counter or is in the middle of a repetition, and store the
- * bounds of its counter in *least and *most. Return NULL if `n` has no counter, if it cannot be counted, or
+ * bounds of its counter in *min and *max. Return NULL if `n` has no counter, if it cannot be counted, or
  * if memory is exhausted (m->pool.status). */
-const lm_counted *lm_counted_of(lm_automaton *m, lm_expr_id n, uint32_t *least, uint32_t *most);
+const lm_counted *lm_counted_of(lm_automaton *m, lm_expr_id n, uint32_t *min, uint32_t *max);
 
 /* Add the tokens that fit without extending past the end of the frame. */
-void lm_counted_add(const lm_automaton *m, const lm_counted *x, uint32_t least, uint32_t most,
+void lm_counted_add(const lm_automaton *m, const lm_counted *x, uint32_t min, uint32_t max,
                     uint64_t *bits);
 
 #endif

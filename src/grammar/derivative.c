@@ -117,13 +117,13 @@ static lm_expr_id derive_cat(lm_terms *p, lm_expr_id n, symbol s)
 
 static lm_expr_id derive_repeat(lm_terms *p, lm_node_data d, symbol s)
 {
-    uint32_t least = d.b, most = d.c == LM_UNBOUNDED ? d.c : d.c - 1;
+    uint32_t min = d.b, max = d.c == LM_UNBOUNDED ? d.c : d.c - 1;
     lm_expr_id once = derive(p, d.a, s);
 
-    least = lm_is(p, d.a, LM_NULLABLE) || least == 0 ? 0 : least - 1;
+    min = lm_is(p, d.a, LM_NULLABLE) || min == 0 ? 0 : min - 1;
     if (once == LM_NOTHING)
         return once;
-    lm_expr_id rest = lm_repeat(p, d.a, least, most);
+    lm_expr_id rest = lm_repeat(p, d.a, min, max);
     const uint8_t kind = p->nodes[d.a].kind;
     return kind == LM_NODE_RULE || kind == LM_NODE_MEMBERS ? lm_frame(p, once, rest) : lm_cat(p, once, rest);
 }

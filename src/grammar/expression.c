@@ -421,15 +421,15 @@ lm_expr_id lm_alt(lm_terms *p, lm_expr_id a, lm_expr_id b)
     return a == LM_NOTHING ? b : lm_alt_of(p, both, 2);
 }
 
-lm_expr_id lm_repeat(lm_terms *p, lm_expr_id x, uint32_t least, uint32_t most)
+lm_expr_id lm_repeat(lm_terms *p, lm_expr_id x, uint32_t min, uint32_t max)
 {
-    if (least > most)
+    if (min > max)
         return LM_NOTHING;
-    if (x == LM_NOTHING || most == 0)
-        return least == 0 ? LM_EMPTY_TEXT : LM_NOTHING;
-    if (x == LM_EMPTY_TEXT || (least == 1 && most == 1))
+    if (x == LM_NOTHING || max == 0)
+        return min == 0 ? LM_EMPTY_TEXT : LM_NOTHING;
+    if (x == LM_EMPTY_TEXT || (min == 1 && max == 1))
         return x;
-    return make(p, LM_NODE_REPEAT, x, least, most);
+    return make(p, LM_NODE_REPEAT, x, min, max);
 }
 
 lm_expr_id lm_optional(lm_terms *p, lm_expr_id x) { return lm_alt(p, x, LM_EMPTY_TEXT); }

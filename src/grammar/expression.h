@@ -144,7 +144,7 @@ lm_expr_id lm_cat(lm_terms *p, lm_expr_id a, lm_expr_id b);
 lm_expr_id lm_frame(lm_terms *p, lm_expr_id inner, lm_expr_id after);
 lm_expr_id lm_alt(lm_terms *p, lm_expr_id a, lm_expr_id b);
 lm_expr_id lm_alt_of(lm_terms *p, lm_expr_id *nodes, size_t n); /* sorts `nodes` */
-lm_expr_id lm_repeat(lm_terms *p, lm_expr_id x, uint32_t least, uint32_t most);
+lm_expr_id lm_repeat(lm_terms *p, lm_expr_id x, uint32_t min, uint32_t max);
 lm_expr_id lm_optional(lm_terms *p, lm_expr_id x);
 lm_expr_id lm_members_node(lm_terms *p, uint32_t object, uint32_t seen);
 lm_expr_id lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint32_t n);

@@ -251,38 +251,38 @@ static lm_status read_number(parser *g, uint32_t *out)
     return LM_OK;
 }
 
-static lm_status read_braces(parser *g, bool nested, uint32_t *least, uint32_t *most)
+static lm_status read_braces(parser *g, bool nested, uint32_t *min, uint32_t *max)
 {
     g->at++;
     skip_space(g, nested);
-    LM_TRY(read_number(g, least));
-    *most = *least;
+    LM_TRY(read_number(g, min));
+    *max = *min;
     skip_space(g, nested);
     if (peek(g) == ',') {
         g->at++;
         skip_space(g, nested);
-        *most = LM_UNBOUNDED;
+        *max = LM_UNBOUNDED;
         if (is_digit(peek(g)))
-            LM_TRY(read_number(g, most));
+            LM_TRY(read_number(g, max));
         skip_space(g, nested);
     }
     if (peek(g) != '}')
         return wrong(g, "a repetition without its }");
     g->at++;
-    return *least <= *most ? LM_OK : wrong(g, "more repetitions at least than at most");
+    return *min <= *max ? LM_OK : wrong(g, "more repetitions at least than at most");
 }
 
 static lm_status read_repeats(parser *g, bool nested, lm_expr_id *last)
 {
-    uint32_t least = 0, most = LM_UNBOUNDED;
+    uint32_t min = 0, max = LM_UNBOUNDED;
 
     switch (peek(g)) {
-    case '{': LM_TRY(read_braces(g, nested, &least, &most)); break;
-    case '+': least = 1; g->at++; break;
-    case '?': most = 1; g->at++; break;
+    case '{': LM_TRY(read_braces(g, nested, &min, &max)); break;
+    case '+': min = 1; g->at++; break;
+    case '?': max = 1; g->at++; break;
     default:  g->at++;
     }
-    *last = lm_repeat(g->p, *last, least, most);
+    *last = lm_repeat(g->p, *last, min, max);
     return LM_OK;
 }
 

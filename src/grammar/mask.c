@@ -83,12 +83,12 @@ static lm_expr_id clamp(lm_automaton *m, lm_expr_id n, clamping *c)
         return n;
     c->budget--;
     if (d.kind == LM_NODE_REPEAT) {
-        uint32_t least = d.b > FAR ? FAR : d.b, most = d.c >= FAR ? LM_UNBOUNDED : d.c;
-        if (least != d.b)
+        uint32_t min = d.b > FAR ? FAR : d.b, max = d.c >= FAR ? LM_UNBOUNDED : d.c;
+        if (min != d.b)
             lower(c, FAR - 1);
-        if (most != d.c)
+        if (max != d.c)
             lower(c, d.c);
-        return lm_repeat(p, clamp(m, d.a, c), least, most);
+        return lm_repeat(p, clamp(m, d.a, c), min, max);
     }
     if (d.kind == LM_NODE_CAT) {
         lm_expr_id a = clamp(m, d.a, c);
@@ -184,9 +184,9 @@ static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_exp
 static void keep_short(const lm_vocabulary *v, const uint64_t *bits, uint32_t limit, uint64_t *out)
 {
     if (limit < LM_TRIE_SHORT) {
-        const uint64_t *most = v->up_to + (size_t)limit * v->n_words;
+        const uint64_t *max = v->up_to + (size_t)limit * v->n_words;
         for (uint32_t i = 0; i < v->n_words; i++)
-            out[i] = bits[i] & most[i];
+            out[i] = bits[i] & max[i];
         return;
     }
     memcpy(out, bits, v->n_words * sizeof *out);
@@ -231,11 +231,11 @@ static bool add_clamped(lm_automaton *m, lm_expr_id n, const lm_head *h, uint32_
 
 static void add_whole(lm_automaton *m, lm_expr_id n, uint64_t *bits)
 {
-    uint32_t          least, most;
-    const lm_counted *x = lm_counted_of(m, n, &least, &most);
+    uint32_t          min, max;
+    const lm_counted *x = lm_counted_of(m, n, &min, &max);
 
     if (x) {
-        lm_counted_add(m, x, least, most, bits);
+        lm_counted_add(m, x, min, max, bits);
         return;
     }
     clamping       c = { MAX_CLAMPED, UINT32_MAX };
@@ -250,8 +250,8 @@ static void add_whole(lm_automaton *m, lm_expr_id n, uint64_t *bits)
 }
 
 /* Add the tokens that continue past the end of a counted frame. */
-static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_expr_id n, uint32_t least,
-                              uint32_t most, lm_expr_id after, uint64_t *bits, unsigned depth)
+static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_expr_id n, uint32_t min,
+                              uint32_t max, lm_expr_id after, uint64_t *bits, unsigned depth)
 {
     const lm_token_uses exits = x->exits;                /* a copy: nested counting may move the counts, but
                                                             not their lists */
@@ -262,7 +262,7 @@ static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_expr_id n
         add_node(m, after, bits, depth + 1);
     for (uint32_t k = 0; k < exits.n && m->pool.status == LM_OK; k++) {
         const lm_token_use u = exits.list[k];
-        if (u.times >= least && u.times <= most)
+        if (u.times >= min && u.times <= max)
             walk_tree(&w, state, u.what + 1, m->v->skip[u.what], m->v->depth[u.what] + 1u);
     }
 }
@@ -271,12 +271,12 @@ static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_expr_id n
 static void add_frame(lm_automaton *m, lm_expr_id n, uint64_t *bits, unsigned depth)
 {
     const lm_node_data d = m->pool.nodes[n];
-    uint32_t           least, most;
-    const lm_counted  *x = depth > 64 ? NULL : lm_counted_of(m, d.a, &least, &most);
+    uint32_t           min, max;
+    const lm_counted  *x = depth > 64 ? NULL : lm_counted_of(m, d.a, &min, &max);
 
     if (x) {
-        lm_counted_add(m, x, least, most, bits);
-        add_counted_exits(m, x, d.a, least, most, d.b, bits, depth);
+        lm_counted_add(m, x, min, max, bits);
+        add_counted_exits(m, x, d.a, min, max, d.b, bits, depth);
         return;
     }
     clamping           c = { MAX_CLAMPED, UINT32_MAX };

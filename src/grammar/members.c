@@ -209,16 +209,16 @@ bool lm_members_live(const lm_terms *p, uint32_t object, uint32_t seen)
     uint64_t         others = s[words_of(o) - 1];
     uint32_t         free_names, must = missing(p, o, s, &free_names), names = seen_names(o, s);
 
-    if (must == UINT32_MAX || names + others + must > o->most)
+    if (must == UINT32_MAX || names + others + must > o->max)
         return false;
-    return (uint64_t)names + must + free_names + (others || others_can_appear(p, o)) >= o->least;
+    return (uint64_t)names + must + free_names + (others || others_can_appear(p, o)) >= o->min;
 }
 
 static bool can_close(const lm_terms *p, const lm_object *o, const uint64_t *s)
 {
     uint32_t free_names;
 
-    return missing(p, o, s, &free_names) == 0 && seen_names(o, s) + !!s[words_of(o) - 1] >= o->least;
+    return missing(p, o, s, &free_names) == 0 && seen_names(o, s) + !!s[words_of(o) - 1] >= o->min;
 }
 
 /* Return the state after one more member: declared name `i`, or another one (i == n_named). */
@@ -235,7 +235,7 @@ static lm_expr_id after(lm_terms *p, uint32_t object, uint32_t seen, uint32_t i)
     memcpy(s, state_at(p, seen), n * sizeof *s);
     if (i < o->n_named)
         s[i >> 6] |= UINT64_C(1) << (i & 63);
-    else if (s[n - 1] == 0 || o->most != LM_UNBOUNDED)
+    else if (s[n - 1] == 0 || o->max != LM_UNBOUNDED)
         s[n - 1]++;
     lm_expr_id out = lm_members_node(p, object, intern(p, object, s));
     if (s != few)
@@ -263,7 +263,7 @@ lm_expr_id lm_members_unfold(lm_terms *p, lm_expr_id n)
     }
     const uint64_t *s = state_at(p, d.b);
     bool first = seen_names(o, s) == 0 && s[n_words - 1] == 0,
-         full = seen_names(o, s) + s[n_words - 1] >= o->most;
+         full = seen_names(o, s) + s[n_words - 1] >= o->max;
     bool     close = can_close(p, o, s);
     uint32_t from = position(o, s), count = 0;
 

@@ -24,8 +24,8 @@ typedef struct lm_object {
     lm_expr_id first, comma, close;  /* what precedes the first member, what precedes further members, the
                                         end */
     bool       any_order;
-    uint32_t   least, most;          /* limits on the number of members; undeclared names may repeat, so they
-                                        all count once for `least` */
+    uint32_t   min, max;             /* limits on the number of members; undeclared names may repeat, so they
+                                        all count once for `min` */
 } lm_object;
 
 /* Add an object. Takes ownership of what the object owns, also on failure, which returns UINT32_MAX. */

@@ -131,13 +131,13 @@ static lm_status add_property(parser *x, lm_charset *s, bool negated)
 
 /* ---- escapes ---- */
 
-static lm_status read_hex(parser *x, unsigned least, unsigned most, uint32_t *out)
+static lm_status read_hex(parser *x, unsigned min, unsigned max, uint32_t *out)
 {
     unsigned n = 0;
 
-    for (*out = 0; n < most && lm_hex_digit(peek(x)) >= 0 && x->at < x->size; n++, x->at++)
+    for (*out = 0; n < max && lm_hex_digit(peek(x)) >= 0 && x->at < x->size; n++, x->at++)
         *out = *out << 4 | (uint32_t)lm_hex_digit(peek(x));
-    return n >= least && *out <= LM_LAST_CHARACTER ? LM_OK : wrong(x, "a hexadecimal number is wrong");
+    return n >= min && *out <= LM_LAST_CHARACTER ? LM_OK : wrong(x, "a hexadecimal number is wrong");
 }
 
 static lm_status read_braced_hex(parser *x, uint32_t *out)
@@ -411,22 +411,22 @@ static lm_status read_item(parser *x, lm_expr_id *out)
 }
 
 /* Read "{2}", "{2,}" or "{2,3}"; anything else is literal text. */
-static bool read_braces(parser *x, uint64_t *least, uint64_t *most)
+static bool read_braces(parser *x, uint64_t *min, uint64_t *max)
 {
     size_t at = x->at + 1;
     bool   digits = false;
 
-    for (*least = 0; at < x->size && is_digit(x->text[at]); at++, digits = true)
-        *least = *least > MAX_TIMES ? *least : *least * 10 + (uint64_t)(x->text[at] - '0');
-    *most = *least;
+    for (*min = 0; at < x->size && is_digit(x->text[at]); at++, digits = true)
+        *min = *min > MAX_TIMES ? *min : *min * 10 + (uint64_t)(x->text[at] - '0');
+    *max = *min;
     if (!digits || at >= x->size)
         return false;
     if (x->text[at] == ',') {
         at++;
-        *most = LM_UNBOUNDED;
+        *max = LM_UNBOUNDED;
         if (at < x->size && is_digit(x->text[at]))
-            for (*most = 0; at < x->size && is_digit(x->text[at]); at++)
-                *most = *most > MAX_TIMES ? *most : *most * 10 + (uint64_t)(x->text[at] - '0');
+            for (*max = 0; at < x->size && is_digit(x->text[at]); at++)
+                *max = *max > MAX_TIMES ? *max : *max * 10 + (uint64_t)(x->text[at] - '0');
     }
     if (at >= x->size || x->text[at] != '}')
         return false;
@@ -436,21 +436,21 @@ static bool read_braces(parser *x, uint64_t *least, uint64_t *most)
 
 static lm_status read_repeats(parser *x, lm_expr_id *item)
 {
-    uint64_t least = 0, most = LM_UNBOUNDED;
+    uint64_t min = 0, max = LM_UNBOUNDED;
     char     c = peek(x);
 
     if (c == '{' && peek_at(x, 1) == ',' && is_digit(peek_at(x, 2)))
         return refused(x, "{,n}, a repetition in some dialects and literal text in others,");
     if (c == '*' || c == '+' || c == '?') {
-        least = c == '+';
-        most  = c == '?' ? 1 : most;
+        min = c == '+';
+        max  = c == '?' ? 1 : max;
         x->at++;
-    } else if (c != '{' || !read_braces(x, &least, &most)) {
+    } else if (c != '{' || !read_braces(x, &min, &max)) {
         return LM_OK;
     }
-    if (least > MAX_TIMES || (most > MAX_TIMES && most != LM_UNBOUNDED))
+    if (min > MAX_TIMES || (max > MAX_TIMES && max != LM_UNBOUNDED))
         return lm_fail(x->e, LM_LIMIT, NULL, (int64_t)x->at, "more than %d repetitions", MAX_TIMES);
-    if (least > most)
+    if (min > max)
         return wrong(x, "more repetitions at least than at most");
     if (peek(x) == '+')
         return refused(x, "a possessive quantifier");
@@ -458,7 +458,7 @@ static lm_status read_repeats(parser *x, lm_expr_id *item)
     c = peek(x);
     if (c == '*' || c == '+' || c == '?')
         return wrong(x, "a repetition of a repetition");
-    *item = lm_repeat(x->p, *item, (uint32_t)least, (uint32_t)most);
+    *item = lm_repeat(x->p, *item, (uint32_t)min, (uint32_t)max);
     return LM_OK;
 }
 

@@ -160,13 +160,13 @@ static void find_deepest(lm_vocabulary *v)
     uint16_t below[LM_TRIE_DEPTH + 2] = { 0 };
 
     for (uint32_t i = v->n; i-- > 0;) {
-        uint16_t d = v->depth[i], most = v->first[i + 1] > v->first[i] ? (uint16_t)(d + 1) : 0;
-        if (below[d + 1] > most)
-            most = below[d + 1];
+        uint16_t d = v->depth[i], max = v->first[i + 1] > v->first[i] ? (uint16_t)(d + 1) : 0;
+        if (below[d + 1] > max)
+            max = below[d + 1];
         below[d + 1]  = 0;
-        v->deepest[i] = most;
-        if (most > below[d])
-            below[d] = most;
+        v->deepest[i] = max;
+        if (max > below[d])
+            below[d] = max;
     }
 }
 
@@ -182,19 +182,19 @@ static void fill_up_to(lm_vocabulary *v)
 static lm_status make_tree(lm_vocabulary *v, lm_error *e)
 {
     uint32_t n = 0;
-    size_t   most = v->text_at[v->size] + 1;
+    size_t   max = v->text_at[v->size] + 1;
 
     v->ids   = lm_alloc((v->size + 1) * sizeof *v->ids);
-    v->byte  = lm_alloc(most);
-    v->depth = lm_alloc(most * sizeof *v->depth);
-    v->skip  = lm_alloc(most * sizeof *v->skip);
-    v->first = lm_alloc(most * sizeof *v->first);
-    v->deepest   = lm_alloc(most * sizeof *v->deepest);
+    v->byte  = lm_alloc(max);
+    v->depth = lm_alloc(max * sizeof *v->depth);
+    v->skip  = lm_alloc(max * sizeof *v->skip);
+    v->first = lm_alloc(max * sizeof *v->first);
+    v->deepest   = lm_alloc(max * sizeof *v->deepest);
     v->by_length = lm_alloc((v->size + 1) * sizeof *v->by_length);
     v->up_to     = lm_alloc_zero((size_t)LM_TRIE_SHORT * v->n_words, sizeof *v->up_to);
     if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first || !v->deepest || !v->by_length ||
         !v->up_to)
-        return lm_fail_memory(e, "a vocabulary", most);
+        return lm_fail_memory(e, "a vocabulary", max);
     for (uint32_t i = 0; i < v->size; i++)
         if (v->text_at[i + 1] > v->text_at[i])
             v->ids[n++] = (lm_token)i;

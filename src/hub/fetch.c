@@ -466,26 +466,26 @@ lm_status hub_get_part(hub_net *n, const char *url, uint64_t from, uint64_t to, 
                            : lm_fail(e, LM_IO, shown(url, seen), LM_NO_OFFSET, "the connection ended early");
 }
 
-typedef struct whole { lm_text *out; size_t most; } whole;
+typedef struct whole { lm_text *out; size_t max; } whole;
 
 static bool add(void *arg, const hub_answer *a, const void *data, size_t n)
 {
     whole *w = arg;
 
     (void)a;
-    if (w->out->size + n > w->most)
+    if (w->out->size + n > w->max)
         return false;
     lm_text_add(w->out, data, n);
     return !w->out->failed;
 }
 
-lm_status hub_get_text(hub_net *n, const char *url, size_t most, lm_text *out, hub_answer *a, lm_error *e)
+lm_status hub_get_text(hub_net *n, const char *url, size_t max, lm_text *out, hub_answer *a, lm_error *e)
 {
-    whole  w = { out, most };
+    whole  w = { out, max };
     size_t was = out->size;
 
     lm_status status = hub_get(n, url, 0, add, &w, a, e);
     if (status == LM_IO && out->size > was && e && e->code == LM_OK)
-        return lm_fail(e, LM_LIMIT, url, LM_NO_OFFSET, "the answer is larger than %zu bytes", most);
+        return lm_fail(e, LM_LIMIT, url, LM_NO_OFFSET, "the answer is larger than %zu bytes", max);
     return status;
 }

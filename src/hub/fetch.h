@@ -46,8 +46,8 @@ lm_status hub_get(hub_net *n, const char *url, int64_t from, hub_sink *sink, voi
 lm_status hub_get_part(hub_net *n, const char *url, uint64_t from, uint64_t to, uint64_t size, void *out,
                        lm_error *e);
 
-/* Get a small document of at most `most` bytes. */
-lm_status hub_get_text(hub_net *n, const char *url, size_t most, lm_text *out, hub_answer *a, lm_error *e);
+/* Get a small document of at most `max` bytes. */
+lm_status hub_get_text(hub_net *n, const char *url, size_t max, lm_text *out, hub_answer *a, lm_error *e);
 
 /* Return whether two URLs have the same scheme, host and port. */
 bool hub_same_origin(const char *a, const char *b);

@@ -120,21 +120,21 @@ lm_status hub_together(hub_pull *p, hub_each *one, lm_error *e)
 {
     crew c = { .p = p, .one = one, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
     pthread_t threads[MAX];
-    uint32_t  n = 0, most = p->connections ? p->connections : CONNECTIONS;
+    uint32_t  n = 0, max = p->connections ? p->connections : CONNECTIONS;
 
     for (size_t i = 0; i < p->n; i++)
         c.files_of += p->files[i].wanted && !p->files[i].here;
-    most = most > MAX ? MAX : most;
-    most = most > c.files_of ? c.files_of : most;
-    most = most ? most : 1;
-    for (; n < most; n++) {
+    max = max > MAX ? MAX : max;
+    max = max > c.files_of ? c.files_of : max;
+    max = max ? max : 1;
+    for (; n < max; n++) {
         pthread_mutex_lock(&c.lock);
         c.working++;
         pthread_mutex_unlock(&c.lock);
         if (pthread_create(&threads[n], NULL, work, &c) != 0)
             break;
     }
-    if (n < most) {                          /* fewer threads, or the calling thread alone, are enough */
+    if (n < max) {                           /* fewer threads, or the calling thread alone, are enough */
         pthread_mutex_lock(&c.lock);
         c.working--;
         pthread_mutex_unlock(&c.lock);

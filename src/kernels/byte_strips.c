@@ -328,15 +328,15 @@ void lm_byte_strips_run(const lm_matmul_args *a, lm_byte_unpack *unpack, lm_byte
                         void (*run)(const lm_matmul_args *a), uint64_t own)
 {
     uint8_t *strips = (uint8_t *)a->scratch + own;
-    const uint64_t most = LM_BYTE_STRIPS * LM_BYTE_ROWS;
+    const uint64_t max = LM_BYTE_STRIPS * LM_BYTE_ROWS;
     uint64_t from = a->first;
 
     if (rows_of_file && a->n == 1) {
         from += (a->last - from) / 8 * 8;
         rows_of_file(a, from);
     }
-    for (; from < a->last; from += most) {
-        uint64_t rows = a->last - from < most ? a->last - from : most;
+    for (; from < a->last; from += max) {
+        uint64_t rows = a->last - from < max ? a->last - from : max;
         if (rows % LM_BYTE_ROWS) /* lanes without a row: their results are not stored */
             memset(strips, 0, LM_BYTE_STRIPS * strip_bytes(a->cols));
         for (uint64_t at = 0; at < rows; at += LM_BYTE_ROWS)

@@ -12,28 +12,28 @@ uint64_t lm_q8_bytes(uint64_t cols)
 /* Return the largest magnitude of 32 or 4 numbers; NaN compares above infinity. */
 static float largest(const float *x, int n)
 {
-    uint32_t most = 0;
+    uint32_t max = 0;
     float    f;
 
     for (int i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], 4);
         bits &= 0x7fffffff;
-        most = bits > most ? bits : most;
+        max = bits > max ? bits : max;
     }
-    memcpy(&f, &most, 4);
+    memcpy(&f, &max, 4);
     return f;
 }
 
 float lm_q8_largest_below(const float x[32], float top)
 {
-    float most = 0.0f;
+    float max = 0.0f;
 
     for (int i = 0; i < 32; i += 4) {
         float four = largest(x + i, 4);
-        most = four <= top && four > most ? four : most;
+        max = four <= top && four > max ? four : max;
     }
-    return most;
+    return max;
 }
 
 /* NaN is propagated. */
@@ -46,14 +46,14 @@ static float larger(float a, float b)
  * bytes. */
 static float survey(const lm_q8_row *r, uint64_t blocks, float *top)
 {
-    float lanes[16] = { 0 }, most = 0.0f;
+    float lanes[16] = { 0 }, max = 0.0f;
 
     for (uint64_t b = 0; b < blocks; b++) {
-        lanes[b % 16] += r->most[b];
-        most = r->most[b] > most && r->most[b] < INFINITY ? r->most[b] : most;
+        lanes[b % 16] += r->max[b];
+        max = r->max[b] > max && r->max[b] < INFINITY ? r->max[b] : max;
     }
     *top = lm_q8_top(lanes, blocks);
-    return most;
+    return max;
 }
 
 void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_wide)
@@ -68,9 +68,9 @@ void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_
                                                             fifteen bits */
         uint32_t listed[LM_Q8_GROUP], n = 0;
         for (uint64_t b = from; b < to; b++) {
-            bool wide = all_wide || r->most[b] > top;
-            eight = larger(eight, all_wide ? 0.0f : wide ? lm_q8_largest_below(x + 32 * b, top) : r->most[b]);
-            fifteen = larger(fifteen, r->most[b]);
+            bool wide = all_wide || r->max[b] > top;
+            eight = larger(eight, all_wide ? 0.0f : wide ? lm_q8_largest_below(x + 32 * b, top) : r->max[b]);
+            fifteen = larger(fifteen, r->max[b]);
             r->wide[b / 64] |= (uint64_t)wide << b % 64;
             listed[n] = (uint32_t)b;
             n += wide;
@@ -117,7 +117,7 @@ void lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide)
     lm_q8_row r = lm_q8_row_at(dst, cols);
 
     for (uint64_t b = 0; b < cols / 32; b++)
-        r.most[b] = largest(x + 32 * b, 32);
+        r.max[b] = largest(x + 32 * b, 32);
     lm_q8_choose(&r, x, cols / 32, all_wide);
     for (uint64_t b = 0; b < cols / 32; b++)
         pack_block(&r, b, x + 32 * b);

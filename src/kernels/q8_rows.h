@@ -52,7 +52,7 @@ typedef struct lm_q8_head {
 
 typedef struct lm_q8_row {
     lm_q8_head  *head;
-    float       *most;               /* while a row is packed: the largest magnitude of each block */
+    float       *max;                /* while a row is packed: the largest magnitude of each block */
     uint32_t    *listed;             /* in the same memory: head->wide indices of the blocks that have high
                                         bytes, ascending */
     uint64_t    *wide;

@@ -83,14 +83,14 @@ static inline int any(vi mask)
 /* Try the scale that maps the extreme to -top and eighteen scales around it; refine each by least squares. */
 static vf fit_scale(int n, int top, const vf *x, const vf *w, vf *q)
 {
-    vf most = { 0 }, extreme = { 0 }, sums = { 0 }, squares = { 0 };
+    vf max = { 0 }, extreme = { 0 }, sums = { 0 }, squares = { 0 };
 
     for (int i = 0; i < n; i++) {
-        vi larger = magnitude(x[i]) > most;
-        most = select(larger, magnitude(x[i]), most);
+        vi larger = magnitude(x[i]) > max;
+        max = select(larger, magnitude(x[i]), max);
         extreme = select(larger, x[i], extreme);
     }
-    vi zero = most < TINY;
+    vi zero = max < TINY;
     vf inverse = spread(-(float)top) / extreme;
     for (int i = 0; i < n; i++) {
         vf l = nearest(inverse * x[i], -top, top - 1);
@@ -126,14 +126,14 @@ static vf fit_scale(int n, int top, const vf *x, const vf *w, vf *q)
  * the others. Weights are x^2. */
 static vf fit_scale_by_sweeps(int n, int top, const vf *x, vf *q)
 {
-    vf most = { 0 }, extreme = { 0 }, sums = { 0 }, squares = { 0 };
+    vf max = { 0 }, extreme = { 0 }, sums = { 0 }, squares = { 0 };
 
     for (int i = 0; i < n; i++) {
-        vi larger = magnitude(x[i]) > most;
-        most = select(larger, magnitude(x[i]), most);
+        vi larger = magnitude(x[i]) > max;
+        max = select(larger, magnitude(x[i]), max);
         extreme = select(larger, x[i], extreme);
     }
-    vi zero = most < TINY, moving = ~zero;
+    vi zero = max < TINY, moving = ~zero;
     vf inverse = spread(-(float)top) / extreme;
     for (int i = 0; i < n; i++) {
         vf l = nearest(inverse * x[i], -top, top - 1), w = x[i] * x[i];
@@ -241,11 +241,11 @@ static inline vf nearest_value(vf x, const int8_t table[16], vf *index)
 
 static vf fit_values(int n, const int8_t table[16], int tries, const vf *x, const vf *w)
 {
-    vf most = { 0 }, extreme = { 0 }, scale = { 0 }, best = { 0 }, index;
+    vf max = { 0 }, extreme = { 0 }, scale = { 0 }, best = { 0 }, index;
 
     for (int i = 0; i < n; i++) {
-        vi larger = magnitude(x[i]) > most;
-        most = select(larger, magnitude(x[i]), most);
+        vi larger = magnitude(x[i]) > max;
+        max = select(larger, magnitude(x[i]), max);
         extreme = select(larger, x[i], extreme);
     }
     for (int t = -tries - 1; t <= tries; t++) {          /* the first maps the extreme exactly to the table's
@@ -262,24 +262,24 @@ static vf fit_values(int n, const int8_t table[16], int tries, const vf *x, cons
         scale = select(better, sums / squares, scale);
         best = select(better, scale * sums, best);
     }
-    return select(most < TINY, (vf){ 0 }, scale);
+    return select(max < TINY, (vf){ 0 }, scale);
 }
 
 /* ---- scales of a super-block by their weights: x ~ scale * q, all positive, q from 0 to top ---- */
 
 static float fit_positive(int n, int top, const float *x, const float *w, uint8_t *q)
 {
-    float most = 0, sums = 0, squares = 0, least = 0, inverse;
+    float max = 0, sums = 0, squares = 0, min = 0, inverse;
 
     for (int i = 0; i < n; i++) {
-        most = x[i] > most ? x[i] : most;
+        max = x[i] > max ? x[i] : max;
         q[i] = 0;
     }
-    if (most < TINY)
+    if (max < TINY)
         return 0;
-    inverse = (float)top / most;
+    inverse = (float)top / max;
     for (int t = -5; t <= 4; t++) {                      /* -5: the scale that just reaches the largest */
-        float tried = t < -4 ? inverse : (0.1f * (float)t + (float)top) / most, scale = 1 / tried, error = 0;
+        float tried = t < -4 ? inverse : (0.1f * (float)t + (float)top) / max, scale = 1 / tried, error = 0;
         if (t == 0)
             continue;
         for (int i = 0; i < n; i++) {
@@ -287,8 +287,8 @@ static float fit_positive(int n, int top, const float *x, const float *w, uint8_
             float d = x[i] - scale * (float)l;
             error += w[i] * d * d;
         }
-        if (t < -4 || error < least) {
-            least = error;
+        if (t < -4 || error < min) {
+            min = error;
             inverse = tried;
         }
     }

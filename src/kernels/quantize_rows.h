@@ -157,16 +157,16 @@ static void weigh_by_magnitude(lane_group *g, bool alone)
  * least squares. */
 static float block_scales(const affine_type *t, const float *values, const float *sums, uint8_t *q)
 {
-    float most = 0, top = (float)t->top_scale;
+    float max = 0, top = (float)t->top_scale;
 
     if (sums)
         return fit_positive(t->n_sub, t->top_scale, values, sums, q);
     for (int s = 0; s < t->n_sub; s++)
-        most = values[s] > most ? values[s] : most;
-    float inverse = most > 0 ? top / most : 0;
+        max = values[s] > max ? values[s] : max;
+    float inverse = max > 0 ? top / max : 0;
     for (int s = 0; s < t->n_sub; s++)
         q[s] = (uint8_t)nearest_lane(inverse * values[s], t->top_scale);
-    return most / top;
+    return max / top;
 }
 
 /* Quantise `supers` super-blocks, at most sixteen blocks in total. */

@@ -9,9 +9,9 @@
 /* Return the number of outputs in a group. */
 static uint64_t group_of(const lm_matmul *m, uint64_t cols)
 {
-    uint64_t one = m->packed_bytes(m->row_group, cols), most = GROUP_BYTES / (one ? one : 1);
+    uint64_t one = m->packed_bytes(m->row_group, cols), max = GROUP_BYTES / (one ? one : 1);
 
-    return m->row_group * (most < 1 ? 1 : most > 4 ? 4 : most);
+    return m->row_group * (max < 1 ? 1 : max > 4 ? 4 : max);
 }
 
 static uint64_t own_scratch(const lm_matmul *m, uint64_t cols)

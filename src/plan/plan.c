@@ -103,7 +103,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static uint64_t worker_bytes(const lm_compiler *c)
 {
-    uint64_t most = 64;
+    uint64_t max = 64;
 
     for (uint32_t i = 0; i < c->p->n_nodes; i++) {
         const lm_node *n = &c->p->nodes[i];
@@ -112,7 +112,7 @@ static uint64_t worker_bytes(const lm_compiler *c)
             const lm_matmul *m = c->plan->weights[n->weights[k]].matmul;
             bool stored = c->plan->weights[n->weights[k]].kind == LM_MAPPED;
             if (m && (stored || m->scratch_bytes))
-                most = larger(most, stored ? lm_stored_scratch(m, w->dims[w->n_dims - 1])
+                max = larger(max, stored ? lm_stored_scratch(m, w->dims[w->n_dims - 1])
                                            : m->scratch_bytes(w->dims[w->n_dims - 1]));
         }
         if (n->code == LM_OP_ATTENTION) {
@@ -120,19 +120,19 @@ static uint64_t worker_bytes(const lm_compiler *c)
             uint32_t group = s->n_heads / s->n_kv_heads,
                      together = group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS;
             const lm_kv_shape *shape = &c->plan->layers[n->attention.cache].shape;
-            most = larger(most, c->plan->attention->scratch_bytes(shape, together));
+            max = larger(max, c->plan->attention->scratch_bytes(shape, together));
         }
     }
     for (uint32_t t = 0; t < c->p->n_ropes; t++)
-        most = larger(most, (uint64_t)c->p->ropes[t].spec.dim * 2);
-    return (most + 63) & ~UINT64_C(63);
+        max = larger(max, (uint64_t)c->p->ropes[t].spec.dim * 2);
+    return (max + 63) & ~UINT64_C(63);
 }
 
 /* Return the bytes of partial results of the layer that needs most, for the maximum of rows and ranges that
  * are split. */
 static uint64_t partial_bytes(const lm_compiler *c)
 {
-    uint64_t most = 0, rows = c->o->max_rows < LM_SPLIT_ROWS ? c->o->max_rows : LM_SPLIT_ROWS;
+    uint64_t max = 0, rows = c->o->max_rows < LM_SPLIT_ROWS ? c->o->max_rows : LM_SPLIT_ROWS;
 
     for (uint32_t i = 0; i < c->p->n_nodes; i++) {
         const lm_attention_spec *s = &c->p->nodes[i].attention.spec;
@@ -140,9 +140,9 @@ static uint64_t partial_bytes(const lm_compiler *c)
             continue;
         const lm_kv_layer *l = &c->plan->layers[c->p->nodes[i].attention.cache];
         if (l->ranges > 1)
-            most = larger(most, lm_attention_partial_bytes(&l->shape, rows * s->n_heads) * l->ranges);
+            max = larger(max, lm_attention_partial_bytes(&l->shape, rows * s->n_heads) * l->ranges);
     }
-    return most;
+    return max;
 }
 
 static void place_state(lm_compiler *c)
@@ -239,11 +239,11 @@ static bool reserve_lists(lm_compiler *c)
 {
     const lm_program *p    = c->p;
     lm_plan          *plan = c->plan;
-    size_t            most = 12 * (size_t)p->n_nodes + LM_MAX_TABLES;
+    size_t            max = 12 * (size_t)p->n_nodes + LM_MAX_TABLES;
 
-    plan->steps        = lm_arena_new(&plan->arena, most, lm_step);
-    plan->stages       = lm_arena_new(&plan->arena, most, lm_stage);
-    plan->buffers      = lm_arena_new(&plan->arena, most, lm_buffer);
+    plan->steps        = lm_arena_new(&plan->arena, max, lm_step);
+    plan->stages       = lm_arena_new(&plan->arena, max, lm_stage);
+    plan->buffers      = lm_arena_new(&plan->arena, max, lm_buffer);
     plan->weights      = lm_arena_new(&plan->arena, p->n_weights + 1, lm_placement);
     plan->groups       = lm_arena_new(&plan->arena, p->n_caches + 1, lm_kv_group);
     plan->layers       = lm_arena_new(&plan->arena, p->n_caches + 1, lm_kv_layer);
@@ -282,11 +282,11 @@ lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **o
 /* Return the offset in the slab at which the values end and the bookkeeping begins. */
 static uint64_t value_bytes(const lm_plan *p)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
 
     for (uint32_t i = 0; i < p->n_buffers; i++)
-        most = larger(most, p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows);
-    return (most + 63) & ~UINT64_C(63);
+        max = larger(max, p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows);
+    return (max + 63) & ~UINT64_C(63);
 }
 
 lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types cache, lm_plan **out,

@@ -135,16 +135,16 @@ static uint32_t kv_heads(const lm_attention_spec *a, uint32_t first, uint32_t en
 uint32_t lm_split_unit(const lm_splitter *s, uint32_t w, uint32_t lanes)
 {
     static const uint32_t units[] = { 256, 128, 64, 32, 16, 8, 1 };
-    uint32_t block = s->spec->types && w != LM_NONE ? lm_dtype_of(s->spec->types[w])->block : 1, least = 0;
+    uint32_t block = s->spec->types && w != LM_NONE ? lm_dtype_of(s->spec->types[w])->block : 1, min = 0;
 
     for (uint32_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (units[i] % block || lanes % units[i] || lanes / units[i] < s->spec->ranks)
             continue;
         if (lanes / units[i] % s->spec->ranks == 0)
             return units[i];
-        least = units[i];
+        min = units[i];
     }
-    return least;
+    return min;
 }
 
 /* ---- lanes of the inputs that part of an output needs ---- */

@@ -40,16 +40,16 @@ static void cut_evenly(const uint64_t *bytes, uint64_t others, uint32_t layers, 
         best[wide + l] = (l == 1 ? others : best[wide + l - 1]) + bytes[l - 1];
     for (uint32_t s = 2; s <= stages; s++)
         for (uint32_t l = s; l <= layers; l++) {
-            uint64_t last = 0, least = UINT64_MAX;
+            uint64_t last = 0, min = UINT64_MAX;
             for (uint32_t k = l - 1; k + 1 >= s; k--) {
                 last += bytes[k];
-                uint64_t most = larger(best[(s - 1) * wide + k], last);
-                if (most < least) {
-                    least               = most;
+                uint64_t max = larger(best[(s - 1) * wide + k], last);
+                if (max < min) {
+                    min               = max;
                     from[s * wide + l] = k;
                 }
             }
-            best[s * wide + l] = least;
+            best[s * wide + l] = min;
         }
     edges[stages] = layers;
     for (uint32_t s = stages; s > 1; s--)

@@ -33,7 +33,7 @@ void lm_budget_open(lm_budget *b, lm_engine *g, double target, bool forecast)
     uint32_t rows = lm_engine_max_rows(g), active = lm_engine_sequences(g), depth = lm_engine_context(g) / 4;
     lm_forecast f;
 
-    *b = (lm_budget){ .target = target, .most = rows };
+    *b = (lm_budget){ .target = target, .max = rows };
     if (!forecast)
         return;
     active = active < rows ? active : rows;
@@ -53,7 +53,7 @@ double lm_budget_target(const lm_budget *b, uint32_t written)
 
 uint32_t lm_budget_rows(const lm_budget *b, uint32_t written)
 {
-    uint32_t room = b->most > written ? b->most - written : 0;
+    uint32_t room = b->max > written ? b->max - written : 0;
     double   left = lm_budget_target(b, written) - alone(b, written), rows;
 
     if (written == 0 || room <= LM_BUDGET_LEAST)

@@ -14,7 +14,7 @@ typedef struct lm_budget {
     double   target;                 /* seconds; 0: twice what the step takes without prompts */
     double   alone[LM_BUDGET_SIZES]; /* seconds of a step without prompts of up to 2^i rows; 0: unknown */
     double   row;                    /* seconds that a prompt row adds; 0: unknown */
-    uint32_t most;                   /* rows in a step */
+    uint32_t max;                    /* rows in a step */
 } lm_budget;
 
 /* Open the budget. With `forecast`, costs that can be forecast are; the others are unknown. */

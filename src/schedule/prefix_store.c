@@ -179,10 +179,10 @@ bool lm_store_one(lm_schedule *s)
 void lm_store_last(lm_schedule *s)
 {
     uint64_t room = s->o.store_bytes > s->rest_bytes ? s->o.store_bytes - s->rest_bytes : 0, written;
-    uint64_t most = room < LAST_BYTES ? room : LAST_BYTES;
+    uint64_t max = room < LAST_BYTES ? room : LAST_BYTES;
     double   until = lm_clock_seconds() + LAST_SECONDS;
 
-    for (uint64_t all = 0; all < most && lm_clock_seconds() < until && store_one(s, &written) && written;)
+    for (uint64_t all = 0; all < max && lm_clock_seconds() < until && store_one(s, &written) && written;)
         all += written;
     remove_oldest(s);
 }
@@ -207,7 +207,7 @@ static int newest_first(const void *a, const void *b)
 static stored_file *list_files(const lm_schedule *s, size_t *n)
 {
     stored_file   *all = NULL, *grown;
-    size_t         most = 0;
+    size_t         max = 0;
     lm_text        path = { 0 };
     struct dirent *d;
     struct stat    st;
@@ -220,9 +220,9 @@ static stored_file *list_files(const lm_schedule *s, size_t *n)
         path_of(s, d->d_name, &path);
         if (path.failed || stat(path.data, &st) != 0 || !S_ISREG(st.st_mode))
             continue;
-        if (*n == most) {
-            most  = most ? 2 * most : 64;
-            grown = lm_realloc(all, most * sizeof *all);
+        if (*n == max) {
+            max  = max ? 2 * max : 64;
+            grown = lm_realloc(all, max * sizeof *all);
             if (!grown)
                 break;
             all = grown;

@@ -17,25 +17,25 @@ enum { PROTECTED = 3, OF = 4 };          /* nodes used again are evicted first i
 
 lm_status lm_prefixes_open(lm_prefixes *p, lm_engine *g, uint64_t bytes, lm_error *e)
 {
-    uint64_t page = 0, most = 0;
+    uint64_t page = 0, max = 0;
 
     *p = (lm_prefixes){ .g = g };
     for (uint32_t i = 0; i < lm_pages_groups(g); i++) {
         page += g->plan->groups[i].page_bytes;
-        most = most > lm_pages_total(g, i) ? most : lm_pages_total(g, i);
+        max = max > lm_pages_total(g, i) ? max : lm_pages_total(g, i);
     }
-    most          = bytes && page && bytes / page < most ? bytes / page : most;
-    p->n_nodes    = p->most = most;
+    max          = bytes && page && bytes / page < max ? bytes / page : max;
+    p->n_nodes    = p->max = max;
     p->node_bytes = (sizeof(lm_prefix) + lm_pages_groups(g) * sizeof(uint32_t) +
                      lm_engine_n_adapters(g) * sizeof(float) + 15) /
                     16 * 16;
-    for (p->n_buckets = 64; p->n_buckets < 2 * most; p->n_buckets *= 2)
+    for (p->n_buckets = 64; p->n_buckets < 2 * max; p->n_buckets *= 2)
         ;
-    p->memory  = lm_alloc_zero(most + 1, p->node_bytes);
+    p->memory  = lm_alloc_zero(max + 1, p->node_bytes);
     p->buckets = lm_alloc_zero(p->n_buckets, sizeof *p->buckets);
     if (!p->memory || !p->buckets)
-        return lm_fail_memory(e, "prefixes", most * p->node_bytes);
-    for (size_t i = most; i-- > 0;) {
+        return lm_fail_memory(e, "prefixes", max * p->node_bytes);
+    for (size_t i = max; i-- > 0;) {
         lm_prefix *x = (lm_prefix *)(void *)(p->memory + i * p->node_bytes);
         x->child     = p->unused;
         p->unused    = x;
@@ -248,7 +248,7 @@ static lm_prefix *oldest_leaf(const lm_prefix_list *l)
 
 static lm_prefix *least_useful(const lm_prefixes *p)
 {
-    lm_prefix *x = p->again.n * OF > p->most * PROTECTED ? oldest_leaf(&p->again) : oldest_leaf(&p->once);
+    lm_prefix *x = p->again.n * OF > p->max * PROTECTED ? oldest_leaf(&p->again) : oldest_leaf(&p->once);
 
     x = x ? x : oldest_leaf(&p->once);
     return x ? x : oldest_leaf(&p->again);

@@ -35,7 +35,7 @@ typedef struct lm_prefix_list { lm_prefix *oldest, *newest; size_t n; } lm_prefi
 typedef struct lm_prefixes {
     lm_engine     *g;
     uint8_t       *memory;           /* of all nodes */
-    size_t         node_bytes, n_nodes, most;        /* `most`: maximum number of nodes */
+    size_t         node_bytes, n_nodes, max;          /* `max`: maximum number of nodes */
     lm_prefix     *unused;           /* linked by `child` */
     lm_prefix    **buckets;
     size_t         n_buckets;

@@ -23,11 +23,11 @@ typedef struct record {
 
 static size_t longest_stop(const lm_sequence_options *o)
 {
-    size_t most = 0;
+    size_t max = 0;
 
     for (size_t i = 0; o->stops && o->stops[i]; i++)
-        most = strlen(o->stops[i]) > most ? strlen(o->stops[i]) : most;
-    return most;
+        max = strlen(o->stops[i]) > max ? strlen(o->stops[i]) : max;
+    return max;
 }
 
 /* Open the ring. Text delivered at once is at most the longest stop string, held back until now, and a token,
@@ -65,14 +65,14 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
 /* Set the number of contributions: one per model for every token that may be generated. */
 static lm_status take_contributions(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
-    int64_t most = q->sequence.max_tokens, room = (int64_t)lm_engine_context(s->g) + 1 - (int64_t)q->n_prompt;
+    int64_t max = q->sequence.max_tokens, room = (int64_t)lm_engine_context(s->g) + 1 - (int64_t)q->n_prompt;
 
     if (!q->contributions)
         return LM_OK;
     if (!s->others.n)
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "one model chooses every token alone");
     r->n_models = 1 + s->others.n;
-    r->max_contributions = (size_t)(most > 0 && most < room ? most : room);
+    r->max_contributions = (size_t)(max > 0 && max < room ? max : room);
     return LM_OK;
 }
 
@@ -227,11 +227,11 @@ void lm_reply_drop(lm_reply *r)
 
 /* ---- events, added by the thread that steps or one of its workers ---- */
 
-uint32_t lm_reply_capacity(const lm_reply *r, uint32_t most)
+uint32_t lm_reply_capacity(const lm_reply *r, uint32_t max)
 {
     uint32_t n = 0;
 
-    while (n < most && lm_ring_fits(&r->ring, (n + 1) * r->token_bytes))
+    while (n < max && lm_ring_fits(&r->ring, (n + 1) * r->token_bytes))
         n++;
     return n;
 }

@@ -214,13 +214,13 @@ static lm_status take_adapters(lm_schedule *s, lm_error *e)
 
 static uint32_t longest_piece(const lm_tokenizer *t)
 {
-    size_t most = 16, size;
+    size_t max = 16, size;
 
     for (uint32_t i = 0; t && i < lm_tokenizer_size(t); i++) {
         lm_tokenizer_piece(t, (lm_token)i, &size);
-        most = size > most ? size : most;
+        max = size > max ? size : max;
     }
-    return most < (1 << 20) ? (uint32_t)most : 1 << 20;
+    return max < (1 << 20) ? (uint32_t)max : 1 << 20;
 }
 
 static lm_status take_options(lm_schedule *s, const lm_schedule_options *o, lm_error *e)

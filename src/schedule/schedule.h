@@ -210,8 +210,8 @@ void      lm_reply_drop(lm_reply *r);                                    /* drop
 /* move its sequence's events into the ring */
 void      lm_reply_collect(lm_schedule *s, lm_reply *r);
 void      lm_reply_notify(lm_reply *r);                                  /* wake the reader */
-/* tokens that fit into the ring, up to `most` */
-uint32_t  lm_reply_capacity(const lm_reply *r, uint32_t most);
+/* tokens that fit into the ring, up to `max` */
+uint32_t  lm_reply_capacity(const lm_reply *r, uint32_t max);
 /* set its usage, notify the reader of the end, drop a reference */
 void      lm_reply_conclude(lm_schedule *s, lm_reply *r);
 

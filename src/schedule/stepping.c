@@ -40,16 +40,16 @@ static uint32_t count(lm_schedule *s, bool writing)
 
 /* ---- rows ---- */
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t min(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-static void add_rows(lm_schedule *s, lm_reply *r, uint32_t most, uint32_t max_prompt)
+static void add_rows(lm_schedule *s, lm_reply *r, uint32_t max, uint32_t max_prompt)
 {
     lm_batch *b = &s->batch;
 
-    b->max_rows        = least(lm_engine_max_rows(s->g), b->n + most);
+    b->max_rows        = min(lm_engine_max_rows(s->g), b->n + max);
     b->max_prompt = b->n_prompt + max_prompt;
     r->in_step     = lm_sequence_rows(r->sequence, b) > 0;
     b->max_rows        = lm_engine_max_rows(s->g);
@@ -92,7 +92,7 @@ static void divide_prompt_rows(lm_schedule *s, uint32_t readers, uint32_t rows)
             if (generates(r) || !can_receive(s, r))
                 continue;
             given = pass ? rows : !oldest ? others : readers > 1 ? rows - rows / 2 : rows;
-            given = least(least(given, rows), prompt_rows_left(s, r));
+            given = min(min(given, rows), prompt_rows_left(s, r));
             r->prompt_rows += given;
             rows -= given;
             oldest = false;
@@ -104,7 +104,7 @@ static void add_prompts(lm_schedule *s, uint32_t readers, uint32_t written)
     uint32_t rows = lm_budget_rows(&s->budget, written);
 
     atomic_store_explicit(&s->counts.budget, rows, memory_order_relaxed);
-    divide_prompt_rows(s, readers, least(rows, lm_engine_max_rows(s->g) - s->batch.n));
+    divide_prompt_rows(s, readers, min(rows, lm_engine_max_rows(s->g) - s->batch.n));
     for (uint32_t i = 0; i < s->n_active; i++)
         if (!generates(s->active[i]) && s->active[i]->prompt_rows)
             add_rows(s, s->active[i], s->active[i]->prompt_rows, s->active[i]->prompt_rows);

@@ -83,7 +83,7 @@ static float refine_scale_min(const float *x, int n, int top, float id, float fr
 
 void lm_fit_scale_min(const float *x, int n, int top, float *d, float *m)
 {
-    float min = x[0], max = x[0], least = 0.0f;
+    float min = x[0], max = x[0], best_error = 0.0f;
 
     for (int i = 1; i < n; i++) {
         min = x[i] < min ? x[i] : min;
@@ -99,8 +99,8 @@ void lm_fit_scale_min(const float *x, int n, int top, float *d, float *m)
         refine_scale_min(x, n, top, id, min, &slope, &offset);
         /* Repeat from the solution: the integers may change. */
         float error = refine_scale_min(x, n, top, lm_inverse(slope), -offset, &slope, &offset);
-        if (k == -FAN || error < least) {
-            least = error;
+        if (k == -FAN || error < best_error) {
+            best_error = error;
             *d = slope;
             *m = offset;
         }

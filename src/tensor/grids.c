@@ -134,7 +134,7 @@ const lm_code_grid *lm_grid_of(lm_grid_name name)
 
 enum { PAIR = 12 };                  /* numbers of a pair of three digits, 9, filled up for whole vectors */
 
-typedef struct sums { float a[PAIR], b[PAIR], least[PAIR]; } sums;
+typedef struct sums { float a[PAIR], b[PAIR], min[PAIR]; } sums;
 
 /* Tabulate two elements of three values each. */
 static void tabulate_pair(const float *x, const float *w, const float *values, bool turns, sums *out)
@@ -149,13 +149,13 @@ static void tabulate_pair(const float *x, const float *w, const float *values, b
         }
     }
     for (int i = 9; i < PAIR; i++)
-        out->a[i] = out->b[i] = out->least[i] = 0.0f;
+        out->a[i] = out->b[i] = out->min[i] = 0.0f;
     for (int e = 0; e < 3; e++) {
         for (int d = 0; d < 3; d++) {
             out->a[3 * e + d] = a[0][d] + a[1][e];
             out->b[3 * e + d] = b[0][d] + b[1][e];
             if (turns)
-                out->least[3 * e + d] = a[0][d] < a[1][e] ? a[0][d] : a[1][e];
+                out->min[3 * e + d] = a[0][d] < a[1][e] ? a[0][d] : a[1][e];
         }
     }
 }
@@ -168,14 +168,14 @@ static void tabulate_four(lm_grid_table *p, int h, const float *w, bool turns)
     tabulate_pair(p->x + 4 * h, w + 4 * h, p->values, turns, &low);
     tabulate_pair(p->x + 4 * h + 2, w + 4 * h + 2, p->values, turns, &high);
     for (int k = 0; k < 9; k++) {
-        float a = high.a[k], b = high.b[k], least = turns ? high.least[k] : 0.0f;
-        float *to_a = p->a[h] + PAIR * k, *to_b = p->b[h] + PAIR * k, *to_least = p->least[h] + PAIR * k;
+        float a = high.a[k], b = high.b[k], min = turns ? high.min[k] : 0.0f;
+        float *to_a = p->a[h] + PAIR * k, *to_b = p->b[h] + PAIR * k, *to_least = p->min[h] + PAIR * k;
         for (int i = 0; i < PAIR; i++)
             to_a[i] = low.a[i] + a;
         for (int i = 0; i < PAIR; i++)
             to_b[i] = low.b[i] + b;
         for (int i = 0; turns && i < PAIR; i++)
-            to_least[i] = low.least[i] < least ? low.least[i] : least;
+            to_least[i] = low.min[i] < min ? low.min[i] : min;
     }
 }
 
@@ -192,7 +192,7 @@ static void tabulate_two(lm_grid_table *p, int h, const float *w, bool turns)
         }
     }
     for (int k = 0; k < 8; k++) {
-        float *to_a = p->a[h] + 8 * k, *to_b = p->b[h] + 8 * k, *to_least = p->least[h] + 8 * k;
+        float *to_a = p->a[h] + 8 * k, *to_b = p->b[h] + 8 * k, *to_least = p->min[h] + 8 * k;
         for (int d = 0; d < 8; d++)
             to_a[d] = a[0][d] + a[1][k];
         for (int d = 0; d < 8; d++)
@@ -245,17 +245,17 @@ static inline lm_grid_choice best_of(const lm_grid_table *p, const uint16_t *nea
 {
     const unsigned mask = (1u << shift) - 1;
     lm_grid_choice best = { 0 };
-    float          most = -INFINITY;
+    float          max = -INFINITY;
 
     best.cell = near[0];
     for (int k = 0; k < n; k++) {
         unsigned low = near[k] & mask, high = near[k] >> shift;
         float    a = p->a[0][low] + p->a[1][high], b = p->b[0][low] + p->b[1][high];
         if (turned)
-            a -= 2.0f * (p->least[0][low] < p->least[1][high] ? p->least[0][low] : p->least[1][high]);
+            a -= 2.0f * (p->min[0][low] < p->min[1][high] ? p->min[0][low] : p->min[1][high]);
         float gain   = 2.0f * a - s * b;
-        bool  better = gain > most;
-        most      = better ? gain : most;
+        bool  better = gain > max;
+        max      = better ? gain : max;
         best.a    = better ? a : best.a;
         best.b    = better ? b : best.b;
         best.cell = better ? near[k] : best.cell;
@@ -276,14 +276,14 @@ lm_grid_choice lm_grid_table_choose(const lm_grid_table *p, const lm_code_grid *
 int lm_grid_table_turn(const lm_grid_table *p, const lm_code_grid *g, const float *w, uint16_t cell)
 {
     uint8_t digits[8];
-    float   least = INFINITY;
+    float   min = INFINITY;
     int     at = 0;
 
     digits_of_cell(g, cell, digits);
     for (int i = 0; i < g->width; i++) {
         float product = w[i] * p->values[digits[i]] * p->x[i];
-        if (product < least) {
-            least = product;
+        if (product < min) {
+            min = product;
             at    = i;
         }
     }

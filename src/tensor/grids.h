@@ -43,7 +43,7 @@ const lm_code_grid *lm_grid_of(lm_grid_name name);
 /* The sums of a piece over every half: a, b, and the least w x g of its elements. */
 typedef struct lm_grid_table {
     const float *x, *values;         /* elements; the alphabet, rising */
-    float        a[2][LM_GRID_HALF], b[2][LM_GRID_HALF], least[2][LM_GRID_HALF];
+    float        a[2][LM_GRID_HALF], b[2][LM_GRID_HALF], min[2][LM_GRID_HALF];
 } lm_grid_table;
 
 /* One choice: an entry, as a cell, and its sums. If the sign of the element with the least w x g is turned,

@@ -116,11 +116,11 @@ static bool is_odd(const search *f, int group)
 
 static float largest(const float *x, int n)
 {
-    float most = 0.0f;
+    float max = 0.0f;
 
     for (int i = 0; i < n; i++)
-        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    return most;
+        max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+    return max;
 }
 
 /* Collect the entries of a sub-block over the fan of scales, and find its least-squares scale. */
@@ -128,9 +128,9 @@ static void collect(search *f, int block)
 {
     const kind *k     = f->k;
     int         n     = 8 * k->per_scale, first = block * k->per_scale;
-    float       most  = largest(f->x + block * n, n), best = 0.0f;
+    float       max  = largest(f->x + block * n, n), best = 0.0f;
     float       reach = k->per_shift ? 1.0f : k->values[f->grid->width == 8 ? 2 : 7];
-    float       scale = 1.3f * most / reach, step = f->fan == FAN ? 0.853f : f->fan > 1 ? 0.8f : 0.75f;
+    float       scale = 1.3f * max / reach, step = f->fan == FAN ? 0.853f : f->fan > 1 ? 0.8f : 0.75f;
 
     f->fit[block] = 0.0f;
     tabulate(f, block);
@@ -165,13 +165,13 @@ static void collect(search *f, int block)
 static const choice *best_found(const search *f, int v, int group, float s)
 {
     const choice *best = f->found[v][group];
-    float         most = -INFINITY;
+    float         max = -INFINITY;
 
     for (int j = 0; j < f->fan; j++) {
         const choice *c = &f->found[v][group][j];
         float gain = 2.0f * c->a - s * c->b;
-        if (gain > most) {
-            most = gain;
+        if (gain > max) {
+            max = gain;
             best = c;
         }
     }
@@ -213,12 +213,12 @@ static float choose_scales(const search *f, float d, uint8_t *scale, float *fitt
     float all_a = 0, all_b = 0;
 
     for (int i = 0; i < blocks; i++) {
-        float near = (f->fit[i] / d - 1.0f) * 0.5f, most = -INFINITY, best_a = 0, best_b = 0, a, b;
+        float near = (f->fit[i] / d - 1.0f) * 0.5f, max = -INFINITY, best_a = 0, best_b = 0, a, b;
         int   l = lm_nearest(near, 0, f->k->n_scales - 1);
         for (int t = l > 0 ? l - 1 : 0; t <= l + 1 && t < f->k->n_scales; t++) {
             float odd = (float)(2 * t + 1), gain = evaluate(f, i, odd * d, &a, &b);
-            if (gain > most) {
-                most     = gain;
+            if (gain > max) {
+                max     = gain;
                 scale[i] = (uint8_t)t;
                 best_a   = odd * a;
                 best_b   = odd * odd * b;
@@ -234,7 +234,7 @@ static float choose_scales(const search *f, float d, uint8_t *scale, float *fitt
 /* Return the best d, with the unit. */
 static float search_d(search *f, uint8_t *scale)
 {
-    float   top = 0, best = 0, most = 0, fitted;
+    float   top = 0, best = 0, max = 0, fitted;
     uint8_t tried[16];
 
     top = largest(f->fit, GROUPS / f->k->per_scale) / (float)(2 * f->k->n_scales - 1);
@@ -242,8 +242,8 @@ static float search_d(search *f, uint8_t *scale)
         return 0.0f;
     for (int t = 0; t < f->tries; t++) {
         float gain = choose_scales(f, top * (1.07f - 0.06f * (float)t), tried, &fitted);
-        if (gain > most) {
-            most = gain;
+        if (gain > max) {
+            max = gain;
             best = fitted;
             memcpy(scale, tried, sizeof tried);
         }
@@ -315,11 +315,11 @@ static void weigh(search *f, const float *x, const float *importance)
         squares += x[i] * x[i];
         sum += importance ? importance[i] : 0.0f;
     }
-    float mean = squares / LM_K_BLOCK, least = sum * (1e-6f / LM_K_BLOCK);
+    float mean = squares / LM_K_BLOCK, min = sum * (1e-6f / LM_K_BLOCK);
     for (int i = 0; i < LM_K_BLOCK; i++) {
         float square = x[i] * x[i];
         if (sum > 0.0f || !f->k->alone)
-            f->w[i] = (sum > 0.0f ? importance[i] + least : 1.0f) * sqrtf(2.0f * mean + square);
+            f->w[i] = (sum > 0.0f ? importance[i] + min : 1.0f) * sqrtf(2.0f * mean + square);
         else
             f->w[i] = 0.35f * mean + square;
     }

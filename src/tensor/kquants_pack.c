@@ -37,7 +37,7 @@ static void choose_pair(affine *a, int s, const float *x, float d, float dmin, f
 {
     int ls = lm_nearest(scale * lm_inverse(d), 0, a->top_scale),
         lm = lm_nearest(min * lm_inverse(dmin), 0, a->top_scale);
-    float least = INFINITY;
+    float best_error = INFINITY;
 
     a->c.scale[s] = (uint8_t)ls;
     a->c.min[s] = (uint8_t)lm;
@@ -46,8 +46,8 @@ static void choose_pair(affine *a, int s, const float *x, float d, float dmin, f
     for (int i = ls > 0 ? ls - 1 : 0; i <= ls + 1 && i <= a->top_scale; i++) {
         for (int j = lm > 0 ? lm - 1 : 0; j <= lm + 1 && j <= a->top_scale; j++) {
             float error = lm_error_scale_min(x, a->width, a->top, d * (float)i, dmin * (float)j);
-            if (error < least) {
-                least = error;
+            if (error < best_error) {
+                best_error = error;
                 a->c.scale[s] = (uint8_t)i;
                 a->c.min[s] = (uint8_t)j;
             }
@@ -174,14 +174,14 @@ typedef struct symmetric {
 static int choose_scale(const symmetric *f, const float *x, float d, float scale)
 {
     int near = lm_nearest(scale * lm_inverse(d), f->scale_lo, f->scale_hi), best = near;
-    float least = INFINITY;
+    float best_error = INFINITY;
 
     for (int i = near - 1; i <= near + 1 && !f->quick; i++) {
         if (i < f->scale_lo || i > f->scale_hi)
             continue;
         float error = lm_error_scale(x, 16, f->lo, f->hi, d * (float)i);
-        if (error < least) {
-            least = error;
+        if (error < best_error) {
+            best_error = error;
             best = i;
         }
     }

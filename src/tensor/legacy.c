@@ -65,10 +65,10 @@ static void unpack_q8_1(float *y, const lm_q8_1 *b)
 /* Return the element of largest magnitude, with its sign; of equal ones, the first. */
 static float extreme(const float *x)
 {
-    float most = 0.0f, value = 0.0f;
+    float magnitude = 0.0f, value = 0.0f;
     for (int i = 0; i < 32; i++) {
-        if (fabsf(x[i]) > most) {
-            most = fabsf(x[i]);
+        if (fabsf(x[i]) > magnitude) {
+            magnitude = fabsf(x[i]);
             value = x[i];
         }
     }

@@ -47,12 +47,12 @@ static void write_iq4_nl(lm_iq4_nl *b, const float *x, bool quick)
 static int choose_scale(const float *x, float d, float scale, bool quick)
 {
     int near = lm_nearest(scale * lm_inverse(d), -32, 31), best = near;
-    float least = INFINITY;
+    float min = INFINITY;
 
     for (int i = near > -32 ? near - 1 : near; i <= near + 1 && i <= 31 && !quick; i++) {
         float error = lm_error_table(x, 32, lm_iq4_values, d * (float)i);
-        if (error < least) {
-            least = error;
+        if (error < min) {
+            min = error;
             best = i;
         }
     }
@@ -107,13 +107,13 @@ static float mxfp4_error(const float *x, uint8_t e)
  * error. */
 static void pack_mxfp4(lm_mxfp4 *b, const float *x)
 {
-    float most = 0.0f;
+    float max = 0.0f;
     int exponent = 0;
 
     for (int i = 0; i < 32; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    if (most > 0.0f && most <= 3.4e38f) {
-        frexpf(most, &exponent);                     /* most in [2^(exponent-1), 2^exponent) */
+        max = fmaxf(max, fabsf(x[i]));
+    if (max > 0.0f && max <= 3.4e38f) {
+        frexpf(max, &exponent);                      /* most in [2^(exponent-1), 2^exponent) */
         exponent = exponent - 3 + 127;               /* 4..8 steps of 2^(e-127) */
         exponent = exponent < 0 ? 0 : exponent > 253 ? 253 : exponent;
         if (mxfp4_error(x, (uint8_t)(exponent + 1)) < mxfp4_error(x, (uint8_t)exponent))
@@ -129,12 +129,12 @@ static void pack_mxfp4(lm_mxfp4 *b, const float *x)
 
 static float ternary_scale(const float *x, uint16_t *bits)
 {
-    float most = 0.0f;
+    float max = 0.0f;
 
     for (int i = 0; i < LM_K_BLOCK; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    finite_f16(most, bits);
-    return lm_inverse(most);
+        max = fmaxf(max, fabsf(x[i]));
+    finite_f16(max, bits);
+    return lm_inverse(max);
 }
 
 /* Return 0, 1 or 2 for -1, 0 or 1. Halves are rounded away from zero, as in llama.cpp. */

@@ -57,17 +57,17 @@ static lm_status run(lm_tracer *t, const lm_trace_record *r, const uint32_t *whi
 
 lm_status lm_trace_lens_of(lm_tracer *t, lm_trace_record *r, lm_error *e)
 {
-    size_t           most  = t->map.n_points, shown = 0, k = t->o.lens;
-    lm_trace_lens   *out   = lm_arena_new(&r->arena, most + 1, lm_trace_lens);
-    lm_trace_choice *top   = lm_arena_new(&r->arena, most * k + 1, lm_trace_choice);
-    uint32_t        *which = lm_arena_new(&r->arena, most + 1, uint32_t), best;
+    size_t           max  = t->map.n_points, shown = 0, k = t->o.lens;
+    lm_trace_lens   *out   = lm_arena_new(&r->arena, max + 1, lm_trace_lens);
+    lm_trace_choice *top   = lm_arena_new(&r->arena, max * k + 1, lm_trace_choice);
+    uint32_t        *which = lm_arena_new(&r->arena, max + 1, uint32_t), best;
     float           *given = lm_arena_new(&r->arena, (size_t)t->lens_rows * lm_trace_width(t), float);
     lm_row          *rows  = lm_arena_new(&r->arena, t->lens_rows, lm_row);
     double           entropy;
 
     if (!out || !top || !which || !given || !rows)
-        return lm_fail_memory(e, "the lens", most * sizeof *out);
-    for (uint32_t i = 0; i < most; i++)
+        return lm_fail_memory(e, "the lens", max * sizeof *out);
+    for (uint32_t i = 0; i < max; i++)
         if (is_shown(t, &t->map.points[i]))
             which[shown++] = i;
     lm_predicted(&t->g->kernels, r->logits, t->p->n_vocab, t->scratch, &entropy, &best);

@@ -298,13 +298,13 @@ static lm_status read_some(lm_tracer *t, const lm_token *ids, size_t n, lm_row *
 lm_status lm_tracer_read(lm_tracer *t, const lm_token *ids, size_t n, lm_error *e)
 {
     LM_REQUIRE(e, t && (ids || !n));
-    size_t most = lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g)
-                                                                        : lm_engine_max_logits(t->g);
-    lm_row   *rows   = lm_alloc_zero(most, sizeof *rows);
-    lm_status status = rows ? LM_OK : lm_fail_memory(e, "a trace", most);
+    size_t max = lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g)
+                                                                       : lm_engine_max_logits(t->g);
+    lm_row   *rows   = lm_alloc_zero(max, sizeof *rows);
+    lm_status status = rows ? LM_OK : lm_fail_memory(e, "a trace", max);
 
     for (size_t at = 0, k; status == LM_OK && at < n; at += k) {
-        k      = n - at < most ? n - at : most;
+        k      = n - at < max ? n - at : max;
         status = read_some(t, ids + at, k, rows, e);
     }
     lm_free(rows);

@@ -40,14 +40,14 @@ static lm_status find_values(builder *x, lm_error *e)
 /* Add the states after the last token of a prompt, multiplied by `sign`. */
 static lm_status add_text(builder *x, const lm_tokens *text, double sign, lm_error *e)
 {
-    uint32_t most = lm_engine_max_rows(x->g);
+    uint32_t max = lm_engine_max_rows(x->g);
 
     if (!text->n)
         return lm_fail(e, LM_USAGE, "pairs", LM_NO_OFFSET, "an empty text");
     LM_TRY(lm_engine_truncate(x->g, 0, 0, e));
     size_t last = 0;
     for (size_t at = 0, n; at < text->n; at += n) {
-        n = text->n - at < most ? text->n - at : most;
+        n = text->n - at < max ? text->n - at : max;
         for (size_t i = 0; i < n; i++)
             x->rows[i] = (lm_row){ 0, text->ids[at + i], (uint32_t)(at + i), at + i + 1 == text->n };
         LM_TRY(lm_engine_step(x->g, x->rows, n, e));

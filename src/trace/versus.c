@@ -122,7 +122,7 @@ lm_status lm_trace_compare(lm_tracer *a, lm_tracer *b, const lm_token *ids, size
 {
     LM_REQUIRE(e, a && b && out && (ids || !n));
     lm_trace_comparison *c    = lm_alloc_zero(1, sizeof *c);
-    size_t               most = rows_at_once(a) < rows_at_once(b) ? rows_at_once(a) : rows_at_once(b);
+    size_t               max = rows_at_once(a) < rows_at_once(b) ? rows_at_once(a) : rows_at_once(b);
     lm_status            status = LM_OK;
 
     if (!c)
@@ -141,7 +141,7 @@ lm_status lm_trace_compare(lm_tracer *a, lm_tracer *b, const lm_token *ids, size
     if (status == LM_OK)
         status = lm_tracer_restart(b, e);
     for (size_t at = 0, k; status == LM_OK && at < n; at += k) {
-        k      = n - at < most ? n - at : most;
+        k      = n - at < max ? n - at : max;
         status = compare_chunk(c, a, b, ids, at, k, e);
     }
     if (status != LM_OK) {

@@ -57,15 +57,15 @@ static uint64_t line(uint64_t bytes)
 static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels,
                              const lm_node *n, uint64_t pairs)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
 
     for (uint32_t i = 0; i < 3; i++) {
         const lm_weight *w = &l->program->weights[n->weights[i]];
         const lm_matmul *m = lm_matrix_kernel(l, plan, kernels, n->weights[i]);
         uint64_t         b = m->x->pack ? m->x->bytes(w->dims[2]) : line(w->dims[2] * sizeof(float));
-        most               = b > most ? b : most;
+        max               = b > max ? b : max;
     }
-    return most * pairs;
+    return max * pairs;
 }
 
 uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels,

@@ -42,7 +42,7 @@ static lm_status make_room(lm_train_data *d, uint64_t more, lm_error *e)
 lm_status lm_train_add(lm_train_data *d, const lm_token *ids, const bool *mask, size_t n,
                        const lm_read_options *o, lm_error *e)
 {
-    uint64_t labels = 0, length = o && o->most && n > o->most ? o->most : n;
+    uint64_t labels = 0, length = o && o->max && n > o->max ? o->max : n;
 
     if (length < n && !o->cut) {
         d->left_out++;

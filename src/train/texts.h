@@ -23,7 +23,7 @@ void lm_train_data_free(lm_train_data *d);
 
 typedef struct lm_read_options {
     const lm_model *model;
-    uint32_t        most;                /* maximum tokens per text */
+    uint32_t        max;                 /* maximum tokens per text */
     bool            cut, skip_bad, all;
 } lm_read_options;
 

@@ -181,11 +181,11 @@ static void report_data(const lm_train_run *r)
 
 static uint64_t longest_text(const lm_train_data *d)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
 
     for (uint64_t i = 0; i < d->texts; i++)
-        most = d->first[i + 1] - d->first[i] > most ? d->first[i + 1] - d->first[i] : most;
-    return most;
+        max = d->first[i + 1] - d->first[i] > max ? d->first[i + 1] - d->first[i] : max;
+    return max;
 }
 
 static lm_status make_learner(lm_train_run *r, lm_error *e)

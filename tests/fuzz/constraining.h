@@ -49,7 +49,7 @@ static inline int try_grammar(const uint8_t *data, size_t size, compile_grammar 
 }
 
 /* Insert one to three pieces of the notation, or change bytes. */
-static inline size_t mutate_pieces(uint8_t *data, size_t size, size_t most, unsigned seed,
+static inline size_t mutate_pieces(uint8_t *data, size_t size, size_t max, unsigned seed,
                                    const char *const *pieces, size_t n_pieces)
 {
     for (size_t n = 1 + below(&seed, 3); n; n--) {
@@ -57,12 +57,12 @@ static inline size_t mutate_pieces(uint8_t *data, size_t size, size_t most, unsi
         size_t length = strlen(piece), at = below(&seed, size + 1),
                out = below(&seed, 2) ? below(&seed, 12) : 0;
         if (below(&seed, 3) == 0) {
-            size = LLVMFuzzerMutate(data, size, most);
+            size = LLVMFuzzerMutate(data, size, max);
             continue;
         }
         if (out > size - at)
             out = size - at;
-        if (size - out + length > most)
+        if (size - out + length > max)
             continue;
         memmove(data + at + length, data + at + out, size - at - out);
         memcpy(data + at, piece, length);

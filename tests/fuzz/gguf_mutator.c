@@ -221,10 +221,10 @@ static size_t change_one(uint8_t *data, size_t size, size_t max, unsigned *seed)
 
 size_t gguf_mutate(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-    static const uint8_t least[24] = "GGUF\3\0\0\0";
+    static const uint8_t min[24] = "GGUF\3\0\0\0";
 
     if (size < 24 && max_size >= 24) {
-        memcpy(data, least, 24);
+        memcpy(data, min, 24);
         size = 24;
     }
     for (size_t n = 1 + below(&seed, 3); n && size; n--)

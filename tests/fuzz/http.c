@@ -60,11 +60,11 @@ static uint16_t port(void)
     return at;
 }
 
-/* Receive up to `most` bytes, waiting at most so many milliseconds. */
-static size_t hear(int fd, char *to, size_t most, int milliseconds)
+/* Receive up to `max` bytes, waiting at most so many milliseconds. */
+static size_t hear(int fd, char *to, size_t max, int milliseconds)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
-    ssize_t n = poll(&p, 1, milliseconds) > 0 ? recv(fd, to, most, 0) : 0;
+    ssize_t n = poll(&p, 1, milliseconds) > 0 ? recv(fd, to, max, 0) : 0;
 
     return n > 0 ? (size_t)n : 0;
 }

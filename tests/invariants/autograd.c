@@ -81,15 +81,15 @@ static void read_rows(const lm_container *c, rows *r)
 /* max |a - b| / max |b|; `turned`: b is [cols][rows] of a. */
 static double error_of(const float *a, const float *b, uint64_t rows_of, uint64_t cols, bool turned)
 {
-    double off = 0, most = 0;
+    double off = 0, max = 0;
 
     for (uint64_t r = 0; r < rows_of; r++)
         for (uint64_t i = 0; i < cols; i++) {
             double y = (double)(turned ? b[i * rows_of + r] : b[r * cols + i]);
             off      = fmax(off, fabs((double)a[r * cols + i] - y));
-            most     = fmax(most, fabs(y));
+            max     = fmax(max, fabs(y));
         }
-    return most > 0 ? off / most : off;
+    return max > 0 ? off / max : off;
 }
 
 /* Return the program with the adapters of the file: their modules and ranks. */
@@ -184,10 +184,10 @@ static double check(const char *path, const char *name, uint32_t *tensors)
         double off = error_of(l->trained[k].gradient, truth, w->dims[0], w->elements / w->dims[0],
                               w->transposed);
         /* softmax is invariant to a bias of the keys, so that gradient is only rounding error */
-        float  most = 0;
+        float  max = 0;
         for (uint64_t i = 0; i < n; i++)
-            most = fmaxf(most, fabsf(truth[i]));
-        if (off > worst && most > 1e-6f)
+            max = fmaxf(max, fabsf(truth[i]));
+        if (off > worst && max > 1e-6f)
             worst = off, bad = w->path;
         free(truth);
     }

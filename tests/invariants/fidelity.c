@@ -44,13 +44,13 @@ static lm_status feed(lm_engine *g, const int64_t *ids, uint32_t n, lm_error *e)
 
 static double log_sum(const float *x, uint32_t n)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        most = fmax(most, (double)x[i]);
+        max = fmax(max, (double)x[i]);
     for (uint32_t i = 0; i < n; i++)
-        sum += exp((double)x[i] - most);
-    return most + log(sum);
+        sum += exp((double)x[i] - max);
+    return max + log(sum);
 }
 
 /* Return sum p ln(p/q) over the reference's best ids and one outcome for all the others. */

@@ -76,13 +76,13 @@ static double difference(const lm_engine *a, const lm_engine *b)
 
     for (uint32_t i = 0; i < ROWS; i++) {
         const float *x = lm_engine_logits(a, i), *y = lm_engine_logits(b, i);
-        double       most = 0, apart = 0;
+        double       max = 0, apart = 0;
         for (uint32_t k = 0; k < a->program->n_vocab; k++) {
             apart = fmax(apart, fabs((double)x[k] - y[k]));
-            most  = fmax(most, fabs(y[k]));
+            max  = fmax(max, fabs(y[k]));
             assert_true(isfinite(x[k]));
         }
-        worst = fmax(worst, apart / most);
+        worst = fmax(worst, apart / max);
     }
     return worst;
 }

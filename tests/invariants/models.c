@@ -18,17 +18,17 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const golden_model *)a)->name, ((const golden_model *)b)->name);
 }
 
-static size_t add(golden_model *out, size_t n, size_t most, const char *family, const char *name,
+static size_t add(golden_model *out, size_t n, size_t max, const char *family, const char *name,
                   const char *folder)
 {
     char path[560];
 
-    if (n < most && is_there(folder, "config.json", path, sizeof path)) {
+    if (n < max && is_there(folder, "config.json", path, sizeof path)) {
         snprintf(out[n].path, sizeof out[n].path, "%s", folder);
         snprintf(out[n].folder, sizeof out[n].folder, "%s", folder);
         snprintf(out[n++].name, sizeof out->name, "%.60s/%.55s", family, name);
     }
-    if (n < most && is_there(folder, "model.gguf", path, sizeof path)) {
+    if (n < max && is_there(folder, "model.gguf", path, sizeof path)) {
         snprintf(out[n].path, sizeof out[n].path, "%.511s", path);
         snprintf(out[n].folder, sizeof out[n].folder, "%s", folder);
         snprintf(out[n++].name, sizeof out->name, "%.60s/%.55s gguf", family, name);
@@ -36,7 +36,7 @@ static size_t add(golden_model *out, size_t n, size_t most, const char *family, 
     return n;
 }
 
-size_t golden_models(golden_model *out, size_t most)
+size_t golden_models(golden_model *out, size_t max)
 {
     const char    *root = getenv("LAMINA_TESTS");
     char           top[400], family[480], folder[512];
@@ -52,7 +52,7 @@ size_t golden_models(golden_model *out, size_t most)
             if (c->d_name[0] == '.')
                 continue;
             snprintf(folder, sizeof folder, "%.300s/%.200s", family, c->d_name);
-            n = add(out, n, most, f->d_name, c->d_name, folder);
+            n = add(out, n, max, f->d_name, c->d_name, folder);
         }
         if (cases)
             closedir(cases);
@@ -72,13 +72,13 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-size_t golden_files(const golden_model *m, char (*out)[512], size_t most)
+size_t golden_files(const golden_model *m, char (*out)[512], size_t max)
 {
     DIR           *d = opendir(m->folder);
     struct dirent *f;
     size_t         n = 0;
 
-    while (d && n < most && (f = readdir(d)))
+    while (d && n < max && (f = readdir(d)))
         if (strncmp(f->d_name, "golden", 6) == 0 && strstr(f->d_name, ".safetensors"))
             snprintf(out[n++], sizeof *out, "%.380s/%.120s", m->folder, f->d_name);
     if (d)

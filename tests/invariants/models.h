@@ -21,12 +21,12 @@ typedef struct golden_model {
     char folder[512];
 } golden_model;
 
-/* List at most `most` golden models, sorted by name. Returns their number; fails the test if there is
+/* List at most `max` golden models, sorted by name. Returns their number; fails the test if there is
  * none. */
-size_t golden_models(golden_model *out, size_t most);
+size_t golden_models(golden_model *out, size_t max);
 
 /* List the full paths of the golden files in a model's folder, sorted. Returns their number. */
-size_t golden_files(const golden_model *m, char (*out)[512], size_t most);
+size_t golden_files(const golden_model *m, char (*out)[512], size_t max);
 
 /* Open a golden such as "llama/gqa" with another sliding window (0: its own). Fails the test if it cannot be
  * opened. */

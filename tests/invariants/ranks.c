@@ -214,14 +214,14 @@ static void run_ranks(const char *name, const run *like, uint32_t parts, uint32_
 
 static double difference(const float *a, const float *b, size_t n)
 {
-    double most = 0, largest = 0;
+    double max = 0, largest = 0;
 
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)a[i] - (double)b[i]);
-        most     = d > most ? d : most;
+        max     = d > max ? d : max;
         largest  = fabs((double)a[i]) > largest ? fabs((double)a[i]) : largest;
     }
-    return most / (largest > 0 ? largest : 1);
+    return max / (largest > 0 ? largest : 1);
 }
 
 static uint32_t heads_of(const char *path, uint32_t *vocab, uint32_t *context, uint32_t *layers)

@@ -303,12 +303,12 @@ static void ended_sequences_take_more_prompt(void **state)
 
 /* ---- rejected files and calls ---- */
 
-static size_t read_file(uint8_t *out, size_t most)
+static size_t read_file(uint8_t *out, size_t max)
 {
     FILE  *f = fopen(file, "rb");
-    size_t n = f ? fread(out, 1, most, f) : 0;
+    size_t n = f ? fread(out, 1, max, f) : 0;
 
-    assert_true(n > 0 && n < most);
+    assert_true(n > 0 && n < max);
     fclose(f);
     return n;
 }

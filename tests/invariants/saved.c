@@ -72,17 +72,17 @@ static uint32_t vocabulary(const lm_model *m)
     return info.n_vocab;
 }
 
-/* Run positions [from, to), at most `most` per step. Returns the logits of the last. Another `shift` means
+/* Run positions [from, to), at most `max` per step. Returns the logits of the last. Another `shift` means
  * other tokens. */
 static const float *feed(lm_engine *g, uint32_t n_vocab, uint32_t sequence, uint32_t from, uint32_t to,
-                         uint32_t most, uint32_t shift)
+                         uint32_t max, uint32_t shift)
 {
     lm_row   rows[POSITIONS];
     lm_error e = { 0 };
     uint32_t n = 0;
 
     for (uint32_t at = from; at < to; at += n) {
-        n = to - at < most ? to - at : most;
+        n = to - at < max ? to - at : max;
         for (uint32_t i = 0; i < n; i++)
             rows[i] = (lm_row){ sequence, token_at(at + i + shift, n_vocab), at + i, at + i + 1 == to };
         if (lm_engine_step(g, rows, n, &e) != LM_OK)
@@ -226,12 +226,12 @@ static void refuse(lm_engine *g, const char *path, lm_status status, const char 
     assert_null(tokens.ids);
 }
 
-static size_t read_file(const char *path, char *out, size_t most)
+static size_t read_file(const char *path, char *out, size_t max)
 {
     FILE  *f = fopen(path, "rb");
-    size_t n = f ? fread(out, 1, most, f) : 0;
+    size_t n = f ? fread(out, 1, max, f) : 0;
 
-    assert_true(n > 0 && n < most);
+    assert_true(n > 0 && n < max);
     fclose(f);
     return n;
 }

@@ -119,14 +119,14 @@ static void freed_pages_do_not_change_the_bits(void **state)
         lm_engine   *whole = start(m, 600, 600, 2), *g = start(m, 600, 7, 2);
         uint32_t     from  = 0;
         const float *y     = NULL, *x = feed(whole, 0, 600);
-        uint64_t     most  = 0;
+        uint64_t     max  = 0;
         while (from < 600) {
             uint32_t to = from + 7 < 600 ? from + 7 : 600;
             y           = feed(g, from, to);
             from        = to;
-            most        = used(g) > most ? used(g) : most;
+            max        = used(g) > max ? used(g) : max;
         }
-        assert_true(most < used(whole));
+        assert_true(max < used(whole));
         assert_memory_equal(x, y, m->program->n_vocab * sizeof *x);
         lm_engine_free(g);
         lm_engine_free(whole);

@@ -84,8 +84,8 @@ static void fill_cache(scene *s)
     }
     for (uint32_t p = 0, n; p < s->total; p += n) {                  /* several positions of a page at once */
         uint64_t k_stride = (uint64_t)heads * s->kv.k_dim, v_stride = (uint64_t)heads * s->kv.v_dim;
-        uint32_t most = LM_PAGE - p % LM_PAGE < s->total - p ? LM_PAGE - p % LM_PAGE : s->total - p;
-        n = 1 + (uint32_t)(rnd() % most);
+        uint32_t length = LM_PAGE - p % LM_PAGE < s->total - p ? LM_PAGE - p % LM_PAGE : s->total - p;
+        n = 1 + (uint32_t)(rnd() % length);
         a->store(&s->kv, s->base + s->pages[p / LM_PAGE] * s->page_stride, p % LM_PAGE, n,
                  s->k + p * k_stride, k_stride, s->kv.v_in_k ? NULL : s->v + p * v_stride, v_stride);
     }

@@ -131,12 +131,12 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
 /* Check two random shapes: a small K that the type allows and any number of outputs. */
 static long one_type(const level *l, const lm_matmul *m, lm_dtype type)
 {
-    uint64_t block = lm_dtype_of(type)->block, most = block >= 256 ? 3 : block >= 32 ? 640 / block : 150;
+    uint64_t block = lm_dtype_of(type)->block, max = block >= 256 ? 3 : block >= 32 ? 640 / block : 150;
     long combinations = 0;
 
     for (int i = 0; i < 2; i++)
         combinations += one_shape(l, m, type, 1 + rnd_below(MAX_ROWS),
-                                  block * (1 + rnd_below((uint32_t)most)));
+                                  block * (1 + rnd_below((uint32_t)max)));
     return combinations;
 }
 

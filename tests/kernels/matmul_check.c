@@ -132,14 +132,14 @@ static double product_of(const float *w, const double *x, uint64_t cols, double 
 
     *size = 0;
     for (uint64_t k = 0; k < cols; k += 32) {
-        double most = 0, seen = 0;
+        double max = 0, seen = 0;
         for (uint64_t i = k; i < k + 32 && i < cols; i++) {
             double magnitude = fabs((double)w[i]);
             sum += w[i] * x[i];
-            most = magnitude > most ? magnitude : most;
+            max = magnitude > max ? magnitude : max;
             seen += fabs(x[i]);
         }
-        *size += most * seen;
+        *size += max * seen;
     }
     return sum;
 }
@@ -341,28 +341,28 @@ static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
 
 static double row_max(const float *in, uint64_t cols)
 {
-    double most = 0;
+    double max = 0;
 
     for (uint64_t k = 0; k < cols; k++)
-        most = isfinite(in[k]) && fabs((double)in[k]) > most ? fabs((double)in[k]) : most;
-    return most;
+        max = isfinite(in[k]) && fabs((double)in[k]) > max ? fabs((double)in[k]) : max;
+    return max;
 }
 
 /* A value is off by at most half a code, and codes are no coarser than the group's largest magnitude
  * requires. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
-    double most = 0, of_row = row_max(in, cols);             /* most: the largest magnitude of the group */
+    double max = 0, of_row = row_max(in, cols);              /* most: the largest magnitude of the group */
 
     for (uint64_t k = 0; k < cols; k++) {
         uint64_t b = k / 32, group = k / (32 * LM_Q8_GROUP) * (32 * LM_Q8_GROUP);
         double step = (double)r->low[b].d, seen = step * code_at(r, k);
         for (uint64_t i = k; k == group && i < group + 32 * LM_Q8_GROUP && i < cols; i++)
-            most = fmax(i == k ? 0 : most, fabs((double)in[i]));
+            max = fmax(i == k ? 0 : max, fabs((double)in[i]));
         if (!isfinite(step))
             continue;
         check(lm_q8_is_wide(r, b) || !fine, "%s: a block of a fine row has eight bits", l->name);
-        check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * of_row, "%s: codes too coarse",
+        check(step <= 1.001 * max / (fine ? 16256 : 127) || step <= 1e-9 * of_row, "%s: codes too coarse",
               l->name);
         check_close(seen, in[k], 0.51 * step + (double)LM_Q8_LEAST, "%s: activation packed", l->name);
     }

@@ -24,7 +24,7 @@ typedef struct lm_fit_options {
                                             or what is available here */
     bool               no_speed;         /* nothing is known of the machine but its memory: device is not
                                             looked at */
-    bool               sizes_only;       /* neither longest nor most is looked for: they stay 0 */
+    bool               sizes_only;       /* neither longest nor max_sequences is looked for: they stay 0 */
     const char        *precision;        /* only this one; NULL: as stored where there are weights, and all
                                             usual ones */
     uint32_t           prompt;           /* tokens of the prompt whose speed is predicted; 0: 512, or the
@@ -49,7 +49,7 @@ typedef struct lm_fit_row {
     bool         larger;                 /* than what the model is published in: nothing is gained by it */
     uint64_t     longest;                /* maximum context of the requested sequences, at most the model's;
                                             0: none */
-    uint64_t     most;                   /* maximum sequences of the requested context; 0: none */
+    uint64_t     max_sequences;          /* maximum sequences of the requested context; 0: none */
     lm_fit_speed prompt, token;          /* one prompt; all sequences together, their contexts full */
     uint64_t     reserved[4];        /* zero */
 } lm_fit_row;

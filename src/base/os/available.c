@@ -9,7 +9,7 @@
 
 #include "base/os/cgroup.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -58,5 +58,5 @@ uint64_t lm_memory_available(void)
     lm_cgroup group;
 
     lm_cgroup_read("", &group);
-    return least(least(of_machine(), group.memory_free), of_address_space());
+    return min(min(of_machine(), group.memory_free), of_address_space());
 }

@@ -18,8 +18,8 @@ static lm_status read_all(int fd, void *data, size_t size, const char *path, con
                           lm_error *e)
 {
     for (size_t at = 0; at < size;) {
-        size_t  most = size - at < READ_AT_ONCE ? size - at : READ_AT_ONCE;
-        ssize_t n    = pread(fd, (char *)data + at, most, (off_t)at);
+        size_t  chunk = size - at < READ_AT_ONCE ? size - at : READ_AT_ONCE;
+        ssize_t n    = pread(fd, (char *)data + at, chunk, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -39,12 +39,12 @@ static lm_status read_number(const lm_flag *f, const char *value, bool whole, do
     return LM_OK;
 }
 
-static lm_status read_integer(const lm_flag *f, const char *value, double least, double most, double *out,
+static lm_status read_integer(const lm_flag *f, const char *value, double min, double max, double *out,
                               lm_error *e)
 {
     LM_TRY(read_number(f, value, true, out, e));
-    if (*out < least || *out > most)
-        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside %.0f ... %.0f", value, least, most);
+    if (*out < min || *out > max)
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside %.0f ... %.0f", value, min, max);
     return LM_OK;
 }
 

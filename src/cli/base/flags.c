@@ -60,11 +60,11 @@ static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, vo
 
 /* Append the long spellings of a table's flags, as candidates for a suggestion. Spellings are omitted if
  * memory runs out. */
-static void add_names(lm_cli *cli, const lm_flag *table, const char **names, size_t *n, size_t most)
+static void add_names(lm_cli *cli, const lm_flag *table, const char **names, size_t *n, size_t max)
 {
-    for (const lm_flag *f = table; f->name && *n < most; f++) {
+    for (const lm_flag *f = table; f->name && *n < max; f++) {
         names[(*n)++] = f->name;
-        for (const char *at = f->also; at && *at && *n < most; at += strcspn(at, " "), at += *at == ' ')
+        for (const char *at = f->also; at && *at && *n < max; at += strcspn(at, " "), at += *at == ' ')
             if (strncmp(at, "--", 2) == 0) {
                 const char *name = lm_store_strndup(&cli->store, at, strcspn(at, " "));
                 if (name)

@@ -285,15 +285,15 @@ const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS])
     return out;
 }
 
-/* Return the largest context, at most `most`, whose plan and thread stacks leave a sixteenth of the available
+/* Return the largest context, at most `max`, whose plan and thread stacks leave a sixteenth of the available
  * memory free. 0: none. */
-static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, uint64_t most)
+static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, uint64_t max)
 {
     lm_engine_options tried = *o;
     lm_machine machine;
     lm_memory plan;
     uint64_t threads, stacks, usable;
-    uint64_t fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
+    uint64_t fits = 0, over = (max < UINT32_MAX ? max : UINT32_MAX) / LEAST_CONTEXT + 1;
 
     if (lm_machine_describe(&machine, NULL) != LM_OK)
         return 0;
@@ -309,10 +309,10 @@ static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, u
         else
             over = middle;
     }
-    if (most % LEAST_CONTEXT && fits == most / LEAST_CONTEXT) {
-        tried.context = (uint32_t)most;
+    if (max % LEAST_CONTEXT && fits == max / LEAST_CONTEXT) {
+        tried.context = (uint32_t)max;
         if (lm_engine_predict(m, &tried, &plan, NULL) == LM_OK && plan.total <= usable)
-            return (uint32_t)most;
+            return (uint32_t)max;
     }
     return (uint32_t)(fits * LEAST_CONTEXT);
 }
@@ -329,11 +329,11 @@ static void hint_context(const lm_model *m, const lm_engine_options *o, lm_error
     lm_fail_hint(e, "-c %u would fit%s%s", fits, *before ? "; or " : "", before);
 }
 
-lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out,
+lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t min, lm_engine_options *out,
                           lm_error *e)
 {
     lm_model_info info;
-    uint64_t context = least > 8192 ? least : 8192;
+    uint64_t context = min > 8192 ? min : 8192;
 
     lm_model_describe(m, &info);
     if (info.context_length && context > info.context_length)

@@ -69,9 +69,9 @@ extern const char *const lm_compute_words[];         /* indexed by lm_compute */
 
 void lm_run_defaults(lm_run_flags *f);
 
-/* Set engine options from the flags. The default context is `least` positions, but at least 8192 and at most
+/* Set engine options from the flags. The default context is `min` positions, but at least 8192 and at most
  * the model's context. LM_USAGE: the types of the cache contradict each other. */
-lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out,
+lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t min, lm_engine_options *out,
                           lm_error *e);
 
 /* Return a warning about a context longer than the model's; NULL if it is not longer. */

@@ -22,7 +22,7 @@ static bool read_one(const char **at, uint64_t *out)
 }
 
 /* Read N, FIRST-LAST, FIRST-LAST+STEP or FIRST-LAST*FACTOR. */
-static bool read_range(const char **at, uint64_t least, uint64_t most, lm_bench_list *out)
+static bool read_range(const char **at, uint64_t min, uint64_t max, lm_bench_list *out)
 {
     uint64_t first, last, step = 1;
     char     how = '+';
@@ -40,7 +40,7 @@ static bool read_range(const char **at, uint64_t least, uint64_t most, lm_bench_
                 return false;
         }
     }
-    if (first < least || last > most || last < first || step < (how == '*' ? 2u : 1u) ||
+    if (first < min || last > max || last < first || step < (how == '*' ? 2u : 1u) ||
         (how == '*' && first == 0))
         return false;
     for (uint64_t v = first; v <= last; v = how == '*' ? v * step : v + step) {
@@ -51,15 +51,15 @@ static bool read_range(const char **at, uint64_t least, uint64_t most, lm_bench_
     return true;
 }
 
-lm_status lm_bench_read_list(const char *flag, const char *text, uint32_t least, uint32_t most,
+lm_status lm_bench_read_list(const char *flag, const char *text, uint32_t min, uint32_t max,
                              lm_bench_list *out, lm_error *e)
 {
     out->n = 0;
     for (const char *at = text;; at++) {
-        if (!read_range(&at, least, most, out) || (*at && *at != ','))
+        if (!read_range(&at, min, max, out) || (*at && *at != ','))
             return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET,
                            "\"%s\" is not a list of at most %d numbers from %u to %u", text, LM_BENCH_VALUES,
-                           least, most);
+                           min, max);
         if (!*at)
             return LM_OK;
     }
@@ -67,9 +67,9 @@ lm_status lm_bench_read_list(const char *flag, const char *text, uint32_t least,
 
 uint32_t lm_bench_largest(const lm_bench_list *n)
 {
-    uint32_t most = 0;
+    uint32_t max = 0;
 
     for (uint32_t i = 0; i < n->n; i++)
-        most = n->at[i] > most ? n->at[i] : most;
-    return most;
+        max = n->at[i] > max ? n->at[i] : max;
+    return max;
 }

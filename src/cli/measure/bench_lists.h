@@ -13,9 +13,9 @@ typedef struct lm_bench_list {
     uint32_t n;
 } lm_bench_list;
 
-/* Read numbers and ranges separated by commas, each from `least` to `most`. LM_USAGE, naming `flag`: the text
+/* Read numbers and ranges separated by commas, each from `min` to `max`. LM_USAGE, naming `flag`: the text
  * is not such a list, or has more than LM_BENCH_VALUES numbers. */
-lm_status lm_bench_read_list(const char *flag, const char *text, uint32_t least, uint32_t most,
+lm_status lm_bench_read_list(const char *flag, const char *text, uint32_t min, uint32_t max,
                              lm_bench_list *out, lm_error *e);
 
 /* Return the largest number of a list; 0 if it is empty. */

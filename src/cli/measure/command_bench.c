@@ -244,8 +244,8 @@ static floor_time slower(const lm_limits *l, const lm_work *w, double rows, doub
 
     if (reading >= int8 + bf16 + f32)
         return (floor_time){ reading, "memory" };
-    const char *most = int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32";
-    return (floor_time){ int8 + bf16 + f32, most };
+    const char *max = int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32";
+    return (floor_time){ int8 + bf16 + f32, max };
 }
 
 static void set_limit(bench *b)
@@ -347,11 +347,11 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
                        lm_error *e)
 {
     uint32_t prompt = lm_bench_largest(&l->prompts), gen = lm_bench_largest(&l->gens),
-             most = batch > sequences ? batch : sequences;
+             max = batch > sequences ? batch : sequences;
     uint32_t longest = prompt > gen ? prompt : gen;
     lm_engine_options o = {
         .sequences = sequences,
-        .max_rows = most,
+        .max_rows = max,
         .max_logits = sequences,
         .compute = (lm_compute)b->o->compute,
         .threads = threads,

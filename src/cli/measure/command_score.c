@@ -137,11 +137,11 @@ static lm_status print_score(scoring *s, const lm_score *score, lm_error *e)
     return status;
 }
 
-static lm_status start_engine(scoring *s, size_t least, lm_error *e)
+static lm_status start_engine(scoring *s, size_t min, lm_error *e)
 {
     lm_engine_options engine;
 
-    LM_TRY(lm_engine_flags(&s->o->run, s->model, least, &engine, e));
+    LM_TRY(lm_engine_flags(&s->o->run, s->model, min, &engine, e));
     engine.max_logits = lm_scored_rows(engine.max_rows);
     LM_TRY(lm_loras_open(s->cli, &s->o->lora, s->model, &s->loras, e));
     lm_loras_engine(&s->loras, &engine);

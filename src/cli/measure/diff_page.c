@@ -108,9 +108,9 @@ static size_t find_kinds(const lm_diff_result *r, tensor_kind *out, char (*names
     return n;
 }
 
-/* Find the indices of the tensors with the largest relative errors, worst first, at most `most`. Return their
+/* Find the indices of the tensors with the largest relative errors, worst first, at most `max`. Return their
  * number. */
-static size_t find_worst(const lm_diff_result *r, uint32_t *out, size_t most)
+static size_t find_worst(const lm_diff_result *r, uint32_t *out, size_t max)
 {
     size_t n = 0;
 
@@ -120,9 +120,9 @@ static size_t find_worst(const lm_diff_result *r, uint32_t *out, size_t most)
             continue;
         while (at > 0 && r->tensors[i].relative > r->tensors[out[at - 1]].relative)
             at--;
-        if (at >= most)
+        if (at >= max)
             continue;
-        n = n < most ? n + 1 : n;
+        n = n < max ? n + 1 : n;
         for (size_t k = n - 1; k > at; k--)
             out[k] = out[k - 1];
         out[at] = i;
@@ -211,15 +211,15 @@ static void add_kinds(const lm_diffing *d, lm_text *out)
 static void add_bins(const lm_diff_tensor *t, lm_text *out)
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
-    uint64_t most = 1;
+    uint64_t max = 1;
     size_t   last = 0, shown = 12;
 
     for (size_t i = 0; i < LM_DIFF_BINS; i++) {
-        most = t->bins[i] > most ? t->bins[i] : most;
+        max = t->bins[i] > max ? t->bins[i] : max;
         last = t->bins[i] ? i : last;
     }
     for (size_t i = last + 1 > shown ? last + 1 - shown : 0; i <= last; i++)
-        lm_text_add_str(out, t->bins[i] ? blocks[(t->bins[i] * 7 + most / 2) / most] : " ");
+        lm_text_add_str(out, t->bins[i] ? blocks[(t->bins[i] * 7 + max / 2) / max] : " ");
     lm_text_printf(out, " 2^%d", (int)last - 48);
 }
 
@@ -259,15 +259,15 @@ static void add_tensors(const lm_diffing *d, lm_text *out)
 
 static void add_layers(const lm_diffing *d, lm_text *out)
 {
-    double most = 0;
+    double max = 0;
 
     lm_text_printf(out, "\n%-28s %9s %9s\n", "residual stream after", "error", "its own");
     for (size_t i = 0; i < d->r->n_layers; i++)
-        most = d->r->layers[i].relative > most ? d->r->layers[i].relative : most;
+        max = d->r->layers[i].relative > max ? d->r->layers[i].relative : max;
     for (size_t i = 0; i < d->r->n_layers; i++) {
         const lm_diff_layer *l = &d->r->layers[i];
         lm_text_printf(out, "%-28s %7.3f %% %7.3f %%  ", l->path, 100 * l->relative, 100 * l->added);
-        for (int k = 0; most > 0 && k < (int)(24 * l->relative / most + 0.5); k++)
+        for (int k = 0; max > 0 && k < (int)(24 * l->relative / max + 0.5); k++)
             lm_text_add_str(out, "█");
         lm_text_add_char(out, '\n');
     }

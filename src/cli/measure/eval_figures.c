@@ -34,7 +34,7 @@ lm_status lm_eval_read(lm_evaluation *v, lm_error *e)
 lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t context, uint32_t sequences,
                          uint32_t logits, lm_engine_options *out, lm_error *e)
 {
-    const uint64_t most = UINT64_C(256) << 20;           /* bytes of logits */
+    const uint64_t max = UINT64_C(256) << 20;            /* bytes of logits */
     lm_model_info  info;
 
     lm_model_describe(m, &info);
@@ -42,8 +42,8 @@ lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t con
     out->context    = context;
     out->sequences  = sequences;
     out->max_logits = logits < out->max_rows ? logits : out->max_rows;
-    if ((uint64_t)out->max_logits * info.n_vocab * sizeof(float) > most)
-        out->max_logits = (uint32_t)(most / sizeof(float) / info.n_vocab);
+    if ((uint64_t)out->max_logits * info.n_vocab * sizeof(float) > max)
+        out->max_logits = (uint32_t)(max / sizeof(float) / info.n_vocab);
     out->max_logits = out->max_logits ? out->max_logits : 1;
     if (m == v->model)
         lm_loras_engine(&v->loras, out);

@@ -17,7 +17,7 @@ typedef struct grid {
 } grid;
 
 /* "512,1024,8k" */
-static lm_status read_list(const char *text, const char *flag, double most, double *out, size_t *n,
+static lm_status read_list(const char *text, const char *flag, double max, double *out, size_t *n,
                            lm_error *e)
 {
     *n = 0;
@@ -28,9 +28,9 @@ static lm_status read_list(const char *text, const char *flag, double most, doub
             x *= 1024;
             end++;
         }
-        if (end == at || (*end && *end != ',') || !(x >= 0 && x <= most) || *n == MAX_STEPS)
+        if (end == at || (*end && *end != ',') || !(x >= 0 && x <= max) || *n == MAX_STEPS)
             return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET,
-                           "\"%s\" is not a list of at most %d numbers from 0 to %g", text, MAX_STEPS, most);
+                           "\"%s\" is not a list of at most %d numbers from 0 to %g", text, MAX_STEPS, max);
         out[(*n)++] = x;
         at = *end ? end + 1 : end;
     }

@@ -261,8 +261,8 @@ static lm_status start(questions *q, lm_error *e)
         context = (size_t)v->o->run.context;
     LM_TRY(lm_eval_engine(v, v->model, (uint32_t)context, SEQUENCES, LOGIT_ROWS, &engine, e));
     /* Several questions in parallel, but not SEQUENCES of the longest. */
-    uint64_t least = 2 * context, all = (uint64_t)context * SEQUENCES, limit = 16384;
-    engine.kv_positions = all < limit ? all : least > limit ? least : limit;
+    uint64_t min = 2 * context, all = (uint64_t)context * SEQUENCES, limit = 16384;
+    engine.kv_positions = all < limit ? all : min > limit ? min : limit;
     LM_TRY(lm_start_engine(v->model, &engine, &v->engine, e));
     lm_interrupt_watch(v->engine);
     return LM_OK;

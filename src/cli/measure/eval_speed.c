@@ -27,12 +27,12 @@ static double median(double *x, uint32_t n)
 static lm_status time_chunk(lm_evaluation *v, const lm_token *ids, uint32_t n, uint32_t predict, lm_row *rows,
                             timing *t, lm_error *e)
 {
-    uint32_t most = lm_engine_max_rows(v->engine), read = n - predict;
+    uint32_t max = lm_engine_max_rows(v->engine), read = n - predict;
 
     LM_TRY(lm_engine_truncate(v->engine, 0, 0, e));
     double start = lm_clock_seconds();
     for (uint32_t at = 0, k; at < read; at += k) {
-        k = read - at < most ? read - at : most;
+        k = read - at < max ? read - at : max;
         for (uint32_t i = 0; i < k; i++)
             rows[i] = (lm_row){ 0, ids[at + i], at + i, at + i + 1 == read };
         LM_TRY(lm_engine_step(v->engine, rows, k, e));

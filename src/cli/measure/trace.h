@@ -24,8 +24,8 @@ typedef struct lm_tracing {
     uint32_t              head[2];       /* --attention */
 } lm_tracing;
 
-/* Append the text of a token on one line, cut to `most` columns, in quotes if `quoted`. */
-void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned most, bool quoted, lm_text *out);
+/* Append the text of a token on one line, cut to `max` columns, in quotes if `quoted`. */
+void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned max, bool quoted, lm_text *out);
 
 /* Print the page of a text and one of its rows (trace_page.c). */
 lm_status lm_trace_page(lm_tracing *t, lm_error *e);

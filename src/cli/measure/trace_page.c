@@ -12,7 +12,7 @@ enum { SHOWN_LAYERS = 14, SHOWN_HEADS = 5, TOKEN_COLUMNS = 16 };
 
 /* ---- tokens ---- */
 
-void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned most, bool quoted, lm_text *out)
+void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned max, bool quoted, lm_text *out)
 {
     const lm_tokenizer *k     = lm_model_tokenizer(t->model);
     lm_text             piece = { 0 };
@@ -35,8 +35,8 @@ void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned most, bool qu
     char shown[256];
     lm_escape(shown, sizeof shown, line);
     lm_text_add_str(out, quoted ? "“" : "");
-    if (lm_text_columns(shown) > most) {
-        lm_text_add_cell(out, shown, most - 1);
+    if (lm_text_columns(shown) > max) {
+        lm_text_add_cell(out, shown, max - 1);
         lm_text_add_str(out, "…");
     } else {
         lm_text_add_str(out, shown);
@@ -68,7 +68,7 @@ static bool colours(const lm_tracing *t)
 
 /* ---- text ---- */
 
-static const struct { double least; int colour; const char *mark; } scale[] = {
+static const struct { double min; int colour; const char *mark; } scale[] = {
     { 0, 0, " " }, { 2, 187, "░" }, { 6, 216, "▒" }, { 12, 203, "█" },
 };
 
@@ -76,7 +76,7 @@ static unsigned step_of(double surprise)
 {
     unsigned i = 0;
 
-    while (i + 1 < sizeof scale / sizeof *scale && surprise >= scale[i + 1].least)
+    while (i + 1 < sizeof scale / sizeof *scale && surprise >= scale[i + 1].min)
         i++;
     return i;
 }
@@ -130,7 +130,7 @@ static void put_legend(const lm_tracing *t, lm_text *out)
     if (colours(t)) {
         lm_text_add_str(out, "surprise in bits:");
         for (size_t i = 1; i < sizeof scale / sizeof *scale; i++)
-            lm_text_printf(out, "  \033[30;48;5;%dm from %g \033[0m", scale[i].colour, scale[i].least);
+            lm_text_printf(out, "  \033[30;48;5;%dm from %g \033[0m", scale[i].colour, scale[i].min);
         lm_text_add_str(out, "\n\n");
     } else {
         lm_text_add_str(out, "each token, its surprise in bits below\n\n");
@@ -168,11 +168,11 @@ static double share_of(const lm_trace_contribution *list, size_t n, int32_t laye
 static int32_t best_attention(const lm_trace_row *r)
 {
     int32_t best = -1;
-    double  most = 0;
+    double  max = 0;
 
     for (size_t i = 0; i < r->n_attribution; i++)
-        if (r->attribution[i].part == LM_TRACE_ATTENTION && r->attribution[i].value > most) {
-            most = r->attribution[i].value;
+        if (r->attribution[i].part == LM_TRACE_ATTENTION && r->attribution[i].value > max) {
+            max = r->attribution[i].value;
             best = r->attribution[i].layer;
         }
     return best;
@@ -337,13 +337,13 @@ static int compare_times(const void *a, const void *b)
 static void put_times(const lm_tracing *t, lm_text *out)
 {
     lm_trace_time *list = NULL, x;
-    size_t         n    = 0, most = 0;
+    size_t         n    = 0, max = 0;
     double         sum  = 0;
 
     while (lm_tracer_time(t->tracer, n, &x)) {
-        if (n == most) {
-            most = 2 * most + 256;
-            lm_trace_time *more = realloc(list, most * sizeof *list);
+        if (n == max) {
+            max = 2 * max + 256;
+            lm_trace_time *more = realloc(list, max * sizeof *list);
             if (!more)
                 break;
             list = more;

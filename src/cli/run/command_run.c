@@ -292,7 +292,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     lm_sampler_options sampling;
     lm_model_info info;
     double started = lm_clock_seconds();
-    uint64_t most = o->predict < 0 ? 0 : (uint64_t)o->predict;
+    uint64_t max = o->predict < 0 ? 0 : (uint64_t)o->predict;
 
     LM_TRY(read_ensemble(cli, o, s, e));
     o->model.o.tokenizer_optional = o->ids != NULL;
@@ -305,7 +305,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_constraining_open(&o->constraint, s->model, &s->constraining, e));
     lm_model_describe(s->model, &info);
     LM_TRY(lm_sampler_new(&sampling, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e));
-    LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + most, &engine, e));
+    LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + max, &engine, e));
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     if (scores_prompt(o))
         engine.max_logits = lm_scored_rows(engine.max_rows);
@@ -315,7 +315,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, s->model, &engine, &s->drafting, e));
     if (s->ensembling)
-        LM_TRY(lm_ensembling_open(s->ensembling, cli, &o->run, s->model, s->ids.n + most, e));
+        LM_TRY(lm_ensembling_open(s->ensembling, cli, &o->run, s->model, s->ids.n + max, e));
     if (o->lock)
         lm_lock_memory();
     s->load_seconds = lm_clock_seconds() - started;

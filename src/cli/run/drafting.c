@@ -16,16 +16,16 @@ const lm_flag lm_draft_flag_table[] = {
     { "--model-draft", "-md --spec-draft-model", LM_FLAG_TEXT, D(model), "MODEL",
       "speculative decoding: smaller model with the same vocabulary that proposes tokens; same output",
       0, 0, NULL },
-    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(most), "N",
+    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(max), "N",
       "maximum number of tokens proposed at a time (16)", 1, 64, NULL },
     { 0 },
 };
 
 lm_status lm_drafting_engine(const lm_draft_flags *f, lm_engine_options *o, lm_error *e)
 {
-    uint32_t rows = (f->most ? f->most : DEFAULT_DRAFT) + 1;
+    uint32_t rows = (f->max ? f->max : DEFAULT_DRAFT) + 1;
 
-    if (f->most && !f->ngram && !f->model)
+    if (f->max && !f->ngram && !f->model)
         return lm_fail(e, LM_USAGE, "--draft-max", LM_NO_OFFSET,
                        "requires --draft-ngram N or --model-draft MODEL");
     if (f->ngram || f->model)
@@ -47,7 +47,7 @@ lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model 
         return lm_fail_in(e, f->model);
     engine.adapters   = NULL;
     engine.max_logits = 1;
-    engine.rollback   = f->most ? f->most : DEFAULT_DRAFT;
+    engine.rollback   = f->max ? f->max : DEFAULT_DRAFT;
     return lm_start_engine(out->model, &engine, &out->engine, e);
 }
 
@@ -61,6 +61,6 @@ void lm_drafting_close(lm_drafting *d)
 void lm_drafting_sequence(const lm_draft_flags *f, const lm_drafting *d, lm_sequence_options *o)
 {
     o->draft_ngram  = f->ngram;
-    o->draft_max    = f->most ? f->most : DEFAULT_DRAFT;
+    o->draft_max    = f->max ? f->max : DEFAULT_DRAFT;
     o->draft_engine = d->engine;
 }

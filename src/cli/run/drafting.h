@@ -5,7 +5,7 @@
 #include "cli/base/options.h"
 
 typedef struct lm_draft_flags {
-    uint32_t    ngram, most;             /* 0: not given */
+    uint32_t    ngram, max;              /* 0: not given */
     const char *model;
 } lm_draft_flags;
 

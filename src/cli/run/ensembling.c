@@ -125,7 +125,7 @@ lm_status lm_ensembling_read(lm_cli *cli, const lm_ensemble_flags *f, lm_ensembl
 }
 
 static lm_status open_member(lm_ensembling *x, size_t i, lm_cli *cli, const lm_run_flags *run,
-                             const lm_model *first, uint64_t least, lm_error *e)
+                             const lm_model *first, uint64_t min, lm_error *e)
 {
     member *m = x->members + i;
     lm_model_flags flags = { .model = m->path };
@@ -138,12 +138,12 @@ static lm_status open_member(lm_ensembling *x, size_t i, lm_cli *cli, const lm_r
         return lm_fail_in(e, m->path);
     lm_model_describe(m->model, &info);
     x->sizes[i] = info.n_vocab < x->n_vocab ? info.n_vocab : x->n_vocab;
-    LM_TRY(lm_engine_flags(run, m->model, least, &o, e));
+    LM_TRY(lm_engine_flags(run, m->model, min, &o, e));
     return lm_start_engine(m->model, &o, &m->engine, e);
 }
 
 lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *run, const lm_model *m,
-                             uint64_t least, lm_error *e)
+                             uint64_t min, lm_error *e)
 {
     lm_model_info info;
 
@@ -154,7 +154,7 @@ lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *
     if (!x->mixed || !x->own)
         return lm_fail_memory(e, "probabilities", x->n_vocab * sizeof *x->mixed);
     for (size_t i = 1; i < x->n; i++)
-        LM_TRY(open_member(x, i, cli, run, m, least, e));
+        LM_TRY(open_member(x, i, cli, run, m, min, e));
     return LM_OK;
 }
 
@@ -163,12 +163,12 @@ lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *
 /* Process the tokens that a member has not processed yet. *logits: its logits after the last one. */
 static lm_status catch_up(member *m, const lm_token *ids, size_t n, const float **logits, lm_error *e)
 {
-    size_t at = lm_engine_length(m->engine, 0), most = lm_engine_max_rows(m->engine), some = 0;
-    lm_row *rows = calloc(most, sizeof *rows);
-    lm_status status = rows ? LM_OK : lm_fail_memory(e, "rows", most * sizeof *rows);
+    size_t at = lm_engine_length(m->engine, 0), max = lm_engine_max_rows(m->engine), some = 0;
+    lm_row *rows = calloc(max, sizeof *rows);
+    lm_status status = rows ? LM_OK : lm_fail_memory(e, "rows", max * sizeof *rows);
 
     for (; status == LM_OK && at < n; at += some) {
-        some = n - at < most ? n - at : most;
+        some = n - at < max ? n - at : max;
         for (size_t i = 0; i < some; i++)
             rows[i] = (lm_row){ .token = ids[at + i],
                                 .position = (uint32_t)(at + i),

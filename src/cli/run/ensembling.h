@@ -33,10 +33,10 @@ typedef struct lm_ensembling lm_ensembling;
 lm_status lm_ensembling_read(lm_cli *cli, const lm_ensemble_flags *f, lm_ensembling **out, const char **first,
                              lm_error *e);
 
-/* Open the other members. `m` is the first one. Contexts hold at least `least` positions. LM_USAGE names a
+/* Open the other members. `m` is the first one. Contexts hold at least `min` positions. LM_USAGE names a
  * member with another vocabulary. */
 lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *run, const lm_model *m,
-                             uint64_t least, lm_error *e);
+                             uint64_t min, lm_error *e);
 
 /* Add mixing to the options of a new sequence, before an existing logits hook: a constraint sees the
  * mixture. */

@@ -150,13 +150,13 @@ static const lm_cluster_row *first_that_fits(const lm_cluster_plan *p)
 
 static void why(const lm_cluster_plan *p, lm_text *out)
 {
-    const lm_cluster_row *best = &p->rows[p->best_one], *least = first_that_fits(p), *other = second(p, best);
+    const lm_cluster_row *best = &p->rows[p->best_one], *min = first_that_fits(p), *other = second(p, best);
     char name[SPLIT], rate[LM_FIGURE], time[LM_FIGURE];
 
     lm_text_printf(out, "\n  one stream   %s, %s", split_name(name, best), lm_fit_rate(rate, best->one.rate));
-    if (least != best)
-        reason(least, best, out);
-    if (other && other != least)
+    if (min != best)
+        reason(min, best, out);
+    if (other && other != min)
         reason(other, best, out);
     best = &p->rows[p->best_many];
     lm_text_printf(out, "\n  many         %s, %s together", split_name(name, best),

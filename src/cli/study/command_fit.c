@@ -133,12 +133,12 @@ static lm_status measure(lm_cli *cli, fit_options *o, const char *name, lm_fit_o
     return status;
 }
 
-static lm_status no_fit(uint64_t least, const char *precision, uint64_t memory, lm_error *e)
+static lm_status no_fit(uint64_t min, const char *precision, uint64_t memory, lm_error *e)
 {
     char a[LM_FIGURE], b[LM_FIGURE];
 
     return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "%s: %s are needed, there are %s", precision,
-                   lm_figure_bytes(a, least), lm_figure_bytes(b, memory));
+                   lm_figure_bytes(a, min), lm_figure_bytes(b, memory));
 }
 
 /* Print the JSON document or the page, and free both. The document also contains the error if the model does
@@ -209,11 +209,11 @@ static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_mode
     fit->memory = x->fit.memory;
     uint64_t reserve = x->fit.reserve;
     fit->sizes_only = true;
-    for (uint64_t n = 1;; n = 2 * n < best.most ? 2 * n : best.most) {
+    for (uint64_t n = 1;; n = 2 * n < best.max_sequences ? 2 * n : best.max_sequences) {
         fit->engine.sequences = (uint32_t)n;
         LM_TRY(lm_fit_model(m, fit, &x->fit, e));
         lm_fit_table_batch(&t, &x->fit.rows[0]);
-        if (n >= best.most)
+        if (n >= best.max_sequences)
             break;
     }
     x->fit.reserve = reserve;                    /* not of `memory`, which is what it left */

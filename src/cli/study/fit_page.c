@@ -76,7 +76,8 @@ static json_t *row_json(const lm_fit_row *r, uint64_t memory)
                      "precision", r->precision, "weights", (json_int_t)r->weights, "kv", (json_int_t)r->kv,
                      "scratch", (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits,
                      "tight", r->tight, "left", (json_int_t)memory - (json_int_t)r->total,
-                     "longest_context", (json_int_t)r->longest, "most_sequences", (json_int_t)r->most,
+                     "longest_context", (json_int_t)r->longest,
+                     "most_sequences", (json_int_t)r->max_sequences,
                      "generating", lm_fit_speed_json(&r->token), "reading", lm_fit_speed_json(&r->prompt));
 }
 
@@ -196,15 +197,15 @@ static const char *longest(char out[LM_FIGURE], uint64_t n)
 static void add_row(lm_cell_table *g, const lm_fit *f, const lm_fit_row *r)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE],
-        most[LM_FIGURE], token[LM_FIGURE], prompt[LM_FIGURE];
+        max[LM_FIGURE], token[LM_FIGURE], prompt[LM_FIGURE];
 
     snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−",
              lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
-    lm_figure_count(most, r->most);
+    lm_figure_count(max, r->max_sequences);
     lm_cell_table_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
                       lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total),
                       lm_fit_verdict(r->fits, r->tight), left, longest(context, r->longest),
-                      r->most ? most : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-",
+                      r->max_sequences ? max : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-",
                       r->fits ? limit(r->token.limited_by) : "",
                       r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-",
                       r->fits ? limit(r->prompt.limited_by) : "");

@@ -77,12 +77,12 @@ static lm_status describe(folding *f, lm_error *e)
 
 static void plan_shards(folding *f)
 {
-    uint64_t most = f->c->o->part_bytes ? f->c->o->part_bytes : SHARD, sum = 0;
+    uint64_t max = f->c->o->part_bytes ? f->c->o->part_bytes : SHARD, sum = 0;
     uint32_t part = 0;
 
     for (size_t i = 0; i < f->c->n; i++) {
         lm_moved *t = &f->c->tensors[i];
-        if (sum && sum + t->bytes > most) {
+        if (sum && sum + t->bytes > max) {
             part++;
             sum = 0;
         }

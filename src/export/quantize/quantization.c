@@ -92,10 +92,10 @@ static lm_status copy_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm
 {
     const lm_tensor_info *t    = p->from;
     uint64_t cols = t->n_dims ? t->dims[t->n_dims - 1] : 1, rows = t->elements / cols, row = t->bytes / rows;
-    uint64_t              most = PIECE / (row ? row : 1) ? PIECE / row : 1;
+    uint64_t              max = PIECE / (row ? row : 1) ? PIECE / row : 1;
 
     for (uint64_t at = 0, n; at < rows; at += n) {
-        n = rows - at < most ? rows - at : most;
+        n = rows - at < max ? rows - at : max;
         LM_TRY(lm_feed_bytes(&q->in, p->index, at, n, q->packed, e));
         LM_TRY(lm_gguf_write(w, q->packed, n * row, e));
     }
@@ -117,10 +117,10 @@ static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p
     q->to          = p->to;
     q->bad_row     = UINT64_MAX;
     memset(q->errors, 0, threads * sizeof *q->errors);
-    uint64_t rows = t->elements / q->cols, most = PIECE / q->cols ? PIECE / q->cols : 1, bytes;
+    uint64_t rows = t->elements / q->cols, max = PIECE / q->cols ? PIECE / q->cols : 1, bytes;
     q->grain = CHUNK / q->cols ? CHUNK / q->cols : 1;
     for (q->first_row = 0; q->first_row < rows; q->first_row += q->rows) {
-        q->rows = rows - q->first_row < most ? rows - q->first_row : most;
+        q->rows = rows - q->first_row < max ? rows - q->first_row : max;
         lm_pool_run_chunks(q->pool, quantize_rows, q, (unsigned)((q->rows + q->grain - 1) / q->grain));
         if (q->failed) {
             if (e)

@@ -174,12 +174,12 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
 /* Return the end of the shard that begins with tensor `from`. */
 static size_t shard_end(const lm_synthesis *s, size_t from)
 {
-    uint64_t most = s->o->shard_bytes ? s->o->shard_bytes : SHARD, sum = 0;
+    uint64_t max = s->o->shard_bytes ? s->o->shard_bytes : SHARD, sum = 0;
     size_t   i    = from;
 
     for (; i < s->n_tensors; i++) {
         uint64_t bytes = s->tensors[i].elements * lm_dtype_of(s->tensors[i].type)->bytes;
-        if (i > from && sum + bytes > most)
+        if (i > from && sum + bytes > max)
             break;
         sum += bytes;
     }

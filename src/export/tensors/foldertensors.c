@@ -414,7 +414,7 @@ static lm_status survives(lm_folder_tensors *t, size_t i, lm_dtype to, bool *out
 }
 
 /* Return the type of most matrices, by elements. */
-static lm_dtype most(const lm_folder_tensors *t)
+static lm_dtype majority_type(const lm_folder_tensors *t)
 {
     static const lm_dtype types[3] = { LM_F32, LM_F16, LM_BF16 };
     uint64_t              sums[3]  = { 0 };
@@ -481,7 +481,7 @@ lm_status lm_folder_tensors_new(const lm_program *stored, lm_matrices *matrices,
     lm_map_free(t->known);
     t->known = NULL;
     LM_TRY(status);
-    t->main = type ? *type : most(t);
+    t->main = type ? *type : majority_type(t);
     for (size_t i = 0; i < t->n; i++)
         LM_TRY(choose(t, i, e));
     *out = t;

@@ -119,12 +119,12 @@ static void move_chunk(void *arg, unsigned worker, unsigned chunk)
 
 lm_status lm_move_tensor(lm_moving *m, const lm_moved *t, size_t i, lm_sink sink, void *file, lm_error *e)
 {
-    uint64_t bytes = row_bytes(t), most = bytes && m->room / bytes ? m->room / bytes : 1;
+    uint64_t bytes = row_bytes(t), max = bytes && m->room / bytes ? m->room / bytes : 1;
     job j = { .m = m, .t = t, .i = i, .row_bytes = bytes, .quantize = lm_quantizer(lm_cpu_usable()) };
 
     j.grain = t->cols && GRAIN / t->cols ? GRAIN / t->cols : 1;
     for (j.from = 0; j.from < t->rows; j.from += j.n) {
-        j.n = t->rows - j.from < most ? t->rows - j.from : most;
+        j.n = t->rows - j.from < max ? t->rows - j.from : max;
         lm_pool_run_chunks(m->pool, move_chunk, &j, (unsigned)((j.n + j.grain - 1) / j.grain));
         if (atomic_load(&j.failed)) {
             if (e)

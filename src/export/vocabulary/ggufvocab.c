@@ -160,19 +160,19 @@ static lm_status take_pieces(vocabulary *v, lm_error *e)
 static lm_status list_merges(vocabulary *v, lm_merge ***out, uint32_t *n, lm_error *e)
 {
     const lm_bpe *b    = &v->t->bpe;
-    uint32_t      most = 0;
+    uint32_t      max = 0;
 
     for (uint64_t i = 0; b->merges && i <= b->mask; i++)
-        if (b->merges[i].left != UINT32_MAX && b->merges[i].rank >= most)
-            most = b->merges[i].rank + 1;
-    *out = lm_arena_new(&v->arena, (size_t)most + 1, lm_merge *);
+        if (b->merges[i].left != UINT32_MAX && b->merges[i].rank >= max)
+            max = b->merges[i].rank + 1;
+    *out = lm_arena_new(&v->arena, (size_t)max + 1, lm_merge *);
     if (!*out)
-        return lm_fail_memory(e, "the merges", most * sizeof **out);
-    memset(*out, 0, ((size_t)most + 1) * sizeof **out);
+        return lm_fail_memory(e, "the merges", max * sizeof **out);
+    memset(*out, 0, ((size_t)max + 1) * sizeof **out);
     for (uint64_t i = 0; b->merges && i <= b->mask; i++)
         if (b->merges[i].left != UINT32_MAX)
             (*out)[b->merges[i].rank] = &b->merges[i];
-    *n = most;
+    *n = max;
     return LM_OK;
 }
 

@@ -13,7 +13,7 @@ enum { MAX_DEPTH = 6, WORK_OF_SPREADING = 256 };        /* merging schemas also 
 static bool is_plain(const lm_shape *x)
 {
     return !x->values && !x->integer && !x->lo.there && !x->hi.there && !x->multiples && !x->has_language &&
-           x->least == 0 && x->most == LM_UNBOUNDED && !x->parts && !x->required && !x->needs && !x->names &&
+           x->min == 0 && x->max == LM_UNBOUNDED && !x->parts && !x->required && !x->needs && !x->names &&
            !x->forbidden;
 }
 
@@ -132,15 +132,15 @@ static lm_status counts_without(lm_schema *s, const lm_shape *x, const lm_shape 
 {
     lm_shape *copy;
 
-    if (y->least > 0) {
+    if (y->min > 0) {
         LM_TRY(keep(s, x, out, &copy));
-        if (copy->most > y->least - 1)
-            copy->most = y->least - 1;
+        if (copy->max > y->min - 1)
+            copy->max = y->min - 1;
     }
-    if (y->most != LM_UNBOUNDED) {
+    if (y->max != LM_UNBOUNDED) {
         LM_TRY(keep(s, x, out, &copy));
-        if (copy->least < y->most + 1)
-            copy->least = y->most + 1;
+        if (copy->min < y->max + 1)
+            copy->min = y->max + 1;
     }
     return LM_OK;
 }
@@ -168,8 +168,8 @@ static lm_status without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_
     *known = !y->narrowed;
     if (is_plain(y) || y->narrowed)
         return LM_OK;
-    rest.least = 0;
-    rest.most  = LM_UNBOUNDED;
+    rest.min = 0;
+    rest.max  = LM_UNBOUNDED;
     switch (y->type) {
     case LM_NULL:    return LM_OK;                       /* enum of null */
     case LM_BOOLEAN: return boolean_without(s, x, y, out);
@@ -316,7 +316,7 @@ static lm_status objects_apart(lm_schema *s, const lm_shape *a, const lm_shape *
 
 static lm_status arrays_apart(lm_schema *s, const lm_shape *a, const lm_shape *b, unsigned depth, bool *out)
 {
-    uint32_t both = a->least > b->least ? a->least : b->least;
+    uint32_t both = a->min > b->min ? a->min : b->min;
 
     for (uint32_t i = 0; i < both && i < 16 && !*out; i++) {
         const lm_places *x, *y;
@@ -334,7 +334,7 @@ static lm_status apart(lm_schema *s, const lm_shape *a, const lm_shape *b, unsig
         return LM_OK;
     if (!lm_terms_work(s->p, n_comparisons(a, b)))
         return lm_terms_check(s->p, s->e);
-    *out = values_apart(a, b) || values_apart(b, a) || a->least > b->most || b->least > a->most;
+    *out = values_apart(a, b) || values_apart(b, a) || a->min > b->max || b->min > a->max;
     if (*out || depth > MAX_DEPTH)
         return LM_OK;
     switch (a->type) {

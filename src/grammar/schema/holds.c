@@ -72,7 +72,7 @@ static lm_status array_holds(lm_schema *s, const lm_shape *x, const json_t *v, b
 {
     const lm_places *of;
 
-    *out = json_array_size(v) >= x->least && json_array_size(v) <= x->most;
+    *out = json_array_size(v) >= x->min && json_array_size(v) <= x->max;
     for (size_t i = 0; i < json_array_size(v) && *out; i++) {
         LM_TRY(lm_parts_item(s, x, i, &of));
         LM_TRY(held_by_all(s, of, json_array_get(v, i), out));
@@ -88,7 +88,7 @@ static lm_status object_holds(lm_schema *s, const lm_shape *x, const json_t *v, 
     lm_expr_id       names;
     bool             any;
 
-    *out = json_object_size(v) >= x->least && json_object_size(v) <= x->most;
+    *out = json_object_size(v) >= x->min && json_object_size(v) <= x->max;
     for (const lm_names *n = x->required; n && *out; n = n->next)
         *out = json_object_get(v, n->name) != NULL;
     for (const lm_names *n = x->forbidden; n && *out; n = n->next)

@@ -58,9 +58,9 @@ typedef struct range {
     bool           integer;
 } range;
 
-static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most)
+static lm_expr_id digits(lm_terms *p, uint32_t min, uint32_t max)
 {
-    return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most);
+    return lm_repeat(p, lm_byte_range(p, '0', '9'), min, max);
 }
 
 /* Return whether the number may end after `j` digits behind the point. `lo`, `hi`: its digits are equal to

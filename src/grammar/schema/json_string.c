@@ -152,9 +152,9 @@ lm_expr_id lm_json_quoted(lm_terms *p, const char *text, size_t n)
 
 /* ---- languages of texts ---- */
 
-static lm_expr_id of_length(lm_terms *p, uint32_t least, uint32_t most)
+static lm_expr_id of_length(lm_terms *p, uint32_t min, uint32_t max)
 {
-    return lm_repeat(p, lm_any_character(p), least, most);
+    return lm_repeat(p, lm_any_character(p), min, max);
 }
 
 static lm_expr_id one_of(lm_schema *s, const json_t *list)
@@ -172,17 +172,17 @@ static lm_expr_id one_of(lm_schema *s, const json_t *list)
 lm_expr_id lm_json_language(lm_schema *s, const lm_shape *shape)
 {
     lm_terms *p = s->p;
-    uint32_t least = shape->least > shape->shortest ? shape->least : 0, most = shape->most;
+    uint32_t min = shape->min > shape->shortest ? shape->min : 0, max = shape->max;
 
-    if (shape->longest && most >= shape->longest)
-        most = LM_UNBOUNDED;                             /* the format is not longer anyway */
-    lm_expr_id all = of_length(p, shape->least, shape->most);
+    if (shape->longest && max >= shape->longest)
+        max = LM_UNBOUNDED;                              /* the format is not longer anyway */
+    lm_expr_id all = of_length(p, shape->min, shape->max);
 
     if (shape->has_language)
-        all = least == 0 && most == LM_UNBOUNDED ? shape->language
-                                                 : lm_and(p, of_length(p, least, most), shape->language);
+        all = min == 0 && max == LM_UNBOUNDED ? shape->language
+                                                 : lm_and(p, of_length(p, min, max), shape->language);
     for (const lm_values *v = shape->values; v; v = v->next) {
-        bool free = !shape->has_language && shape->least == 0 && shape->most == LM_UNBOUNDED &&
+        bool free = !shape->has_language && shape->min == 0 && shape->max == LM_UNBOUNDED &&
                     v == shape->values;
         all = free ? one_of(s, v->list) : lm_and(p, all, one_of(s, v->list));
     }
@@ -219,7 +219,7 @@ lm_expr_id lm_schema_string(lm_schema *s, const lm_shape *shape)
     lm_expr_id quote = lm_word(p, "\""), inner;
 
     if (!shape->has_language && !shape->values)
-        inner = lm_repeat(p, s->string_character, shape->least, shape->most);
+        inner = lm_repeat(p, s->string_character, shape->min, shape->max);
     else {
         lm_expr_id language = lm_json_language(s, shape);
         if (has_logic(p, language, 0))
@@ -282,33 +282,33 @@ static const struct format {
 
 enum { USUAL_LENGTH = 4096, LEAST_SHARED = 16, LEAST_SHARED_URI = 128 };
 
-/* Write patterns for formats of unlimited length so that each part gets a share of the `most` characters:
+/* Write patterns for formats of unlimited length so that each part gets a share of the `max` characters:
  * otherwise the states would multiply, one per length of each part. *least becomes the minimum length that
- * the pattern guarantees. Return false if `most` is too small. */
-static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text *out)
+ * the pattern guarantees. Return false if `max` is too small. */
+static bool shared_out(const char *name, uint32_t max, uint32_t *min, lm_text *out)
 {
-    uint32_t part = (most - 4) / 5, label = (most - 3) / 4, rest = most - most / 8 - most / 4 - 13;
-    uint32_t path = rest / 10 * 6, requested = *least;
+    uint32_t part = (max - 4) / 5, label = (max - 3) / 4, rest = max - max / 8 - max / 4 - 13;
+    uint32_t path = rest / 10 * 6, requested = *min;
 
-    *least = 0;
-    if (strcmp(name, "email") == 0 && most >= LEAST_SHARED) {
+    *min = 0;
+    if (strcmp(name, "email") == 0 && max >= LEAST_SHARED) {
         uint32_t local = part < 31 ? part : 31, domain = part < 63 ? part : 63,
                  inner = domain > 2 ? domain - 2 : 0;
         lm_text_printf(out, "[a-zA-Z0-9_+-]{1,%u}(?:\\.[a-zA-Z0-9_+-]{1,%u})?@", local, local);
         for (unsigned i = 0; i < 3; i++)
             lm_text_printf(out, "%s[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,%u}[a-zA-Z0-9])?%s", i ? "(?:\\." : "", inner,
                            i ? ")?" : "");
-    } else if (strcmp(name, "hostname") == 0 && most >= LEAST_SHARED) {
+    } else if (strcmp(name, "hostname") == 0 && max >= LEAST_SHARED) {
         uint32_t pairs = (label - 1) / 2 < 30 ? (label - 1) / 2 : 30;
         lm_text_printf(out,
                        "[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,%u}(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-"
                        "Z0-9]){0,%u}){0,3}",
                        pairs, pairs);
-    } else if (strcmp(name, "uri") == 0 && most >= LEAST_SHARED_URI) {
+    } else if (strcmp(name, "uri") == 0 && max >= LEAST_SHARED_URI) {
         lm_text_printf(out, "[a-zA-Z][a-zA-Z0-9+.-]{0,%u}:(?://[a-zA-Z0-9._~-]{0,%u}(?::[0-9]{0,5})?)?",
-                       most / 8 < 31 ? most / 8 - 1 : 30, most / 4 < 253 ? most / 4 : 253);
-        *least = requested <= path ? requested : 0;      /* counts the path only, not the other parts */
-        lm_text_printf(out, "[a-zA-Z0-9._~!$&'()*+,;=:@/-]{%u,%u}", requested <= 2 ? 0 : *least, path);
+                       max / 8 < 31 ? max / 8 - 1 : 30, max / 4 < 253 ? max / 4 : 253);
+        *min = requested <= path ? requested : 0;        /* counts the path only, not the other parts */
+        lm_text_printf(out, "[a-zA-Z0-9._~!$&'()*+,;=:@/-]{%u,%u}", requested <= 2 ? 0 : *min, path);
         lm_text_printf(out, "(?:\\?[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10 * 3);
         lm_text_printf(out, "(?:#[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10);
     }
@@ -326,8 +326,8 @@ static uint32_t length_of(const json_t *given, uint32_t other)
 lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_expr_id *out)
 {
     const json_t *longest_given = json_object_get(at->schema, "maxLength");
-    uint32_t most = length_of(longest_given, USUAL_LENGTH),
-             least = length_of(json_object_get(at->schema, "minLength"), 0);
+    uint32_t max = length_of(longest_given, USUAL_LENGTH),
+             min = length_of(json_object_get(at->schema, "minLength"), 0);
     lm_text       text = { 0 };
     lm_status     status;
 
@@ -336,9 +336,9 @@ lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_
         uint32_t             longest = f->longest, shortest = f->shortest;
         if (strcmp(name, f->name) != 0)
             continue;
-        if (longest_given && (!longest || most < longest) && shared_out(name, most, &least, &text)) {
-            longest = most;
-            shortest = least > shortest ? least : shortest;
+        if (longest_given && (!longest || max < longest) && shared_out(name, max, &min, &text)) {
+            longest = max;
+            shortest = min > shortest ? min : shortest;
         }
         status = lm_pattern(s->p, text.size ? lm_text_view(&text) : lm_view_of(f->pattern), false, out, s->e);
         lm_text_free(&text);

@@ -22,9 +22,9 @@ static lm_expr_id bounded_space(lm_terms *p)
 
 /* ---- any value ---- */
 
-static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most)
+static lm_expr_id digits(lm_terms *p, uint32_t min, uint32_t max)
 {
-    return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most);
+    return lm_repeat(p, lm_byte_range(p, '0', '9'), min, max);
 }
 
 static lm_expr_id hex_range(lm_terms *p, char first, char last)

@@ -78,10 +78,10 @@ static lm_status count(const use *u, lm_shape *shape)
     uint32_t n = 0;
 
     LM_TRY(count_of(u, &n));
-    if (u->keyword[1] == 'i' && n > shape->least)
-        shape->least = n;
-    if (u->keyword[1] == 'a' && n < shape->most)
-        shape->most = n;
+    if (u->keyword[1] == 'i' && n > shape->min)
+        shape->min = n;
+    if (u->keyword[1] == 'a' && n < shape->max)
+        shape->max = n;
     return LM_OK;
 }
 
@@ -134,7 +134,7 @@ static lm_status unique(const use *u, lm_shape *shape)
 {
     if (!json_is_boolean(u->value))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is not a boolean");
-    if (json_is_true(u->value) && shape->most > 1)
+    if (json_is_true(u->value) && shape->max > 1)
         return lm_schema_refuse(u->s, u->at, u->keyword, "items that differ from each other");
     return LM_OK;
 }

@@ -22,16 +22,16 @@ static lm_expr_id comma(lm_schema *s)
 static lm_expr_id more_items(lm_schema *s, lm_expr_id item, const lm_shape *x, uint32_t n)
 {
     lm_terms *p = s->p;
-    uint32_t least = x->least > n ? x->least - n : 0, most = x->most == LM_UNBOUNDED ? x->most : x->most - n;
+    uint32_t min = x->min > n ? x->min - n : 0, max = x->max == LM_UNBOUNDED ? x->max : x->max - n;
 
     if (n > 0)
-        return lm_repeat(p, lm_cat(p, comma(s), item), least, most);
-    if (most == 0)
+        return lm_repeat(p, lm_cat(p, comma(s), item), min, max);
+    if (max == 0)
         return LM_EMPTY_TEXT;
     lm_expr_id all = lm_cat(p, item,
-                            lm_repeat(p, lm_cat(p, comma(s), item), least ? least - 1 : 0,
-                                      most == LM_UNBOUNDED ? most : most - 1));
-    return least == 0 ? lm_optional(p, all) : all;
+                            lm_repeat(p, lm_cat(p, comma(s), item), min ? min - 1 : 0,
+                                      max == LM_UNBOUNDED ? max : max - 1));
+    return min == 0 ? lm_optional(p, all) : all;
 }
 
 lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
@@ -42,7 +42,7 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
     lm_expr_id       rest, item, any = LM_NOTHING;
 
     *out = LM_NOTHING;
-    if (x->least > x->most)
+    if (x->min > x->max)
         return LM_OK;
     for (const lm_parts *q = x->parts; q; q = q->next)
         if (json_array_size(q->listed) > n)
@@ -51,8 +51,8 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
     if (n > MAX_LISTED)
         return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %d items have separate schemas",
                        MAX_LISTED);
-    if (n > x->most)
-        n = x->most;
+    if (n > x->max)
+        n = x->max;
     LM_TRY(lm_parts_item(s, x, n, &of));
     LM_TRY(s->compile(s, of, &rest));
     rest = more_items(s, rest, x, n);
@@ -60,12 +60,12 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
         LM_TRY(lm_parts_item(s, x, i, &of));
         LM_TRY(s->compile(s, of, &item));
         rest = lm_cat(p, i ? lm_cat(p, comma(s), item) : item, rest);
-        if (i >= x->least)
+        if (i >= x->min)
             rest = lm_optional(p, rest);
     }
     /* nothing between the brackets: one run of white space, not two */
     lm_expr_id close = lm_word(p, "]");
-    if (x->least == 0)
+    if (x->min == 0)
         any = close;
     *out = lm_cat(p, lm_word(p, "["),
                   lm_cat(p, s->inside, lm_alt(p, any, lm_cat(p, rest, lm_cat(p, s->inside, close)))));
@@ -260,7 +260,7 @@ static lm_status make_object(naming *d, lm_object *o)
         LM_TRY(declared_member(d, o->n_named, &o->named[o->n_named]));
     LM_TRY(other_members(d, o));
     LM_TRY(add_needs(d, o));
-    if (o->n_needs && o->least)
+    if (o->n_needs && o->min)
         return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
                        "minProperties together with dependentRequired cannot be enforced by a grammar");
     return LM_OK;
@@ -273,14 +273,14 @@ lm_status lm_parts_object(lm_schema *s, const lm_shape *x, lm_expr_id *out)
                     .comma = comma(s),
                     .close = lm_cat(s->p, s->inside, lm_word(s->p, "}")),
                     .any_order = s->o && s->o->any_order,
-                    .least = x->least,
-                    .most = x->most };
+                    .min = x->min,
+                    .max = x->max };
     lm_status status = d.names && d.index ? LM_OK : lm_schema_memory(s);
 
     *out = LM_NOTHING;
-    if (status == LM_OK && x->least <= x->most)
+    if (status == LM_OK && x->min <= x->max)
         status = make_object(&d, &o);
-    if (status == LM_OK && x->least <= x->most) {
+    if (status == LM_OK && x->min <= x->max) {
         uint32_t object = lm_members_add(s->p, &o);
         *out = lm_cat(s->p, lm_word(s->p, "{"), lm_members_begin(s->p, object));
         status = lm_terms_check(s->p, s->e);

@@ -56,7 +56,7 @@ typedef struct lm_shape {
     const lm_amounts *multiples;
     bool              has_language;          /* strings: their language as UTF-8, */
     lm_expr_id        language;
-    uint32_t          least, most;           /* characters, items or members */
+    uint32_t          min, max;              /* characters, items or members */
     const lm_parts   *parts;
     const lm_names   *required, *needs;
     const lm_places  *names;                 /* propertyNames */

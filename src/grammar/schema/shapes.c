@@ -368,7 +368,7 @@ lm_status lm_schema_spread(lm_schema *s, const lm_places *all, lm_shapes *out, b
         first[i] = lm_arena_new(&s->arena, 1, lm_shape);
         if (!first[i])
             return lm_schema_memory(s);
-        *first[i] = (lm_shape){ .type = (lm_type)i, .most = LM_UNBOUNDED };
+        *first[i] = (lm_shape){ .type = (lm_type)i, .max = LM_UNBOUNDED };
         if (!lm_shapes_add(s, &shapes, first[i]))
             return lm_schema_memory(s);
     }

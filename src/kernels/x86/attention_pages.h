@@ -27,21 +27,21 @@ static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, 
     return true;
 }
 
-/* Compute the range [least, most) of the keys of the page that begins at `start` that are visible to any row;
+/* Compute the range [min, max) of the keys of the page that begins at `start` that are visible to any row;
  * return false if there are none. */
-static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t *least, uint32_t *most)
+static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t *min, uint32_t *max)
 {
     sight see;
 
-    *least = LM_PAGE;
-    *most = 0;
+    *min = LM_PAGE;
+    *max = 0;
     for (uint32_t r = 0; r < a->rows; r++) {
         if (!sees(a, a->position + r, start, &see))
             continue;
-        *least = see.from < *least ? see.from : *least;
-        *most = see.to > *most ? see.to : *most;
+        *min = see.from < *min ? see.from : *min;
+        *max = see.to > *max ? see.to : *max;
     }
-    return *most > *least;
+    return *max > *min;
 }
 
 /* The rest of a head's part of the next page, to be prefetched while this page is multiplied: pages are not

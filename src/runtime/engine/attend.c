@@ -55,15 +55,15 @@ static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, ui
 unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s)
 {
     const lm_attention_spec *spec  = spec_of(g, s);
-    uint64_t                 items = 0, most = lm_pool_used(g->pool) * LM_MAX_CHUNKS;
+    uint64_t                 items = 0, max = lm_pool_used(g->pool) * LM_MAX_CHUNKS;
     uint32_t                 n = rows_of(g, s->domain), rows;
     bool                     split = is_split(g, s);
 
-    for (uint32_t i = 0; i < n && items < most; i += rows) {
+    for (uint32_t i = 0; i < n && items < max; i += rows) {
         rows = tile_rows(g, s->domain, i, n);
         items += (uint64_t)lm_attention_items(spec) * (split ? ranges_of(g, s, i, rows) : 1);
     }
-    return (unsigned)(items < most ? items : most);
+    return (unsigned)(items < max ? items : max);
 }
 
 void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n,

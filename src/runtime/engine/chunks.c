@@ -4,13 +4,13 @@
 /* A single row of a stage by rows is not split. */
 unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows)
 {
-    unsigned workers = lm_pool_used(g->pool), most = workers * LM_MAX_CHUNKS;
+    unsigned workers = lm_pool_used(g->pool), max = workers * LM_MAX_CHUNKS;
     uint64_t bytes = 0;
 
     if (workers == 1 || t->split == LM_ALONE)
         return 1;
     if (t->split == LM_BY_ROWS)
-        return rows == 1 ? 1 : rows < most ? rows : most;
+        return rows == 1 ? 1 : rows < max ? rows : max;
     if (t->split == LM_BY_HEADS)
         return lm_attention_chunks(g, &g->plan->steps[t->first]);
     for (uint32_t i = t->first; i < t->end; i++) {

@@ -29,9 +29,9 @@ lm_dispatch lm_dispatch_of(const lm_engine *g, const lm_step *s, uint32_t buffer
     const lm_node *n     = &g->program->nodes[s->node];
     uint32_t      *words = (uint32_t *)(void *)row_at(g, buffer, 0);
     const lm_plan_options *o = &g->plan->options;
-    uint64_t most = (uint64_t)(s->domain == LM_ALL_ROWS ? o->max_rows : o->max_logits) * n->experts.top_k;
+    uint64_t max = (uint64_t)(s->domain == LM_ALL_ROWS ? o->max_rows : o->max_logits) * n->experts.top_k;
 
-    return (lm_dispatch){ words, words + most, words + 2 * most, n->experts.top_k, n->experts.n_experts };
+    return (lm_dispatch){ words, words + max, words + 2 * max, n->experts.top_k, n->experts.n_experts };
 }
 
 /* A counting sort: assignments in rising order of (expert, row). */

@@ -76,14 +76,14 @@ lm_status lm_engine_take_given(lm_engine *g, lm_given_values *values, void *arg,
                                lm_error *e)
 {
     const lm_program *p    = g->program;
-    uint64_t          most = 0;
+    uint64_t          max = 0;
     lm_status         status = LM_OK;
 
     for (uint32_t i = 0; i < p->n_weights; i++)
-        most = lm_given_elements(&p->weights[i]) > most ? lm_given_elements(&p->weights[i]) : most;
-    float *x = lm_alloc(most * sizeof *x);
+        max = lm_given_elements(&p->weights[i]) > max ? lm_given_elements(&p->weights[i]) : max;
+    float *x = lm_alloc(max * sizeof *x);
     if (!x)
-        return lm_fail_memory(e, "a matrix", most * sizeof *x);
+        return lm_fail_memory(e, "a matrix", max * sizeof *x);
     for (uint32_t i = 0; status == LM_OK && i < p->n_weights; i++) {
         uint64_t n = p->weights[i].kind == LM_VECTOR ? 1 : lm_weight_matrices(&p->weights[i]);
         set_places(g, i);

@@ -60,8 +60,8 @@ lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s
                      .draw = o->draw,
                      .n_vocab = n_vocab };
     lm_pace_start(&d->pace, o->draft_always);
-    d->most = o->draft_max ? o->draft_max : 16;
-    d->most = d->most < LM_DRAFT_MAX ? d->most : LM_DRAFT_MAX;
+    d->max = o->draft_max ? o->draft_max : 16;
+    d->max = d->max < LM_DRAFT_MAX ? d->max : LM_DRAFT_MAX;
     d->last = d->longest ? lm_alloc(sizeof *d->last << HASH_BITS) : NULL;
     if (d->longest && !d->last)
         return lm_fail_memory(e, "draft tokens", sizeof *d->last << HASH_BITS);
@@ -114,14 +114,14 @@ static uint32_t find_repeat(const lm_draft *d, uint32_t *length)
     return best;
 }
 
-static void look_up(lm_draft *d, uint32_t most)
+static void look_up(lm_draft *d, uint32_t max)
 {
     uint32_t length, at, n = 0;
 
     if (!d->last || d->n < 3)
         return;
     at = find_repeat(d, &length);
-    for (; at != NOWHERE && n < most; n++, length++) {
+    for (; at != NOWHERE && n < max; n++, length++) {
         size_t next  = (size_t)at + 1 + n;
         /* a repeat that reaches into itself continues */
         d->tokens[n] = next < d->n ? d->ids[next] : d->tokens[next - d->n];
@@ -178,13 +178,13 @@ static const float *logits_of(lm_draft *d, size_t row)
     return d->logits;
 }
 
-static lm_status run_model(lm_draft *d, uint32_t most, lm_error *e)
+static lm_status run_model(lm_draft *d, uint32_t max, lm_error *e)
 {
     size_t row = 0;
 
     /* Run no step if not even the likeliest kind pays, or the draft would exceed the context. */
     d->kinds[0] = LM_PACE_KINDS - 1;
-    if (!lm_pace_pays(&d->pace, d->kinds, 0) || d->n + most > lm_engine_context(d->engine))
+    if (!lm_pace_pays(&d->pace, d->kinds, 0) || d->n + max > lm_engine_context(d->engine))
         return LM_OK;
     LM_TRY(catch_up(d, d->n, &row, e));
     for (;; row = 0) {
@@ -198,7 +198,7 @@ static lm_status run_model(lm_draft *d, uint32_t most, lm_error *e)
         if ((uint32_t)id >= d->own_vocab || !lm_pace_pays(&d->pace, d->kinds, i))
             return LM_OK;
         d->tokens[d->n_drafted++] = id;
-        if (d->n_drafted == most)
+        if (d->n_drafted == max)
             return LM_OK;
         lm_row next = { d->slot, id, (uint32_t)(d->n + i), true };
         LM_TRY(lm_engine_step(d->engine, &next, 1, e));
@@ -257,20 +257,20 @@ void lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n)
         lm_draft_add(d);
 }
 
-void lm_draft_propose(lm_draft *d, uint32_t most)
+void lm_draft_propose(lm_draft *d, uint32_t max)
 {
     lm_error  why;
     lm_status status;
 
     d->n_drafted = 0;
     d->at        = d->n;
-    most         = most < d->most ? most : d->most;
-    if (most == 0)
+    max         = max < d->max ? max : d->max;
+    if (max == 0)
         return;
-    look_up(d, most);
+    look_up(d, max);
     if (d->n_drafted || !d->engine)
         return;
-    status = run_model(d, most, &why);
+    status = run_model(d, max, &why);
     if (status != LM_OK && status != LM_CANCELLED)
         disable(d, &why);
 }

@@ -33,7 +33,7 @@ typedef struct lm_draft {
     uint8_t     kinds[LM_DRAFT_MAX];
     uint32_t    n_drafted;
     size_t      at;                  /* the sequence's length when they were drafted */
-    uint32_t    most;
+    uint32_t    max;
 } lm_draft;
 
 /* Set up drafting. If `o` has no source of drafts, nothing is ever drafted. */
@@ -56,8 +56,8 @@ void      lm_draft_add(lm_draft *d);
 /* Process the first `upto` tokens with the draft model, except those already processed. */
 void      lm_draft_read(lm_draft *d, size_t upto);
 
-/* Write at most `most` draft tokens to d->tokens. A draft engine that fails is not used again. */
-void      lm_draft_propose(lm_draft *d, uint32_t most);
+/* Write at most `max` draft tokens to d->tokens. A draft engine that fails is not used again. */
+void      lm_draft_propose(lm_draft *d, uint32_t max);
 
 /* Count the first `accepted` draft tokens as accepted: they are in the sequence. `drafting`, `step`: seconds
  * of drafting, of the step. */

@@ -109,10 +109,10 @@ static void take(embedding *x, size_t i, size_t row)
 
 static lm_status read_text(embedding *x, const lm_token *ids, size_t n, lm_error *e)
 {
-    size_t most = lm_engine_max_rows(x->g), step;
+    size_t max = lm_engine_max_rows(x->g), step;
 
     for (size_t at = 0; at < n; at += step) {
-        step = n - at < most ? n - at : most;
+        step = n - at < max ? n - at : max;
         for (size_t i = 0; i < step; i++)
             x->rows[i] = (lm_row){ x->o.sequence, ids[at + i], (uint32_t)(at + i), false };
         LM_TRY(lm_engine_step(x->g, x->rows, step, e));

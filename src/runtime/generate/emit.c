@@ -10,11 +10,11 @@
 
 static size_t longest(const char *const *stops)
 {
-    size_t most = 0;
+    size_t max = 0;
 
     for (size_t i = 0; stops && stops[i]; i++)
-        most = strlen(stops[i]) > most ? strlen(stops[i]) : most;
-    return most;
+        max = strlen(stops[i]) > max ? strlen(stops[i]) : max;
+    return max;
 }
 
 lm_status lm_emit_open(lm_emit *x, const lm_tokenizer *t, bool special, const char *const *stops, lm_error *e)

@@ -17,7 +17,7 @@ struct lm_logits_processor {
     const lm_tokenizer *t;           /* NULL: reasoning is not counted */
     const char *open, *close;        /* markers of its beginning and end */
     lm_tokens   ending;              /* tokens that end reasoning */
-    uint64_t    most, used;
+    uint64_t    max, used;
     size_t      n_ids, ended;        /* tokens seen; tokens of `ending` generated */
     reasoning_state state;
     bool        begun;               /* the prompt has been seen */
@@ -35,7 +35,7 @@ static lm_status count_reasoning(lm_logits_processor *p, const lm_logits_options
     if (!ending)
         return LM_OK;
     p->t     = o->tokenizer;
-    p->most  = o->max_reasoning;
+    p->max  = o->max_reasoning;
     p->open  = channels ? "<|channel|>analysis<|message|>" : o->style->reasoning;
     p->close = channels ? "<|end|>" : ending;
     p->state = o->in_reasoning ? WITHIN : BEFORE;
@@ -158,7 +158,7 @@ static bool is_whole(const lm_logits_processor *p, const lm_token *ids, size_t n
     lm_text text = { 0 };
     bool whole;
 
-    if (p->used >= p->most + MAX_WAIT)
+    if (p->used >= p->max + MAX_WAIT)
         return true;
     lm_detokenize(p->t, ids + n - some, some, 0, &text, NULL);
     whole = text.size < 3 || memcmp(text.data + text.size - 3, "\xEF\xBF\xBD", 3) != 0;
@@ -197,7 +197,7 @@ lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, co
     }
     for (; p->n_ids < n; p->n_ids++)
         LM_TRY(see(p, ids[p->n_ids], e));
-    if (p->state == WITHIN && p->used >= p->most && is_whole(p, ids, n))
+    if (p->state == WITHIN && p->used >= p->max && is_whole(p, ids, n))
         p->state = ENDING;
     if (p->state == ENDING)
         force(p, logits, n_vocab);

@@ -209,20 +209,20 @@ static lm_status check_ids(const lm_sequence *s, const lm_token *ids, size_t n, 
 
 lm_status lm_sequence_reserve(lm_sequence *s, size_t n, lm_error *e)
 {
-    size_t    most = (size_t)lm_engine_context(s->g) + 1;
+    size_t    max = (size_t)lm_engine_context(s->g) + 1;
     lm_token *grown;
 
-    if (s->o.max_tokens > 0 && (uint64_t)s->o.max_tokens < most - n)
-        most = n + (size_t)s->o.max_tokens;
-    LM_TRY(lm_draft_reserve(&s->draft, most, e));
-    if (most <= s->capacity)
+    if (s->o.max_tokens > 0 && (uint64_t)s->o.max_tokens < max - n)
+        max = n + (size_t)s->o.max_tokens;
+    LM_TRY(lm_draft_reserve(&s->draft, max, e));
+    if (max <= s->capacity)
         return LM_OK;
-    grown = lm_realloc(s->ids, most * sizeof *grown);
+    grown = lm_realloc(s->ids, max * sizeof *grown);
     if (!grown)
-        return lm_fail_memory(e, "the text", most * sizeof *grown);
+        return lm_fail_memory(e, "the text", max * sizeof *grown);
     s->ids       = grown;
     s->draft.ids = grown;
-    s->capacity  = most;
+    s->capacity  = max;
     return LM_OK;
 }
 

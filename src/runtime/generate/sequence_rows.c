@@ -54,23 +54,23 @@ void lm_sequence_update_stop(lm_sequence *s)
 
 /* ---- rows ---- */
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t min(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
 static uint32_t room_for_rows(const lm_sequence *s, const lm_batch *b)
 {
-    uint32_t most = b->max_rows ? b->max_rows : lm_engine_max_rows(s->g);
+    uint32_t max = b->max_rows ? b->max_rows : lm_engine_max_rows(s->g);
 
-    return most - least(b->n, most);
+    return max - min(b->n, max);
 }
 
 static uint32_t room_for_logits(const lm_sequence *s, const lm_batch *b)
 {
-    uint32_t most = b->max_logits ? b->max_logits : lm_engine_max_logits(s->g);
+    uint32_t max = b->max_logits ? b->max_logits : lm_engine_max_logits(s->g);
 
-    return most - least(b->n_logits, most);
+    return max - min(b->n_logits, max);
 }
 
 static void add_row(const lm_sequence *s, lm_batch *b, lm_token id, size_t position, bool logits)
@@ -88,9 +88,9 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
     bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;
 
     if (b->max_prompt)
-        room = least(room, b->max_prompt - least(b->n_prompt, b->max_prompt));
+        room = min(room, b->max_prompt - min(b->n_prompt, b->max_prompt));
     if (s->o.prompt_logits)
-        room = least(room, room_for_logits(s, b));
+        room = min(room, room_for_logits(s, b));
     uint32_t n = left < room ? (uint32_t)left : room;
     if (n == left && chooses && room_for_logits(s, b) == 0)
         n--;
@@ -114,17 +114,17 @@ static uint32_t max_draft(const lm_sequence *s)
 /* Add the token chosen last, and its draft tokens. */
 static uint32_t next_rows(lm_sequence *s, lm_batch *b)
 {
-    uint32_t room = least(room_for_rows(s, b), room_for_logits(s, b));
+    uint32_t room = min(room_for_rows(s, b), room_for_logits(s, b));
 
     if (room == 0)
         return 0;
     if (!s->planned) {
         s->draft_begin = lm_clock_seconds();
-        lm_draft_propose(&s->draft, b->no_draft ? 0 : least(room - 1, max_draft(s)));
+        lm_draft_propose(&s->draft, b->no_draft ? 0 : min(room - 1, max_draft(s)));
         s->draft_end = lm_clock_seconds();
     }
     s->planned         = true;
-    s->draft.n_drafted = b->no_draft ? 0 : least(s->draft.n_drafted, room - 1);
+    s->draft.n_drafted = b->no_draft ? 0 : min(s->draft.n_drafted, room - 1);
     add_row(s, b, s->ids[s->at], s->at, true);
     for (uint32_t i = 0; i < s->draft.n_drafted; i++)
         add_row(s, b, s->draft.tokens[i], s->at + 1 + i, true);

@@ -72,13 +72,13 @@ static lm_status show_again(lm_sequence *s, const lm_saved *t, bool *stopped, lm
 
 static lm_status take_over(lm_sequence *s, const lm_saved *t, lm_error *e)
 {
-    uint32_t kept = t->n_held, most = t->stop != LM_STOP_NONE || t->n_held < t->n ? t->n_held : t->n - 1;
+    uint32_t kept = t->n_held, max = t->stop != LM_STOP_NONE || t->n_held < t->n ? t->n_held : t->n - 1;
     bool     stopped;
 
     LM_TRY(lm_sequence_reserve(s, t->n, e));
     LM_TRY(show_again(s, t, &stopped, e));
-    if (most < kept)                                     /* the last prompt token's logits are needed */
-        LM_TRY(lm_engine_keep(s->g, s->o.sequence, most, &kept, e));
+    if (max < kept)                                      /* the last prompt token's logits are needed */
+        LM_TRY(lm_engine_keep(s->g, s->o.sequence, max, &kept, e));
     if (s->sampler)
         lm_sampler_reset(s->sampler);
     for (s->n = 0; s->n < t->n; s->n++) {

@@ -107,8 +107,8 @@ static lm_status check(scoring *a, lm_error *e)
 static scored_choice fit_choice(const scoring *a, size_t item, uint32_t choice)
 {
     const lm_eval_choice *c    = &a->items[item].choices[choice];
-    uint32_t              most = a->context + 1 - (uint32_t)c->n_continuation;
-    uint32_t              n    = c->n_context < most ? (uint32_t)c->n_context : most;
+    uint32_t              max = a->context + 1 - (uint32_t)c->n_continuation;
+    uint32_t              n    = c->n_context < max ? (uint32_t)c->n_context : max;
 
     return (scored_choice){ .item = item,
                             .choice = choice,

@@ -189,10 +189,10 @@ static void sum_up(diverging *d)
 
 static lm_status diverge(diverging *d, lm_error *e)
 {
-    uint32_t a = lm_engine_max_rows(d->g), b = lm_engine_max_rows(d->reference), most = a < b ? a : b;
+    uint32_t a = lm_engine_max_rows(d->g), b = lm_engine_max_rows(d->reference), max = a < b ? a : b;
 
     LM_TRY(check(d, e));
-    d->rows = lm_alloc_zero(most, sizeof *d->rows);
+    d->rows = lm_alloc_zero(max, sizeof *d->rows);
     d->kl   = lm_alloc_zero(d->n, sizeof *d->kl);
     if (!d->rows || !d->kl)
         return lm_fail_memory(e, "the divergence", d->n * sizeof *d->kl);

@@ -114,12 +114,12 @@ static double coded_divergence(const float *ours, double norm, const lm_coded_ro
                                size_t *best)
 {
     double kl   = 0;
-    float  most = -INFINITY;
+    float  max = -INFINITY;
 
     for (uint32_t i = 0; i < n; i++) {
         float lp = lm_coded_logprob(base, i);
-        if (lp > most) {
-            most  = lp;
+        if (lp > max) {
+            max  = lp;
             *best = i;
         }
         if (lp > -16.0f)
@@ -240,17 +240,17 @@ static lm_status report_progress(const lm_eval_text *t, uint32_t done, lm_error 
 
 static lm_status read_all(lm_eval_text *t, lm_error *e)
 {
-    uint32_t which[64], most = 64, done = 0;
+    uint32_t which[64], max = 64, done = 0;
 
     for (uint32_t k = 0; k < t->n_engines; k++)
-        most = lm_engine_sequences(t->engines[k]) < most ? lm_engine_sequences(t->engines[k]) : most;
+        max = lm_engine_sequences(t->engines[k]) < max ? lm_engine_sequences(t->engines[k]) : max;
     if (t->coded)
-        most = 1;
+        max = 1;
     for (uint32_t i = 0; i < t->n_windows; i++)
         done += t->known[i];
     for (uint32_t i = 0; i < t->n_windows;) {
         uint32_t n = 0;
-        for (; i < t->n_windows && n < most; i++)
+        for (; i < t->n_windows && n < max; i++)
             if (!t->known[i])
                 which[n++] = i;
         if (n)

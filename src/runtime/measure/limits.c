@@ -40,11 +40,11 @@ static double rate_below(const lm_rate *best, const lm_rate *now)
 double lm_limits_below(const lm_limits *best, const lm_limits *now)
 {
     lm_limits a = *best, b = *now;
-    double    most = 0;
+    double    max = 0;
 
     for (int i = 0; i < RATES; i++)
-        most = larger(most, rate_below(rate_of(&a, i), rate_of(&b, i)));
-    return most;
+        max = larger(max, rate_below(rate_of(&a, i), rate_of(&b, i)));
+    return max;
 }
 
 void lm_limits_improve(lm_limits *best, const lm_limits *now)

@@ -93,23 +93,23 @@ lm_coded_row lm_logits_file_row(const lm_logits_file *f, uint32_t chunk, uint32_
 
 void lm_coded_row_make(uint8_t *out, const float *logits, uint32_t n_vocab)
 {
-    float  most = logits[0], least = logits[0];
+    float  max = logits[0], min = logits[0];
     double sum = 0;
 
     for (uint32_t i = 1; i < n_vocab; i++) {
-        most  = logits[i] > most ? logits[i] : most;
-        least = logits[i] < least ? logits[i] : least;
+        max  = logits[i] > max ? logits[i] : max;
+        min = logits[i] < min ? logits[i] : min;
     }
-    least = least > most - 16 ? least : most - 16;
+    min = min > max - 16 ? min : max - 16;
     for (uint32_t i = 0; i < n_vocab; i++)
-        sum += exp((double)(logits[i] - most));
-    float lowest = least - most - (float)log(sum), step = (most - least) / 65535.0f,
+        sum += exp((double)(logits[i] - max));
+    float lowest = min - max - (float)log(sum), step = (max - min) / 65535.0f,
           inverse = step > 0 ? 1 / step : 0;
     memset(out, 0, lm_coded_row_bytes(n_vocab));
     memcpy(out, &step, 4);
     memcpy(out + 4, &lowest, 4);
     for (uint32_t i = 0; i < n_vocab && step > 0; i++) {
-        float    x    = inverse * (logits[i] - least);
+        float    x    = inverse * (logits[i] - min);
         uint32_t code = x > 0 ? (uint32_t)lrintf(x) : 0;
         code          = code < 65535 ? code : 65535;
         out[8 + 2 * (uint64_t)i]     = (uint8_t)code;

@@ -86,14 +86,14 @@ static lm_status add_sentence(searching *s, lm_view v, lm_error *e)
 
 static lm_status cut_sentences(searching *s, const char *filler, lm_error *e)
 {
-    size_t n = strlen(filler), most = 1;
+    size_t n = strlen(filler), max = 1;
 
     for (size_t i = 0; i < n; i++)
-        most += ends_sentence(filler, i, n);
-    s->sentences = lm_alloc_zero(most, sizeof *s->sentences);
-    s->tokens    = lm_alloc_zero(most, sizeof *s->tokens);
+        max += ends_sentence(filler, i, n);
+    s->sentences = lm_alloc_zero(max, sizeof *s->sentences);
+    s->tokens    = lm_alloc_zero(max, sizeof *s->tokens);
     if (!s->sentences || !s->tokens)
-        return lm_fail_memory(e, "sentences", most * sizeof *s->sentences);
+        return lm_fail_memory(e, "sentences", max * sizeof *s->sentences);
     for (size_t from = 0, at = 0; at < n; at++) {
         if (!ends_sentence(filler, at, n) && at + 1 < n)
             continue;
@@ -252,14 +252,14 @@ static cell cell_of(const searching *s, uint64_t index)
 
 static lm_status search(searching *s, lm_error *e)
 {
-    uint32_t most = lm_engine_sequences(s->g) < SIDE_BY_SIDE ? lm_engine_sequences(s->g) : SIDE_BY_SIDE;
+    uint32_t max = lm_engine_sequences(s->g) < SIDE_BY_SIDE ? lm_engine_sequences(s->g) : SIDE_BY_SIDE;
     uint64_t done = 0;
 
     for (uint64_t i = 0; i < s->n_texts; i++)
         done += s->known[i];
     for (uint64_t i = 0; i < s->n_texts;) {
         uint32_t n = 0;
-        for (; i < s->n_texts && n < most; i++) {
+        for (; i < s->n_texts && n < max; i++) {
             cell c = cell_of(s, i);
             if (!s->known[i])
                 LM_TRY(begin(s, n++, i, &c, e));

@@ -13,7 +13,7 @@ typedef struct reading {
     const lm_stretch *s;
     size_t            n, open;       /* stretches before `open` are done */
     uint32_t         *done;          /* [n]: rows of each that are done */
-    uint32_t          most, max_logits;
+    uint32_t          max, max_logits;
     lm_row           *rows;          /* [most] of the step */
     place            *from;          /* [most]: the origin of each */
     uint32_t         *wanted;        /* [max_logits]: rows of the step with logits */
@@ -26,7 +26,7 @@ typedef struct reading {
 static void add_rows(reading *r, size_t i)
 {
     const lm_stretch *s    = &r->s[i];
-    uint32_t          done = r->done[i], room = r->most - r->n_rows, left = s->n - done;
+    uint32_t          done = r->done[i], room = r->max - r->n_rows, left = s->n - done;
 
     room = room < left ? room : left;
     for (uint32_t k = 0; k < r->n_engines; k++)
@@ -71,7 +71,7 @@ static lm_status read_all(reading *r, lm_error *e)
 {
     while (r->open < r->n) {
         r->n_rows = r->n_wanted = 0;
-        for (size_t i = r->open; i < r->n && r->n_rows < r->most; i++)
+        for (size_t i = r->open; i < r->n && r->n_rows < r->max; i++)
             add_rows(r, i);
         if (r->n_rows)
             LM_TRY(step(r, e));
@@ -92,20 +92,20 @@ lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const
                   .n = n,
                   .each = each,
                   .arg = arg,
-                  .most = UINT32_MAX,
+                  .max = UINT32_MAX,
                   .max_logits = UINT32_MAX };
 
     for (uint32_t k = 0; k < n_engines; k++) {
         uint32_t rows = lm_engine_max_rows(engines[k]), logits = lm_engine_max_logits(engines[k]);
-        r.most        = rows < r.most ? rows : r.most;
+        r.max        = rows < r.max ? rows : r.max;
         r.max_logits = logits < r.max_logits ? logits : r.max_logits;
     }
     r.done   = lm_alloc_zero(n + 1, sizeof *r.done);
-    r.rows   = lm_alloc_zero(r.most, sizeof *r.rows);
-    r.from   = lm_alloc_zero(r.most, sizeof *r.from);
+    r.rows   = lm_alloc_zero(r.max, sizeof *r.rows);
+    r.from   = lm_alloc_zero(r.max, sizeof *r.from);
     r.wanted = lm_alloc_zero(r.max_logits, sizeof *r.wanted);
     bool      whole  = r.done && r.rows && r.from && r.wanted;
-    lm_status status = whole ? read_all(&r, e) : lm_fail_memory(e, "a forward pass", r.most * sizeof *r.rows);
+    lm_status status = whole ? read_all(&r, e) : lm_fail_memory(e, "a forward pass", r.max * sizeof *r.rows);
     lm_free(r.done);
     lm_free(r.rows);
     lm_free(r.from);

@@ -406,9 +406,9 @@ static lm_status check_context(const check *c, uint32_t context, lm_error *e)
 {
     const lm_golden *g   = &c->golden;
     uint64_t end = g->length + g->n_greedy,
-             most = (uint64_t)context * (c->m->program->context_is_hard ? 1 : BEYOND);
+             max = (uint64_t)context * (c->m->program->context_is_hard ? 1 : BEYOND);
 
-    if (!context || g->n_greedy <= g->length || end <= most)
+    if (!context || g->n_greedy <= g->length || end <= max)
         return LM_OK;
     lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u%s",
             end, context, c->m->program->context_is_hard ? "" : ", and at most 8 times as many are allowed");

@@ -138,11 +138,11 @@ void lm_candidates_best(lm_candidates *c, size_t k)
 size_t lm_candidates_list_best(lm_candidates *c, const float *logits, size_t n, size_t k)
 {
     lm_candidate *heap = c->items;
-    float least = -INFINITY;
+    float min = -INFINITY;
 
     c->n = 0;
     for (size_t i = 0; i < n; i++) {
-        if (logits[i] <= least)
+        if (logits[i] <= min)
             continue;                                    /* the usual case; not true of NaN */
         if (isnan(logits[i]) || logits[i] == INFINITY)
             return i;
@@ -156,7 +156,7 @@ size_t lm_candidates_list_best(lm_candidates *c, const float *logits, size_t n, 
             heap[0] = x;
             sift_down(heap, k, 0);
         }
-        least = heap[0].logit;
+        min = heap[0].logit;
     }
     return n;
 }

@@ -57,9 +57,9 @@ static double largest(const float *logits, uint32_t n)
     return (double)max;
 }
 
-/* Apply the rule to token i. `least`: the smallest logit of the first model that contrast keeps. */
+/* Apply the rule to token i. `min`: the smallest logit of the first model that contrast keeps. */
 static double mixed_at(const lm_mixture *x, const float *const *logits, const uint32_t *sizes,
-                       const double *norms, uint32_t i, double least)
+                       const double *norms, uint32_t i, double min)
 {
     double m = 0;
 
@@ -70,7 +70,7 @@ static double mixed_at(const lm_mixture *x, const float *const *logits, const ui
         else if (x->rule == LM_MIXTURE_LOGMEAN)
             m += w * p;
         else if (k == 0)
-            m = i < sizes[0] && (double)logits[0][i] >= least ? (1 + x->weights[1]) * p : -INFINITY;
+            m = i < sizes[0] && (double)logits[0][i] >= min ? (1 + x->weights[1]) * p : -INFINITY;
         else
             m = isinf(p) ? -INFINITY : m - w * p;
     }
@@ -80,7 +80,7 @@ static double mixed_at(const lm_mixture *x, const float *const *logits, const ui
 void lm_mixture_mix(const lm_mixture *x, const float *const *logits, const uint32_t *sizes, uint32_t n_vocab,
                     double *mixed, lm_mixed *out)
 {
-    double max = -INFINITY, sum = 0, least = 0;
+    double max = -INFINITY, sum = 0, min = 0;
 
     if (!x || !logits || !sizes || !mixed || !out)
         return;
@@ -88,9 +88,9 @@ void lm_mixture_mix(const lm_mixture *x, const float *const *logits, const uint3
     for (uint32_t k = 0; k < x->n; k++)
         out->norms[k] = norm_of(logits[k], sizes[k]);
     if (x->rule == LM_MIXTURE_CONTRAST)
-        least = largest(logits[0], sizes[0]) + log(0.1);
+        min = largest(logits[0], sizes[0]) + log(0.1);
     for (uint32_t i = 0; i < n_vocab; i++) {
-        mixed[i] = mixed_at(x, logits, sizes, out->norms, i, least);
+        mixed[i] = mixed_at(x, logits, sizes, out->norms, i, min);
         max = mixed[i] > max ? mixed[i] : max;
     }
     for (uint32_t i = 0; i < n_vocab; i++)

@@ -56,18 +56,18 @@ void lm_cut_top_p(lm_candidates *c, double p, size_t min_keep)
 /* Keep tokens at least p times as probable as the best. */
 void lm_cut_min_p(lm_candidates *c, double p, size_t min_keep)
 {
-    double least;
+    double min;
     size_t kept = 0;
 
     if (p <= 0)
         return;
-    least = best_logit(c) + log(p);
+    min = best_logit(c) + log(p);
     for (size_t i = 0; i < c->n; i++)
-        kept += (double)c->items[i].logit >= least;
+        kept += (double)c->items[i].logit >= min;
     if (kept < min_keep)
         lm_candidates_best(c, min_keep);
     else
-        keep_above(c, least);
+        keep_above(c, min);
 }
 
 /* Keep tokens whose surprise is nearest to the expected one, until their probabilities exceed p. */

@@ -197,7 +197,7 @@ static lm_status check_limits(lm_call *c, lm_error *e)
  * own limit of 2048 levels is deeper than code that walks the document should recurse. */
 static size_t scan_body(const char *text, size_t n, lm_text *wide)
 {
-    size_t depth = 0, most = 0, i = 0;
+    size_t depth = 0, max = 0, i = 0;
 
     while (i < n) {
         size_t from = i++;
@@ -207,7 +207,7 @@ static size_t scan_body(const char *text, size_t n, lm_text *wide)
                 i += text[i] == '\\' ? 2 : 1;
             i++;
         } else if (text[from] == '{' || text[from] == '[') {
-            most = ++depth > most ? depth : most;
+            max = ++depth > max ? depth : max;
         } else if ((text[from] == '}' || text[from] == ']') && depth) {
             depth--;
         } else if (text[from] == '-' || (text[from] >= '0' && text[from] <= '9')) {
@@ -216,7 +216,7 @@ static size_t scan_body(const char *text, size_t n, lm_text *wide)
             lm_text_add_wide_numbers(wide, text + from, i - from);
         }
     }
-    return most;
+    return max;
 }
 
 /* Web pages can send some types, such as forms and plain text, without a CORS preflight, so only this one

@@ -66,7 +66,7 @@ static lm_status read_prompt(const lm_service *s, const json_t *value, lm_tokens
                    "'prompt' must be a string, an array of token ids, or an array of those");
 }
 
-lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out,
+lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id max, lm_prompts *out,
                           lm_error *e)
 {
     const json_t *first = json_array_get(value, 0), *last = json_array_get(value, json_array_size(value) - 1);
@@ -77,7 +77,7 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id 
     if (!value)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is required");
     size_t n = many ? json_array_size(value) : 1;
-    LM_TRY(lm_limit_check(most, n, e));
+    LM_TRY(lm_limit_check(max, n, e));
     if (!(out->items = lm_memory_zero(n, sizeof *out->items)))
         return lm_fail_memory(e, "prompts", n * sizeof *out->items);
     for (out->n = 0; out->n < n;) {

@@ -12,9 +12,9 @@
 
 typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
 
-/* Read prompts in the form of OpenAI and llama.cpp: a string, ids, or an array of those. `most`: the limit of
+/* Read prompts in the form of OpenAI and llama.cpp: a string, ids, or an array of those. `max`: the limit of
  * their number. */
-lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out,
+lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id max, lm_prompts *out,
                           lm_error *e);
 
 /* Allocate a single empty prompt. */

@@ -3,10 +3,10 @@
 
 #include "lamina/grammar.h"
 
-typedef struct row { const char *field, *what; uint64_t most; unsigned status; } row;
+typedef struct row { const char *field, *what; uint64_t max; unsigned status; } row;
 
 static const row table[] = {
-#define X(name, field, what, most, status) { field, what, most, status },
+#define X(name, field, what, max, status) { field, what, max, status },
     LM_LIMITS(X)
 #undef X
 };
@@ -24,16 +24,16 @@ lm_status lm_limit_check(lm_limit_id id, uint64_t n, lm_error *e)
 {
     const row *r = table + id;
 
-    if (n <= r->most)
+    if (n <= r->max)
         return LM_OK;
     return lm_fail(e, LM_USAGE, r->field, LM_NO_OFFSET, "'%s' has %llu %s; at most %llu are allowed",
-                   r->field, (unsigned long long)n, r->what, (unsigned long long)r->most);
+                   r->field, (unsigned long long)n, r->what, (unsigned long long)r->max);
 }
 
 static void add(json_t *list, const row *r)
 {
     json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:i}", "field", r->field, "counts", r->what,
-                                          "most", (json_int_t)r->most, "status", (int)r->status));
+                                          "most", (json_int_t)r->max, "status", (int)r->status));
 }
 
 json_t *lm_limits_json(void)

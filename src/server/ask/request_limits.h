@@ -38,14 +38,14 @@
     X(CHANGES,     "intervene",             "interventions", 64, 400)
 
 typedef enum lm_limit_id {
-#define X(name, field, what, most, status) LM_LIMIT_ID_##name,
+#define X(name, field, what, max, status) LM_LIMIT_ID_##name,
     LM_LIMITS(X)
 #undef X
 } lm_limit_id;
 
 /* The maxima, as constants. */
 enum {
-#define X(name, field, what, most, status) LM_LIMIT_##name = most,
+#define X(name, field, what, max, status) LM_LIMIT_##name = max,
     LM_LIMITS(X)
 #undef X
 };

@@ -29,9 +29,9 @@ const lm_field lm_trace_fields[] = {
     { 0 },
 };
 
-static bool number_in(const json_t *v, json_int_t least, json_int_t most, uint32_t *out)
+static bool number_in(const json_t *v, json_int_t min, json_int_t max, uint32_t *out)
 {
-    if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most)
+    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
         return false;
     *out = (uint32_t)json_integer_value(v);
     return true;

@@ -251,7 +251,7 @@ static lm_status read_seed_and_slot(const lm_service *s, lm_turn *t, lm_error *e
 lm_status lm_turn_options_read(lm_call *c, lm_turn *t, lm_error *e)
 {
     const lm_service *s = c->service;
-    double most = s->o.timeout;
+    double max = s->o.timeout;
 
     if (t->n < 1)
         return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "'n' is 0; it must be from 1 to %d", LM_LIMIT_TEXTS);
@@ -271,7 +271,7 @@ lm_status lm_turn_options_read(lm_call *c, lm_turn *t, lm_error *e)
     LM_TRY(read_bias(s, t, e));
     LM_TRY(read_preserved(s, t->body.preserved, &t->shown, e));
     t->whitespace = lm_constraints_whitespace(&t->constraints);
-    t->deadline = t->timeout > 0 && (most <= 0 || t->timeout < most) ? t->timeout : most;
+    t->deadline = t->timeout > 0 && (max <= 0 || t->timeout < max) ? t->timeout : max;
     t->schedule_priority = lm_call_priority(c, t->priority);
     if (!t->ping)
         t->ping = 1;

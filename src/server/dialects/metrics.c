@@ -231,7 +231,7 @@ static void add_memory(lm_text *out, const lm_exchange *x)
     lm_text_printf(out, "lamina_request_memory_bytes %llu\n", (unsigned long long)m.used);
     add_head(out, "lamina_request_memory_peak_bytes", "gauge",
              "Maximum of lamina_request_memory_bytes since the start.");
-    lm_text_printf(out, "lamina_request_memory_peak_bytes %llu\n", (unsigned long long)m.most);
+    lm_text_printf(out, "lamina_request_memory_peak_bytes %llu\n", (unsigned long long)m.max);
     add_head(out, "lamina_request_memory_limit_bytes", "gauge", "Bytes that requests may hold; 0: no limit.");
     lm_text_printf(out, "lamina_request_memory_limit_bytes %llu\n", (unsigned long long)m.limit);
     add_head(out, "lamina_requests_refused_for_memory_total", "counter",

@@ -103,10 +103,10 @@ static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e
     const char *limit = lm_exchange_query(c->x, "limit"), *order = lm_exchange_query(c->x, "order");
     const char *after = lm_exchange_query(c->x, "after");
     char *end = "";
-    size_t n = json_array_size(items), most = limit ? strtoul(limit, &end, 10) : 20, i = 0;
+    size_t n = json_array_size(items), max = limit ? strtoul(limit, &end, 10) : 20, i = 0;
     bool rising = order && strcmp(order, "asc") == 0;
 
-    if (*end || most < 1 || most > MAX_LISTED)
+    if (*end || max < 1 || max > MAX_LISTED)
         return lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d",
                        limit, MAX_LISTED);
     if (order && !rising && strcmp(order, "desc"))
@@ -122,7 +122,7 @@ static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e
         return lm_fail(e, LM_USAGE, "after", LM_NO_OFFSET,
                        "'after' is \"%.40s\": the response has no input item with this id", after);
     json_t *data = json_array();
-    for (; i < n && json_array_size(data) < most; i++)
+    for (; i < n && json_array_size(data) < max; i++)
         json_array_append(data, json_array_get(items, rising ? i : n - 1 - i));
     json_t *first = json_object_get(json_array_get(data, 0), "id");
     json_t *last = json_object_get(json_array_get(data, json_array_size(data) - 1), "id");

@@ -122,12 +122,12 @@ static lm_status read_ids(const lm_call *c, trace_job *a, const lm_token *ids, s
     return LM_OK;
 }
 
-static lm_status write_ids(const lm_call *c, trace_job *a, size_t most, lm_error *e)
+static lm_status write_ids(const lm_call *c, trace_job *a, size_t max, lm_error *e)
 {
     size_t n = 0, before;
 
     lm_tracer_ids(a->tracer, &n);
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < max; i++) {
         before = n;
         LM_TRY(check_client(c, e));
         LM_TRY(lm_tracer_write(a->tracer, 1, e));

@@ -58,7 +58,7 @@ uint32_t lm_http_exchanges(const lm_http *h);            /* of which wait for a 
 /* ---- memory of requests ---- */
 
 typedef struct lm_http_memory {
-    uint64_t used, most;             /* bytes of all exchanges: now, and the maximum so far */
+    uint64_t used, max;              /* bytes of all exchanges: now, and the maximum so far */
     uint64_t limit;                  /* 0: none */
     uint64_t refused;                /* requests rejected for lack of memory */
 } lm_http_memory;

@@ -125,9 +125,9 @@ void lm_exchange_every(lm_exchange *x, double seconds)
 
 static void raise_maximum(lm_http *h, uint64_t now)
 {
-    uint64_t most = atomic_load_explicit(&h->max_held, memory_order_relaxed);
+    uint64_t max = atomic_load_explicit(&h->max_held, memory_order_relaxed);
 
-    while (now > most && !atomic_compare_exchange_weak(&h->max_held, &most, now))
+    while (now > max && !atomic_compare_exchange_weak(&h->max_held, &max, now))
         ;
 }
 
@@ -179,7 +179,7 @@ void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out)
     lm_http *h = x->http;
 
     *out = (lm_http_memory){ .used = atomic_load(&h->held),
-                             .most = atomic_load(&h->max_held),
+                             .max = atomic_load(&h->max_held),
                              .limit = h->o.memory_limit,
                              .refused = atomic_load(&h->refused) };
 }

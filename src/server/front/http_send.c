@@ -51,7 +51,7 @@ static bool is_gone(const lm_exchange *x)
     return atomic_load(&x->conn->gone) || (x->more && !x->ended && atomic_load(&x->conn->left));
 }
 
-static ssize_t next_bytes(void *arg, uint64_t at, char *to, size_t most)
+static ssize_t next_bytes(void *arg, uint64_t at, char *to, size_t max)
 {
     lm_exchange *x = arg;
     size_t n;
@@ -68,7 +68,7 @@ static ssize_t next_bytes(void *arg, uint64_t at, char *to, size_t most)
         lm_exchange_park(x);
         return 0;
     }
-    n = x->out.size - x->taken < most ? x->out.size - x->taken : most;
+    n = x->out.size - x->taken < max ? x->out.size - x->taken : max;
     if (!n)
         return MHD_CONTENT_READER_END_OF_STREAM;
     memcpy(to, x->out.data + x->taken, n);

@@ -35,7 +35,7 @@ struct lm_watch {
                                             a drop waits for them */
     entry          *entries;
     uint32_t       *free;                /* stack of indices */
-    uint32_t        n_free, most;
+    uint32_t        n_free, max;
     int             epoll;
     atomic_bool     ends;
     void          (*left)(void *of);
@@ -46,7 +46,7 @@ static entry *find(lm_watch *w, lm_watched c)
 {
     uint32_t index = (uint32_t)c - 1;
 
-    if (!c || index >= w->most || !w->entries[index].of ||
+    if (!c || index >= w->max || !w->entries[index].of ||
         w->entries[index].generation != (uint32_t)(c >> 32))
         return NULL;
     return w->entries + index;
@@ -56,7 +56,7 @@ static void report_due(lm_watch *w)
 {
     double t = lm_clock_seconds();
 
-    for (uint32_t i = 0; i < w->most; i++) {
+    for (uint32_t i = 0; i < w->max; i++) {
         entry *c = w->entries + i;
 
         if (!c->of || !(c->due > 0) || c->due > t)
@@ -99,14 +99,14 @@ static lm_status start(lm_watch *w, lm_error *e)
                : LM_OK;
 }
 
-lm_status lm_watch_new(uint32_t most, void (*left)(void *), void (*due)(void *), lm_watch **out, lm_error *e)
+lm_status lm_watch_new(uint32_t max, void (*left)(void *), void (*due)(void *), lm_watch **out, lm_error *e)
 {
     lm_watch *w = lm_memory_zero(1, sizeof *w);
 
     if (w) {
-        *w = (lm_watch){ .left = left, .due = due, .most = most, .epoll = epoll_create1(EPOLL_CLOEXEC) };
-        w->entries = lm_memory_zero(most, sizeof *w->entries);
-        w->free = lm_memory_zero(most, sizeof *w->free);
+        *w = (lm_watch){ .left = left, .due = due, .max = max, .epoll = epoll_create1(EPOLL_CLOEXEC) };
+        w->entries = lm_memory_zero(max, sizeof *w->entries);
+        w->free = lm_memory_zero(max, sizeof *w->free);
     }
     if (!w || !w->entries || !w->free || w->epoll < 0) {
         if (w) {
@@ -116,9 +116,9 @@ lm_status lm_watch_new(uint32_t most, void (*left)(void *), void (*due)(void *),
                 close(w->epoll);
         }
         lm_heap_free(w);
-        return lm_fail_memory(e, "the table of connections", most * sizeof(entry));
+        return lm_fail_memory(e, "the table of connections", max * sizeof(entry));
     }
-    for (uint32_t i = most; i-- > 0;)
+    for (uint32_t i = max; i-- > 0;)
         w->free[w->n_free++] = i;
     pthread_mutex_init(&w->lock, NULL);
     lm_status status = start(w, e);
@@ -194,7 +194,7 @@ void lm_watch_until(lm_watch *w, lm_watched c, double seconds)
 void lm_watch_all_due(lm_watch *w)
 {
     pthread_mutex_lock(&w->lock);
-    for (uint32_t i = 0; i < w->most; i++)
+    for (uint32_t i = 0; i < w->max; i++)
         if (w->entries[i].of)
             w->due(w->entries[i].of);
     pthread_mutex_unlock(&w->lock);

@@ -11,10 +11,10 @@ typedef struct lm_watch lm_watch;
  * a newer connection. 0: none. */
 typedef uint64_t lm_watched;
 
-/* Watch at most `most` connections. `left(of)`: the client has closed its end. `due(of)`: the time set by
+/* Watch at most `max` connections. `left(of)`: the client has closed its end. `due(of)`: the time set by
  * lm_watch_until is over. Both are called under the watch's lock, by its thread or lm_watch_all_due, and
  * never after lm_watch_drop of that connection has returned. */
-lm_status lm_watch_new(uint32_t most, void (*left)(void *of), void (*due)(void *of), lm_watch **out,
+lm_status lm_watch_new(uint32_t max, void (*left)(void *of), void (*due)(void *of), lm_watch **out,
                        lm_error *e);
 void      lm_watch_free(lm_watch *w);
 

@@ -12,7 +12,7 @@ struct lm_workers {
     pthread_mutex_t lock;
     pthread_cond_t  some;                /* signals work or the end */
     lm_work_item   *first, **last;
-    uint32_t        waiting, most, n;
+    uint32_t        waiting, max, n;
     uint32_t        large, max_large;                    /* large items that are processed; how many may be */
     bool            ends;
     void          (*work)(lm_work_item *);
@@ -71,7 +71,7 @@ lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->some, NULL);
     w->last = &w->first;
-    w->most = queue;
+    w->max = queue;
     w->max_large = threads > 1 ? threads - 1 : 1;
     w->work = work;
     while (w->n < threads && lm_thread_start(&w->threads[w->n], run, w, "lamina-request", 0) == 0)
@@ -104,7 +104,7 @@ static bool add(lm_workers *w, lm_work_item *item, bool limited)
     bool room;
 
     pthread_mutex_lock(&w->lock);
-    room = !limited || (w->waiting < w->most && !w->ends);
+    room = !limited || (w->waiting < w->max && !w->ends);
     if (room) {
         item->next = NULL;
         *w->last = item;

@@ -13,12 +13,12 @@ void lm_traced_list_destroy(lm_traced_list *l)
     pthread_mutex_destroy(&l->lock);
 }
 
-bool lm_traced_list_enter(lm_traced_list *l, uint32_t most)
+bool lm_traced_list_enter(lm_traced_list *l, uint32_t max)
 {
     bool fits;
 
     pthread_mutex_lock(&l->lock);
-    fits = l->n < most;
+    fits = l->n < max;
     l->n += fits;
     pthread_mutex_unlock(&l->lock);
     return fits;

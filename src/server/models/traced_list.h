@@ -22,8 +22,8 @@ typedef struct lm_traced_list {
 void lm_traced_list_init(lm_traced_list *l);
 void lm_traced_list_destroy(lm_traced_list *l);
 
-/* Count one more request, or return false if there are `most`. */
-bool lm_traced_list_enter(lm_traced_list *l, uint32_t most);
+/* Count one more request, or return false if there are `max`. */
+bool lm_traced_list_enter(lm_traced_list *l, uint32_t max);
 /* The memory of a counted request is freed. */
 void lm_traced_list_leave(lm_traced_list *l);
 

@@ -318,11 +318,11 @@ int32_t lm_keys_priority(lm_keys *k, const char *key, int32_t wanted)
 
 static void refill(bucket *b, uint64_t limit, double at)
 {
-    double most = (double)limit;
+    double max = (double)limit;
 
-    if (!b->filled || b->left > most)
-        *b = (bucket){ most, at, true };
-    b->left = fmin(most, b->left + (at - b->since) * most / 60);
+    if (!b->filled || b->left > max)
+        *b = (bucket){ max, at, true };
+    b->left = fmin(max, b->left + (at - b->since) * max / 60);
     b->since = at;
 }
 

@@ -50,12 +50,12 @@ static lm_owner_day *find_day(lm_archive *a, const char *owner)
 static lm_owner_day *add_day(lm_archive *a, const char *owner)
 {
     if (a->n_days == a->max_days) {
-        size_t most = 2 * a->max_days + 8;
-        lm_owner_day *grown = lm_memory_grow(a->days, a->n_days * sizeof *grown, most * sizeof *grown);
+        size_t max = 2 * a->max_days + 8;
+        lm_owner_day *grown = lm_memory_grow(a->days, a->n_days * sizeof *grown, max * sizeof *grown);
         if (!grown)
             return NULL;
         a->days = grown;
-        a->max_days = most;
+        a->max_days = max;
     }
     lm_owner_day *d = a->days + a->n_days++;
     *d = (lm_owner_day){ 0 };

@@ -110,8 +110,8 @@ struct lm_audit_document {
 };
 
 /* ---- words.c ---- */
-/* Split `text` into at most `most` items. Returns their number; `most` if there may be more. */
-size_t    lm_scan(const lm_audit_document *d, lm_extent text, lm_lexeme *items, size_t most);
+/* Split `text` into at most `max` items. Returns their number; `max` if there may be more. */
+size_t    lm_scan(const lm_audit_document *d, lm_extent text, lm_lexeme *items, size_t max);
 lm_extent lm_trim(lm_extent s);
 lm_extent lm_strip_markup(lm_extent s);              /* without spaces, quotes, "*" and "`" around it */
 bool      lm_extent_is(lm_extent s, const char *text);               /* without regard to case */

@@ -105,22 +105,22 @@ static bool name_continues(const char *p, const char *end)
 static int by_beginning(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     int    best = LM_NO_MODEL;
-    size_t most = 0;
+    size_t max = 0;
 
     for (size_t i = 0; i < d->n_names; i++) {
         const char *after;
         size_t      m = d->names[i].here ? matched(&d->names[i], s, end, &after) : 0;
-        if (!m || m < most || (m == 1 && !isupper((unsigned char)*s)))
+        if (!m || m < max || (m == 1 && !isupper((unsigned char)*s)))
             continue;
-        best = m > most || (best >= 0 && same_name(d, best, i)) ? (int)i : LM_OTHER_MODEL;
-        most = m;
+        best = m > max || (best >= 0 && same_name(d, best, i)) ? (int)i : LM_OTHER_MODEL;
+        max = m;
         *n   = (size_t)(after - s);
     }
     if (best == LM_NO_MODEL)
         return best;
     /* "GPT 5" is another model than the GPT of the document */
     const char *version = s + *n + 1;
-    bool        newer   = most == 1 && version < end && version[-1] == ' ' &&
+    bool        newer   = max == 1 && version < end && version[-1] == ' ' &&
                           isdigit((unsigned char)*version);
     return newer || name_continues(s + *n, end) ? LM_OTHER_MODEL : best;
 }
@@ -128,7 +128,7 @@ static int by_beginning(const lm_audit_document *d, const char *s, const char *e
 int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     int    best = LM_NO_MODEL;
-    size_t most = 0, families = 0;
+    size_t max = 0, families = 0;
 
     for (size_t i = 0; i < d->n_names; i++) {
         const lm_model_name *k = &d->names[i];
@@ -137,10 +137,10 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
             continue;
         size_t m = matched(k, s, end, &after);
         families += m > 1;
-        if (m < k->n || m < most || (m == most && best >= 0 && best < (int)d->n_given))
+        if (m < k->n || m < max || (m == max && best >= 0 && best < (int)d->n_given))
             continue;
         best = (int)i;
-        most = m;
+        max = m;
         *n   = (size_t)(after - s);
     }
     if (best >= 0)

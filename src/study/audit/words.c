@@ -158,12 +158,12 @@ static int owned_model_at(const lm_audit_document *d, const char *s, const char 
     return lm_model_at(d, s, end, n);
 }
 
-size_t lm_scan(const lm_audit_document *d, lm_extent text, lm_lexeme *out, size_t most)
+size_t lm_scan(const lm_audit_document *d, lm_extent text, lm_lexeme *out, size_t max)
 {
     const char *end = text.s + text.n;
     size_t      n = 0, bytes;
 
-    for (const char *p = text.s; p < end && n < most; p += bytes) {
+    for (const char *p = text.s; p < end && n < max; p += bytes) {
         if ((bytes = isspace((unsigned char)*p) ? 1 : markup_at(p, end)))
             continue;
         lm_lexeme *x = &out[n++];

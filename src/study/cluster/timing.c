@@ -63,27 +63,27 @@ static double computing(const lm_timing *t, const lm_plan *p, const lm_forward *
 /* Return what the rank that sends least receives: it waits longest. */
 static uint64_t max_received(const lm_timing *t, const lm_plan *p, const lm_step *s, uint64_t rows)
 {
-    uint64_t sum = 0, least = UINT64_MAX;
+    uint64_t sum = 0, min = UINT64_MAX;
 
     for (uint32_t r = 0; r < t->parts; r++) {
         uint64_t own = part_of(p, s, r, rows);
-        least        = own < least ? own : least;
+        min        = own < min ? own : min;
         sum += own;
     }
-    return sum - least;
+    return sum - min;
 }
 
 /* Add the ranks of one pipeline stage, which work in parallel. */
 static void add_stage(const lm_timing *t, const lm_ranked *ranks, const lm_forward *f, lm_cluster_time *out)
 {
     const lm_plan *p    = ranks[0].plan;
-    double         most = 0;
+    double         max = 0;
 
     for (uint32_t r = 0; r < t->parts; r++) {
         double own = computing(t, ranks[r].plan, f);
-        most       = own > most ? own : most;
+        max       = own > max ? own : max;
     }
-    out->computing += most;
+    out->computing += max;
     for (uint32_t i = 0; i < p->n_steps; i++) {
         const lm_step *s    = &p->steps[i];
         uint64_t       rows = rows_of(s, f);

@@ -210,23 +210,23 @@ static void read_difference(lm_comparison *c)
     static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
     static const char *const words[] = { N_("embedding"), N_("attention"), "MLP",
                                          N_("norm"),      N_("head"),      N_("other") };
-    double all = (double)count(c, 1, "parameters.total") - (double)count(c, 0, "parameters.total"), most = 0;
+    double all = (double)count(c, 1, "parameters.total") - (double)count(c, 0, "parameters.total"), max = 0;
     const char *which = NULL;
     char        path[64], a[LM_FIG], b[LM_FIG];
 
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
         snprintf(path, sizeof path, "parameters.%s", parts[k]);
         double d = (double)count(c, 1, path) - (double)count(c, 0, path);
-        if (d * all > 0 && fabs(d) > fabs(most)) {
-            most  = d;
+        if (d * all > 0 && fabs(d) > fabs(max)) {
+            max  = d;
             which = words[k];
         }
     }
     if (which)
         add(c, N_("where the difference lies"),
             lm_compare_keep(c, _("Most of the difference of %s parameters is in the %s: %s, %.0f %%."),
-                            lm_fig_short(a, fabs(all)), _(which), lm_fig_short(b, fabs(most)),
-                            100 * most / all));
+                            lm_fig_short(a, fabs(all)), _(which), lm_fig_short(b, fabs(max)),
+                            100 * max / all));
 }
 
 static void read_kept_heads(lm_comparison *c)
@@ -253,10 +253,10 @@ static void read_shape(lm_comparison *c)
 
     if (width <= 0 || depth <= 0 || ffn <= 0 || fabs(width * depth * ffn - 1) < 1e-9)
         return;
-    double      most   = fmax(fabs(log(width)), fmax(fabs(log(depth)), fabs(log(ffn))));
+    double      max   = fmax(fabs(log(width)), fmax(fabs(log(depth)), fabs(log(ffn))));
     /* sizes whose ratios are within 1 % of the largest change alike: then none changes most */
-    bool f = fabs(log(ffn)) >= most - TIE, w = fabs(log(width)) >= most - TIE,
-         l = fabs(log(depth)) >= most - TIE;
+    bool f = fabs(log(ffn)) >= max - TIE, w = fabs(log(width)) >= max - TIE,
+         l = fabs(log(depth)) >= max - TIE;
     const char *format =
         f + w + l > 1 ? _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s.")
         : f ? _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s: the MLP changes most.")

@@ -152,13 +152,13 @@ void lm_chart_text(lm_facts *f, const lm_chart *c, bool lines, lm_text *out)
 {
     char     align[LM_CURVES + 3] = "rrrrrrr";
     uint32_t step = (c->n + MAX_LINES - 1) / MAX_LINES;
-    double   most = 0, least = INFINITY;
+    double   max = 0, min = INFINITY;
 
     align[c->n_curves + 1] = 'l';
     align[c->n_curves + 2] = '\0';
     for (uint32_t i = 0; i < c->n; i++) {
-        most  = fmax(most, height_of(c, i));
-        least = fmin(least, height_of(c, i));
+        max  = fmax(max, height_of(c, i));
+        min = fmin(min, height_of(c, i));
     }
     lm_table    t = lm_table_new(f, align, 0);
     const char *row[LM_CURVES + 2] = { "", "", "", "", "", "", "", "" };
@@ -167,8 +167,8 @@ void lm_chart_text(lm_facts *f, const lm_chart *c, bool lines, lm_text *out)
         row[0]     = headed ? number_text(f, c->x[i], c->x_unit) : c->x_title;
         for (uint32_t k = 0; k < c->n_curves; k++)
             row[k + 1] = headed ? number_text(f, c->curves[k].y[i], c->y_unit) : c->curves[k].name;
-        double y = height_of(c, i), span = fmax(log(most) - log(least), 1e-9);
-        double share = c->log_y ? (log(y) - log(least)) / span : y / fmax(most, 1e-300);
+        double y = height_of(c, i), span = fmax(log(max) - log(min), 1e-9);
+        double share = c->log_y ? (log(y) - log(min)) / span : y / fmax(max, 1e-300);
         if (headed && lines)
             lm_text_add_bar(&bar, share, BAR);
         row[c->n_curves + 1] = bar.data ? bar.data : !headed && lines && c->log_y ? _("logarithmic") : "";

@@ -11,7 +11,7 @@
 
 enum { WIDTH = 640, PLOT = 250, TICKS = 24, LEGEND = 20 };
 
-typedef struct axis { double least, most; bool logs; double at[TICKS]; unsigned n; } axis;
+typedef struct axis { double min, max; bool logs; double at[TICKS]; unsigned n; } axis;
 
 typedef struct frame {
     const lm_chart *c;
@@ -24,8 +24,8 @@ typedef struct frame {
 
 static double reach(const axis *a, double v)
 {
-    return a->logs ? (log(v) - log(a->least)) / (log(a->most) - log(a->least))
-                   : (v - a->least) / (a->most - a->least);
+    return a->logs ? (log(v) - log(a->min)) / (log(a->max) - log(a->min))
+                   : (v - a->min) / (a->max - a->min);
 }
 
 static double px(const frame *f, double x)
@@ -54,39 +54,39 @@ static void add_tick(axis *a, double v)
 /* Find round numbers within the range; a linear axis grows to the next one. */
 static void find_ticks(axis *a, int wanted)
 {
-    if (a->most <= a->least)
-        a->most = a->least + (a->logs ? a->least : 1);
+    if (a->max <= a->min)
+        a->max = a->min + (a->logs ? a->min : 1);
     if (a->logs) {
-        double decades = log10(a->most / a->least), step = fmax(1, ceil(decades / wanted));
-        for (double e = ceil(log10(a->least) - 1e-9); e <= log10(a->most) + 1e-9; e += step)
+        double decades = log10(a->max / a->min), step = fmax(1, ceil(decades / wanted));
+        for (double e = ceil(log10(a->min) - 1e-9); e <= log10(a->max) + 1e-9; e += step)
             add_tick(a, pow(10, e));
         if (a->n >= 2)
             return;
         a->n = 0;
-        add_tick(a, a->least);
-        add_tick(a, a->most);
+        add_tick(a, a->min);
+        add_tick(a, a->max);
         return;
     }
-    double step = round_step(a->most - a->least, wanted);
-    a->most     = step * ceil(a->most / step - 1e-9);
-    for (double v = step * ceil(a->least / step - 1e-9); v <= a->most * (1 + 1e-9) && a->n < TICKS; v += step)
+    double step = round_step(a->max - a->min, wanted);
+    a->max     = step * ceil(a->max / step - 1e-9);
+    for (double v = step * ceil(a->min / step - 1e-9); v <= a->max * (1 + 1e-9) && a->n < TICKS; v += step)
         add_tick(a, v);
 }
 
 /* Label contexts in powers of two, from 0; other axes as usual. */
 static void find_x_ticks(frame *f)
 {
-    double most = f->x.most, step = 1;
+    double max = f->x.max, step = 1;
 
     if (f->x.logs || f->c->x_unit != LM_UNIT_TOKENS) {
         find_ticks(&f->x, 8);
-        f->x.most = f->x.logs ? f->x.most : most;
+        f->x.max = f->x.logs ? f->x.max : max;
         return;
     }
-    f->x.least = 0;
-    while (step * 8 < most)
+    f->x.min = 0;
+    while (step * 8 < max)
         step *= 2;
-    for (double v = 0; v <= most; v += step)
+    for (double v = 0; v <= max; v += step)
         add_tick(&f->x, v);
 }
 
@@ -100,17 +100,17 @@ static void find_range(frame *f)
         double sum = 0;
         for (uint32_t k = 0; k < c->n_curves; k++) {
             sum         = c->stacked ? sum + c->curves[k].y[i] : c->curves[k].y[i];
-            f->y.most   = fmax(f->y.most, sum);
-            f->y.least  = fmin(f->y.least, sum);
+            f->y.max   = fmax(f->y.max, sum);
+            f->y.min  = fmin(f->y.min, sum);
         }
     }
     for (uint32_t i = 0; i < c->n_points; i++) {
-        f->y.most  = fmax(f->y.most, c->points[i].y);
-        f->y.least = fmin(f->y.least, c->points[i].y);
+        f->y.max  = fmax(f->y.max, c->points[i].y);
+        f->y.min = fmin(f->y.min, c->points[i].y);
     }
     if (c->log_y) {
-        f->y.least /= 1.15;
-        f->y.most *= 1.15;
+        f->y.min /= 1.15;
+        f->y.max *= 1.15;
     }
     find_ticks(&f->y, 5);
     find_x_ticks(f);

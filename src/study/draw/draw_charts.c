@@ -12,17 +12,17 @@ enum { MAX_POINTS = 24, PARTS = 16 };
  * every form. */
 static uint32_t contexts(lm_facts *f, double x[MAX_POINTS])
 {
-    uint64_t most = lm_facts_count(f, "architecture.context"), step = 1;
+    uint64_t max = lm_facts_count(f, "architecture.context"), step = 1;
     uint32_t n    = 0;
 
-    while (step * PARTS < most)
+    while (step * PARTS < max)
         step *= 2;
-    if (most > 1)
+    if (max > 1)
         x[n++] = 1;
-    for (uint64_t c = step > 1 ? step : 2; c < most; c += step)
+    for (uint64_t c = step > 1 ? step : 2; c < max; c += step)
         x[n++] = (double)c;
-    if (most)
-        x[n++] = (double)most;
+    if (max)
+        x[n++] = (double)max;
     return n;
 }
 

@@ -221,8 +221,8 @@ static void spectrum_chart(lm_drawing *d, uint64_t pairs)
 static void spectrum_text(lm_drawing *d, uint64_t pairs)
 {
     bool   both = scaled(d->f);
-    double least = lm_facts_number(d->f, "%s[%" PRIu64 "]", both ? "rope.theta_scaled" : "rope.theta",
-                                   pairs - 1);
+    double min = lm_facts_number(d->f, "%s[%" PRIu64 "]", both ? "rope.theta_scaled" : "rope.theta",
+                                 pairs - 1);
 
     lm_put_right(d->out, _("pair"), 4);
     lm_text_add_char(d->out, ' ');
@@ -240,7 +240,7 @@ static void spectrum_text(lm_drawing *d, uint64_t pairs)
         lm_text_printf(d->out, " %14.1f", 2 * acos(-1) / run);
         if (d->o->lines) {
             lm_text_add_str(d->out, "  ");
-            lm_text_add_bar(d->out, log(1 / run) / log(1 / least), 24);
+            lm_text_add_bar(d->out, log(1 / run) / log(1 / min), 24);
         }
         lm_text_add_char(d->out, '\n');
     }

@@ -221,17 +221,17 @@ static void find_ranks(lm_level *v)
     for (uint32_t i = 0; i < v->n_spots; i++)
         v->n_ranks = v->spots[i].rank + 1 > v->n_ranks ? v->spots[i].rank + 1 : v->n_ranks;
     for (uint32_t i = v->n_spots; i-- > 0;) {
-        uint32_t least = UINT32_MAX;
+        uint32_t min = UINT32_MAX;
         bool     led   = v->spots[i].kind == LM_SPOT_ENTRY;
         for (uint32_t k = 0; k < v->n_links; k++) {
             if (v->links[k].kind == LM_LINK_BACK)
                 continue;
             led |= v->links[k].to == i;
-            if (v->links[k].from == i && v->spots[v->links[k].to].rank - length_of(v, &v->links[k]) < least)
-                least = v->spots[v->links[k].to].rank - length_of(v, &v->links[k]);
+            if (v->links[k].from == i && v->spots[v->links[k].to].rank - length_of(v, &v->links[k]) < min)
+                min = v->spots[v->links[k].to].rank - length_of(v, &v->links[k]);
         }
-        if (!led && least != UINT32_MAX)
-            v->spots[i].rank = least;
+        if (!led && min != UINT32_MAX)
+            v->spots[i].rank = min;
     }
 }
 

@@ -92,7 +92,7 @@ void lm_order_spots(lm_layout *l, lm_level *v)
     double   *key  = lm_arena_new(l->a, v->n_spots, double);
     uint32_t *row = lm_arena_new(l->a, v->n_spots, uint32_t),
              *best = lm_arena_new(l->a, v->n_spots, uint32_t);
-    uint64_t  least = UINT64_MAX;
+    uint64_t  min = UINT64_MAX;
 
     l->failed |= !key || !row || !best;
     if (l->failed)
@@ -101,10 +101,10 @@ void lm_order_spots(lm_layout *l, lm_level *v)
         key[i] = v->spots[i].kind == LM_SPOT_BEND ? 1e6 : 0;         /* bends come last, on the right */
     for (uint32_t r = 0; r < v->n_ranks; r++)
         sort_rank(v, r, key, row);
-    for (int i = 0; i < SWEEPS && least; i++) {
+    for (int i = 0; i < SWEEPS && min; i++) {
         uint64_t n = crossings(v);
-        if (n < least) {
-            least = n;
+        if (n < min) {
+            min = n;
             for (uint32_t c = 0; c < v->n_spots; c++)
                 best[c] = v->spots[c].order;
         }
@@ -244,7 +244,7 @@ static void place_x(lm_layout *l, lm_level *v)
 /* ---- straight chains and bends ---- */
 
 /* Find how far a spot may move without coming too close to its neighbours. */
-static void room_of(const lm_level *v, uint32_t spot, double *least, double *most)
+static void room_of(const lm_level *v, uint32_t spot, double *min, double *max)
 {
     const lm_spot *me = &v->spots[spot];
 
@@ -254,9 +254,9 @@ static void room_of(const lm_level *v, uint32_t spot, double *least, double *mos
         if (o->rank != me->rank)
             continue;
         if (o->order + 1 == me->order)
-            *least = fmax(*least, o->x + apart);
+            *min = fmax(*min, o->x + apart);
         if (o->order == me->order + 1)
-            *most = fmin(*most, o->x - apart);
+            *max = fmin(*max, o->x - apart);
     }
 }
 
@@ -301,15 +301,15 @@ static void align_chains(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_spots; i++) {
         const lm_svg_edge *on = only_way(v, i);
-        double         least = -INFINITY, most = INFINITY, sum = 0, offset = 0;
+        double         min = -INFINITY, max = INFINITY, sum = 0, offset = 0;
         uint32_t       n = 0;
         if (!on || led_to(v, i))
             continue;
         for (uint32_t at = i;; at = on->to) {
             double low = -INFINITY, high = INFINITY;
             room_of(v, at, &low, &high);
-            least = fmax(least, low - offset);
-            most  = fmin(most, high - offset);
+            min = fmax(min, low - offset);
+            max  = fmin(max, high - offset);
             sum += v->spots[at].x - offset;
             n++;
             on = only_way(v, at);
@@ -317,9 +317,9 @@ static void align_chains(lm_level *v)
                 break;
             offset += on->from_x - on->to_x;
         }
-        if (least > most)
+        if (min > max)
             continue;
-        double x = fmin(fmax(sum / n, least), most);
+        double x = fmin(fmax(sum / n, min), max);
         offset   = 0;
         for (uint32_t at = i;; at = on->to) {
             v->spots[at].x = x + offset;
@@ -335,21 +335,21 @@ static void straighten(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_spots; i++) {
         const lm_svg_edge *in = v->spots[i].kind == LM_SPOT_BEND ? way_on(v, i, true) : NULL;
-        double         least = -INFINITY, most = INFINITY, want;
+        double         min = -INFINITY, max = INFINITY, want;
         uint32_t       last = i;
         if (!in || v->spots[in->from].kind == LM_SPOT_BEND)
             continue;                        /* each chain once, from its first bend */
         for (uint32_t at = i; v->spots[at].kind == LM_SPOT_BEND; at = way_on(v, at, false)->to) {
-            room_of(v, at, &least, &most);
+            room_of(v, at, &min, &max);
             last = at;
         }
         want = v->spots[in->from].x + in->from_x;
-        if (least > most)
+        if (min > max)
             continue;
-        if (want < least || want > most) {   /* in line with the end of the chain if it cannot be in line with
+        if (want < min || want > max) {      /* in line with the end of the chain if it cannot be in line with
                                                 the beginning */
             const lm_svg_edge *out = way_on(v, last, false);
-            want               = fmin(fmax(v->spots[out->to].x + out->to_x, least), most);
+            want               = fmin(fmax(v->spots[out->to].x + out->to_x, min), max);
         }
         for (uint32_t at = i; v->spots[at].kind == LM_SPOT_BEND; at = way_on(v, at, false)->to)
             v->spots[at].x = want;

@@ -9,26 +9,26 @@ static lm_status unknown(const char *topic, lm_error *e)
 {
     lm_text      list = { 0 };
     const char *near = NULL;
-    size_t      least = SIZE_MAX;
+    size_t      min = SIZE_MAX;
 
     for (size_t i = 0; lm_card_at(i); i++) {
         size_t d = lm_edit_distance(topic, lm_card_at(i)->topic);
         lm_text_printf(&list, "%s%s", i ? " " : "", lm_card_at(i)->topic);
-        if (d < least) {
-            least = d;
+        if (d < min) {
+            min = d;
             near  = lm_card_at(i)->topic;
         }
     }
     for (size_t i = 0; lm_topic_alias_at(i, NULL); i++) {
         size_t d = lm_edit_distance(topic, lm_topic_alias_at(i, NULL));
-        if (d < least) {
-            least = d;
+        if (d < min) {
+            min = d;
             near  = lm_topic_alias_at(i, NULL);
         }
     }
     lm_fail(e, LM_USAGE, topic, LM_NO_OFFSET, "unknown topic; use %s", list.data ? list.data : "");
     lm_text_free(&list);
-    return near && least <= 2 ? lm_fail_hint(e, "did you mean %s?", near) : LM_USAGE;
+    return near && min <= 2 ? lm_fail_hint(e, "did you mean %s?", near) : LM_USAGE;
 }
 
 static lm_status draw(lm_explanation *x, lm_error *e)

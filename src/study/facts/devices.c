@@ -126,12 +126,12 @@ static lm_status unknown(const char *name, const char *wanted, lm_error *e)
 {
     const lm_device *best = NULL;
     char             candidate[NAME];
-    size_t           least = strlen(wanted) / 3 + 1;
+    size_t           min = strlen(wanted) / 3 + 1;
 
     for (size_t i = 0; i < lm_n_devices; i++) {
         size_t d = lm_edit_distance(wanted, plain(candidate, lm_device_table[i].name, NAME));
-        if (d < least) {
-            least = d;
+        if (d < min) {
+            min = d;
             best  = &lm_device_table[i];
         }
     }

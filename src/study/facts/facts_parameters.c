@@ -219,13 +219,13 @@ static void put_types(const lm_facts *f, lm_part only, lm_text *out)
         if (only == LM_PARTS || part_of(f, i) == only)
             bytes[stored_type(f, i)] += f->s.bytes[i];
     for (bool any = false;; any = true) {
-        int most = 0;
+        int max = 0;
         for (int t = 1; t < TYPES; t++)
-            most = bytes[t] > bytes[most] ? t : most;
-        if (!bytes[most])
+            max = bytes[t] > bytes[max] ? t : max;
+        if (!bytes[max])
             return;
-        lm_text_printf(out, "%s%s", any ? ", " : "", lm_dtype_of((lm_dtype)most)->name);
-        bytes[most] = 0;
+        lm_text_printf(out, "%s%s", any ? ", " : "", lm_dtype_of((lm_dtype)max)->name);
+        bytes[max] = 0;
     }
 }
 

@@ -28,7 +28,7 @@ static uint64_t made_by(const lm_program *p, uint32_t first, uint32_t end)
 static lm_wide activations(const lm_facts *f, uint64_t tokens, bool checkpoints)
 {
     const lm_program *p    = f->s.program;
-    uint64_t          kept = 0, most = 0;
+    uint64_t          kept = 0, max = 0;
     lm_wide           loss = (lm_wide)p->n_vocab * LOSS * tokens;
 
     if (!checkpoints)
@@ -37,9 +37,9 @@ static lm_wide activations(const lm_facts *f, uint64_t tokens, bool checkpoints)
         const lm_module *m    = &p->modules[f->ledger->layer[i]];
         uint64_t         made = made_by(p, m->first_op, m->end_op);
         kept += p->values[m->in].width;
-        most = made > most ? made : most;
+        max = made > max ? made : max;
     }
-    return (lm_wide)(kept + most) * VALUE * tokens + loss;
+    return (lm_wide)(kept + max) * VALUE * tokens + loss;
 }
 
 static void add_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained, uint64_t tokens)

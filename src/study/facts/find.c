@@ -133,20 +133,20 @@ static const lm_fact *walk(const lm_fact *from, const char *path, const lm_fact 
 static const lm_fact *walk_module(lm_facts *f, const char *path, const lm_fact **deepest, step *failed)
 {
     uint32_t best = LM_NONE;
-    size_t   most = 0;
+    size_t   max = 0;
 
     for (uint32_t m = 0; m < f->s.program->n_modules; m++) {
         size_t n = strlen(f->s.program->modules[m].path);
-        if (n > most && strncmp(path, f->s.program->modules[m].path,
-                                n) == 0 && (path[n] == '\0' || path[n] == '.' || path[n] == '[')) {
+        if (n > max && strncmp(path, f->s.program->modules[m].path, n) == 0 &&
+            (path[n] == '\0' || path[n] == '.' || path[n] == '[')) {
             best = m;
-            most = n;
+            max = n;
         }
     }
     if (best == LM_NONE)
         return NULL;
     const lm_fact *module = lm_fact_item(lm_fact_member(&f->root, "modules", 7), best);
-    return module ? walk(module, path + most + (path[most] == '.'), deepest, failed) : NULL;
+    return module ? walk(module, path + max + (path[max] == '.'), deepest, failed) : NULL;
 }
 
 lm_status lm_facts_find(lm_facts *f, const char *path, const lm_fact **out, lm_error *e)

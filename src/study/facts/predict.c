@@ -88,7 +88,7 @@ double lm_predict_step(const lm_plan *p, const lm_peaks *peaks, const lm_step *s
 static void finish(const sums *s, uint64_t tokens, bool needs_arithmetic, lm_prediction *out)
 {
     static const char *const names[ARITHMETICS] = { "int8", "f16", "bf16", "f32" };
-    double                   most = s->by_memory;
+    double                   max = s->by_memory;
 
     *out = (lm_prediction){ .seconds = s->seconds,
                             .reading = s->reading,
@@ -98,8 +98,8 @@ static void finish(const sums *s, uint64_t tokens, bool needs_arithmetic, lm_pre
                             .limited_by = N_("memory"),
                             .known = s->seconds > 0 && !(s->unknown && needs_arithmetic) };
     for (int i = 0; i < ARITHMETICS; i++)
-        if (s->by[i] > most) {
-            most            = s->by[i];
+        if (s->by[i] > max) {
+            max            = s->by[i];
             out->limited_by = names[i];
         }
     out->tokens_per_second = s->seconds > 0 ? (double)tokens / s->seconds : 0;

@@ -87,14 +87,14 @@ static bool fits(const fitting *f, const lm_dtype *types, uint64_t context, uint
 
 /* Return the largest n of 1 … most for which a plan fits: positions with `of_context`, otherwise sequences.
  * 0: none fits. */
-static uint64_t largest(const fitting *f, const lm_dtype *types, bool of_context, uint64_t most)
+static uint64_t largest(const fitting *f, const lm_dtype *types, bool of_context, uint64_t max)
 {
-    uint64_t low = 0, high = most + 1;       /* low fits, high does not */
+    uint64_t low = 0, high = max + 1;        /* low fits, high does not */
 
     while (high - low > 1) {
         uint64_t n = low + (high - low) / 2;
-        if (low == 0 && high == most + 1)
-            n = most;                        /* usually everything fits */
+        if (low == 0 && high == max + 1)
+            n = max;                         /* usually everything fits */
         if (fits(f, types, of_context ? n : f->out->context, of_context ? f->out->sequences : n))
             low = n;
         else
@@ -118,7 +118,7 @@ static lm_status add_row(fitting *f, const char *name, const lm_dtype *types, lm
     if (f->sizes_only)
         return LM_OK;
     row->longest = largest(f, types, true, length ? length : MAX_POSITIONS);
-    row->most    = largest(f, types, false, MAX_SEQUENCES);
+    row->max_sequences = largest(f, types, false, MAX_SEQUENCES);
     return LM_OK;
 }
 

@@ -41,12 +41,12 @@ enum { MEMORIES = sizeof memories / sizeof *memories };
 static const double GIB = 1 << 30;
 
 /* Return the length of the axis: the longest bar, but at least the next line that is not shorter. */
-static double axis_of(double most)
+static double axis_of(double max)
 {
     for (size_t i = 0; i < MEMORIES; i++)
-        if (memories[i].gib * GIB >= most)
+        if (memories[i].gib * GIB >= max)
             return memories[i].gib * GIB;
-    return most;
+    return max;
 }
 
 /* Return a bit mask of the lines to draw: from the longest down, those that leave room for their labels. */
@@ -87,7 +87,7 @@ static void put_axis(lm_html *h, double axis)
 
 /* ---- rows ---- */
 
-static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts, double most)
+static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts, double max)
 {
     uint32_t model = 0;
 
@@ -107,7 +107,7 @@ static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts, double mos
         lm_text_add_str(h->out, "</th>");
     }
     if (t->sized)
-        put_axis(h, most);
+        put_axis(h, max);
     else if (t->drawn)
         lm_text_add_str(h->out, "<td></td>");
     lm_text_add_str(h->out, "</tr></thead>\n");
@@ -215,16 +215,16 @@ static double number_of(const lm_doc_cell *c)
 
 static double largest(const lm_doc_table *t)
 {
-    double most = 0;
+    double max = 0;
 
     for (const lm_doc_row *r = t->first; r && t->drawn; r = r->next)
         if (!r->gap && !r->strong)
-            most = fmax(most,
-                        r->cells[t->drawn].unit == LM_UNIT_PERCENT ? 100 : number_of(&r->cells[t->drawn]));
-    return t->sized ? axis_of(most) : most;
+            max = fmax(max,
+                       r->cells[t->drawn].unit == LM_UNIT_PERCENT ? 100 : number_of(&r->cells[t->drawn]));
+    return t->sized ? axis_of(max) : max;
 }
 
-static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widths w, double most)
+static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widths w, double max)
 {
     if (r->gap) {
         lm_text_printf(h->out, "<tr class=\"gap\"><td colspan=\"%u\"></td></tr>\n",
@@ -246,10 +246,10 @@ static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widt
     if (t->drawn) {
         double x = r->strong ? -1 : number_of(&r->cells[t->drawn]);
         lm_text_add_str(h->out, "<td class=\"b\">");
-        if (x > 0 && most > 0)
-            put_bar(h, x / most, 0);
+        if (x > 0 && max > 0)
+            put_bar(h, x / max, 0);
         if (t->sized)
-            put_lines(h, most, false);
+            put_lines(h, max, false);
         lm_text_add_str(h->out, "</td>");
     }
     lm_text_add_str(h->out, "</tr>\n");
@@ -277,7 +277,7 @@ void lm_html_table(lm_html *h, const lm_block *b)
     const lm_doc_table *t     = b->table;
     bool                sorts = sortable(t);
     widths              w     = measure(t);
-    double              most  = largest(t);
+    double              max  = largest(t);
 
     put_switch(h, b);
     lm_text_add_str(h->out, "<div class=\"scroll\" tabindex=\"0\"><table");
@@ -292,10 +292,10 @@ void lm_html_table(lm_html *h, const lm_block *b)
     if (b->title)
         lm_html_element(h, "caption", NULL, b->title);
     if (t->headed || t->sized)
-        put_titles(h, t, sorts, most);
+        put_titles(h, t, sorts, max);
     lm_text_add_str(h->out, "<tbody>\n");
     for (const lm_doc_row *r = t->first; r; r = r->next)
-        put_row(h, t, r, w, most);
+        put_row(h, t, r, w, max);
     lm_text_add_str(h->out, "</tbody></table></div>\n");
 }
 

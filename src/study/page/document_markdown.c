@@ -116,13 +116,13 @@ static void put_html(const char *text, lm_text *out)
 
 static size_t longest_run(const char *text, char c)
 {
-    size_t most = 0, now = 0;
+    size_t max = 0, now = 0;
 
     for (; *text; text++) {
         now  = *text == c ? now + 1 : 0;
-        most = now > most ? now : most;
+        max = now > max ? now : max;
     }
-    return most;
+    return max;
 }
 
 static void put_times(char c, size_t n, lm_text *out)

@@ -34,14 +34,14 @@ static void choose_stops(lm_facts *f, lm_sliders *s)
 {
     static const lm_dtype kv[] = { LM_F32, LM_F16, LM_BF16, LM_Q8_0, LM_Q5_1, LM_Q4_0 };
     bool                  own  = false;
-    uint64_t              most = f->s.program->context_length ? f->s.program->context_length : f->s.context;
+    uint64_t              max = f->s.program->context_length ? f->s.program->context_length : f->s.context;
 
-    for (uint64_t c = 512; c < most && s->n_contexts + 2 < LM_STOPS; c *= 2)
+    for (uint64_t c = 512; c < max && s->n_contexts + 2 < LM_STOPS; c *= 2)
         add_stop(s->contexts, &s->n_contexts, c);
-    add_stop(s->contexts, &s->n_contexts, most);
+    add_stop(s->contexts, &s->n_contexts, max);
     add_stop(s->contexts, &s->n_contexts, f->s.context);
     s->context = add_stop(s->contexts, &s->n_contexts,
-                          f->s.context == most && most > USUAL ? USUAL : f->s.context);
+                          f->s.context == max && max > USUAL ? USUAL : f->s.context);
     for (uint64_t b = 1; b <= 64; b *= 4)
         add_stop(s->batches, &s->n_batches, b);
     s->batch = add_stop(s->batches, &s->n_batches, f->s.batch);
@@ -64,14 +64,14 @@ typedef struct taking {
 
 static uint64_t state_bytes(const lm_plan *p, uint64_t *values)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
 
     for (uint32_t i = 0; i < p->n_buffers; i++) {
         uint64_t end = p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows;
-        most         = end > most ? end : most;
+        max         = end > max ? end : max;
     }
-    *values = most;
-    return p->slab_bytes - most - p->state.worker_bytes * p->options.workers;
+    *values = max;
+    return p->slab_bytes - max - p->state.worker_bytes * p->options.workers;
 }
 
 static lm_stop_rate rate_of(const lm_prediction *x)

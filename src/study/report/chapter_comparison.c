@@ -99,13 +99,13 @@ static void write_blocks(lm_document *d)
 /* Return the shortest context: beyond it, not all models have a cache. 0: no context is known. */
 static uint64_t shortest_context(const lm_comparison *c)
 {
-    uint64_t most = UINT64_MAX;
+    uint64_t max = UINT64_MAX;
 
     for (size_t i = 0; i < c->n; i++) {
         uint64_t context = lm_compare_count(c, i, "architecture.context");
-        most             = context && context < most ? context : most;
+        max             = context && context < max ? context : max;
     }
-    return most == UINT64_MAX ? 0 : most;
+    return max == UINT64_MAX ? 0 : max;
 }
 
 /* Values that differ by more than this have a logarithmic axis: on a linear one the smallest would not be
@@ -119,15 +119,15 @@ typedef struct scale { double from, to; } scale;
  * power of ten that is at most half of the smallest if the values differ much. */
 static scale scale_of(const lm_comparison *c, const char *path, double whole)
 {
-    double least = INFINITY, most = whole;
+    double min = INFINITY, max = whole;
 
     for (size_t i = 0; i < c->n && whole == 0; i++) {
         double v = lm_facts_number(c->models[i], "%s", path);
-        most     = fmax(most, v);
-        least    = fmin(least, v);
+        max     = fmax(max, v);
+        min    = fmin(min, v);
     }
-    bool even = whole > 0 || least <= 0 || most <= LINEAR_SPAN * least;
-    return (scale){ even ? 0 : pow(10, floor(log10(least / 2))), most };
+    bool even = whole > 0 || min <= 0 || max <= LINEAR_SPAN * min;
+    return (scale){ even ? 0 : pow(10, floor(log10(min / 2))), max };
 }
 
 static double length_of(const scale *s, double v)
@@ -171,13 +171,13 @@ static void write_bars(lm_document *d)
         { N_("operations per token"), "flops.per_token_matmul", 0 },
     };
     lm_doc_table *t     = lm_doc_table_of(d, "compare-bars", NULL, "llrl", "", "", "", "");
-    uint64_t      most  = shortest_context(lm_shared(d)->comparison), at[] = { 4096, 32768 };
+    uint64_t      max  = shortest_context(lm_shared(d)->comparison), at[] = { 4096, 32768 };
     char          tokens[LM_FIG];
 
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         write_bar(d, t, _(sizes[k].label), sizes[k].path, sizes[k].whole);
-    for (size_t k = 0; k < 2 && most; k++) {
-        uint64_t n = at[k] < most ? at[k] : most;
+    for (size_t k = 0; k < 2 && max; k++) {
+        uint64_t n = at[k] < max ? at[k] : max;
         if (k == 0 || n > at[0])
             write_bar(d, t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(tokens, n)),
                       lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", n), 0);
@@ -192,14 +192,14 @@ static bool draw_chart(const void *chart, const char *name, lm_text *out)
 
 enum { EVEN_STEPS = 16, MAX_STEPS = EVEN_STEPS + 2, FIRST = 16 };
 
-/* Choose ascending positions up to `most`: even steps or, for two logarithmic axes, which show linear growth
+/* Choose ascending positions up to `max`: even steps or, for two logarithmic axes, which show linear growth
  * as a line as well, doublings. Returns their number. */
-static uint32_t choose_positions(uint64_t most, bool doubling, double *out)
+static uint32_t choose_positions(uint64_t max, bool doubling, double *out)
 {
     uint64_t step = 1, at[MAX_STEPS];
     uint32_t n = 0, k = 0;
 
-    for (uint64_t p = most; doubling && n + 1 < MAX_STEPS && p >= FIRST; p /= 2)
+    for (uint64_t p = max; doubling && n + 1 < MAX_STEPS && p >= FIRST; p /= 2)
         at[n++] = p;
     while (k < n) {
         out[k] = (double)at[n - 1 - k];
@@ -207,13 +207,13 @@ static uint32_t choose_positions(uint64_t most, bool doubling, double *out)
     }
     if (n > 1)
         return n;
-    while (step * EVEN_STEPS < most)
+    while (step * EVEN_STEPS < max)
         step *= 2;
     n        = 0;
     out[n++] = 1;
-    for (uint64_t p = step > 1 ? step : 2; p < most; p += step)
+    for (uint64_t p = step > 1 ? step : 2; p < max; p += step)
         out[n++] = (double)p;
-    out[n++] = (double)most;
+    out[n++] = (double)max;
     return n;
 }
 
@@ -221,21 +221,21 @@ static uint32_t choose_positions(uint64_t most, bool doubling, double *out)
 static void write_curves(lm_document *d)
 {
     lm_comparison *c    = lm_shared(d)->comparison;
-    uint64_t       most = shortest_context(c);
+    uint64_t       max = shortest_context(c);
     lm_chart      *x    = lm_arena_new(&d->arena, 1, lm_chart);
     double        *v    = lm_arena_new(&d->arena, (LM_CURVES + 1) * MAX_STEPS, double);
     lm_text        text = { 0 }, mermaid = { 0 };
 
     d->failed |= !x || !v;
-    if (!x || !v || c->n > LM_CURVES || most < 2)
+    if (!x || !v || c->n > LM_CURVES || max < 2)
         return;
-    bool logs = scale_of(c, lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", most), 0).from > 0;
+    bool logs = scale_of(c, lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", max), 0).from > 0;
     *x = (lm_chart){ .title = _("the cache by context"),
                      .x_title = _("positions of the context"),
                      .y_title = _("bytes of the cache"),
                      .x_unit = LM_UNIT_TOKENS,
                      .y_unit = LM_UNIT_BYTES,
-                     .n = choose_positions(most, logs, v),
+                     .n = choose_positions(max, logs, v),
                      .x = v,
                      .log_x = logs,
                      .log_y = logs };
@@ -348,7 +348,7 @@ enum { SMALL = 8, LARGE = 24, TOKENS = 4096 };      /* gigabytes of common devic
 static void write_size(lm_document *d)
 {
     lm_facts *f    = d->facts;
-    uint64_t most = lm_facts_count(f, "architecture.context"), tokens = most && most < TOKENS ? most : TOKENS;
+    uint64_t max = lm_facts_count(f, "architecture.context"), tokens = max && max < TOKENS ? max : TOKENS;
     uint64_t need = lm_facts_count(f, "weights.as.Q4_K_M.bytes") +
                     lm_facts_count(f, "kv.at[%" PRIu64 "].bytes", tokens);
     char      n[LM_FIG], a[LM_FIG];

@@ -13,14 +13,14 @@ static const uint64_t contexts[] = { 512, 2048, 8192, 32768, 131072, 1048576 };
 
 uint64_t lm_context_at(lm_facts *f, size_t i)
 {
-    uint64_t most = lm_facts_has(f, "architecture.context") ? lm_facts_count(f, "architecture.context")
+    uint64_t max = lm_facts_has(f, "architecture.context") ? lm_facts_count(f, "architecture.context")
                                                             : 131072;
     size_t   n = 0;
 
-    for (; n < sizeof contexts / sizeof *contexts && contexts[n] < most; n++)
+    for (; n < sizeof contexts / sizeof *contexts && contexts[n] < max; n++)
         if (n == i)
             return contexts[n];
-    return i == n ? most : 0;
+    return i == n ? max : 0;
 }
 
 /* ---- operations of a token ---- */

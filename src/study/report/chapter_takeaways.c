@@ -28,9 +28,9 @@ static double room_of_card(int gib)
 /* Return a common context length, limited to that of the model. */
 static uint64_t usual_context(lm_facts *f)
 {
-    uint64_t most = lm_facts_count(f, "architecture.context");
+    uint64_t max = lm_facts_count(f, "architecture.context");
 
-    return most && most < USUAL ? most : USUAL;
+    return max && max < USUAL ? max : USUAL;
 }
 
 /* Return the bytes of weights as Q4_K_M and of the cache at that context. */
@@ -204,7 +204,7 @@ static const lm_device *largest(const char *kind)
 
 static void write_phones(lm_document *d)
 {
-    const lm_device *x    = smallest("phone", need_of(d->facts)), *most = largest("phone");
+    const lm_device *x    = smallest("phone", need_of(d->facts)), *max = largest("phone");
     double           rate = x ? rate_on(d->facts, x, usual_context(d->facts)) : 0;
     char             a[LM_FIG], b[LM_FIG];
 
@@ -214,9 +214,9 @@ static void write_phones(lm_document *d)
     else if (x && rate > 0)
         lm_doc_itemf(d, '!', _("Does not suit phones: %s generates %s tokens per second at most."), x->title,
                      lm_fig_rate(a, rate));
-    else if (!x && most)
+    else if (!x && max)
         lm_doc_itemf(d, '!', _("Does not suit phones: it takes %s, and %s has %s for it."),
-                     lm_fig_size(a, need_of(d->facts)), most->title, lm_fig_bytes(b, lm_device_room(most)));
+                     lm_fig_size(a, need_of(d->facts)), max->title, lm_fig_bytes(b, lm_device_room(max)));
 }
 
 static void write_long_texts(lm_document *d)

@@ -176,15 +176,15 @@ static void put_tree(const summary *s, uint32_t m, unsigned depth)
 static unsigned name_width(const summary *s)
 {
     const lm_program *p    = s->f->s.program;
-    unsigned          most = 0;
+    unsigned          max = 0;
 
     for (uint32_t m = 0; m < p->n_modules; m++) {
         char text[160];
         title(s, m, text);
         unsigned n = (unsigned)strlen(text) + p->modules[m].depth * ALIGN + 1;
-        most       = n > most ? n : most;
+        max       = n > max ? n : max;
     }
-    return most < 40 ? 40 : (most + ALIGN - 1) / ALIGN * ALIGN;
+    return max < 40 ? 40 : (max + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 /* ---- footer ---- */

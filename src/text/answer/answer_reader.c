@@ -43,17 +43,17 @@ lm_answer_reading lm_reader_mark(lm_reader *r, const char *mark)
     return LM_READ_DONE;
 }
 
-lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out)
+lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t max, lm_text *out)
 {
     size_t size = strlen(mark);
 
-    for (size_t i = r->at; i + size <= r->n && i - r->at <= most; i++)
+    for (size_t i = r->at; i + size <= r->n && i - r->at <= max; i++)
         if (memcmp(r->s + i, mark, size) == 0) {
             lm_text_add(out, r->s + r->at, i - r->at);
             r->at = i + size;
             return LM_READ_DONE;
         }
-    return r->final || r->n - r->at > most + size ? LM_READ_NONE : LM_READ_MORE;
+    return r->final || r->n - r->at > max + size ? LM_READ_NONE : LM_READ_MORE;
 }
 
 lm_answer_reading lm_reader_json(lm_reader *r, size_t *from)

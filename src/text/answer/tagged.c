@@ -122,9 +122,9 @@ static lm_answer_reading loose_mark(lm_reader *r, const char *mark)
 /* Read the key, up to key_end. */
 static lm_answer_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key)
 {
-    size_t from = r->at, most = from + MAX_KEY;
+    size_t from = r->at, max = from + MAX_KEY;
 
-    for (; r->at < r->n && r->at < most; r->at++) {
+    for (; r->at < r->n && r->at < max; r->at++) {
         lm_reader here = *r;
         lm_answer_reading was = loose_mark(&here, f->key_end);
         if (was == LM_READ_NONE)
@@ -135,7 +135,7 @@ static lm_answer_reading read_key(const lm_answer_family *f, lm_reader *r, lm_te
         }
         return was;
     }
-    return r->at >= most || r->final ? LM_READ_NONE : LM_READ_MORE;
+    return r->at >= max || r->final ? LM_READ_NONE : LM_READ_MORE;
 }
 
 /* Return whether another argument or the end of the call follows, ignoring white space. */
@@ -220,15 +220,15 @@ static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_op
                                    lm_written *out)
 {
     lm_text name = { 0 };
-    size_t from, most;
+    size_t from, max;
     lm_answer_reading was = LM_READ_DONE;
 
     lm_reader_space(r);
     if (f->name_end) {
         was = lm_reader_until(r, f->name_end, MAX_KEY, &name);
     } else {
-        for (from = r->at, most = from + MAX_KEY;
-             r->at < r->n && r->at < most && !strchr("< \t\r\n", r->s[r->at]); r->at++)
+        for (from = r->at, max = from + MAX_KEY;
+             r->at < r->n && r->at < max && !strchr("< \t\r\n", r->s[r->at]); r->at++)
             ;
         if (r->at == r->n)
             was = r->final ? LM_READ_NONE : LM_READ_MORE;

@@ -32,7 +32,7 @@ bool       lm_balance_add(lm_balance *b, char c);
 void       lm_reader_space(lm_reader *r);
 lm_answer_reading lm_reader_mark(lm_reader *r, const char *mark);  /* match a mark here; skipped when DONE */
 /* text before the mark; both are skipped */
-lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out);
+lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t max, lm_text *out);
 /* a valid JSON object or array: [*from, at) */
 lm_answer_reading lm_reader_json(lm_reader *r, size_t *from);
 

@@ -184,11 +184,11 @@ static size_t run(const jstr *s, size_t at, bool space)
     return at;
 }
 
-static bool split_words(jinja *m, const jstr *s, int64_t most, jvec *v)
+static bool split_words(jinja *m, const jstr *s, int64_t max, jvec *v)
 {
     for (size_t at = run(s, 0, true); at < s->n;) {
         size_t end = run(s, at, false);
-        if (most >= 0 && (int64_t)v->n == most)
+        if (max >= 0 && (int64_t)v->n == max)
             return add_piece(m, v, s, at, s->n);
         if (!add_piece(m, v, s, at, end))
             return false;
@@ -197,10 +197,10 @@ static bool split_words(jinja *m, const jstr *s, int64_t most, jvec *v)
     return true;
 }
 
-static bool split_by(jinja *m, const jstr *s, const jstr *sep, int64_t most, jvec *v)
+static bool split_by(jinja *m, const jstr *s, const jstr *sep, int64_t max, jvec *v)
 {
     size_t from = 0, at;
-    while ((most < 0 || (int64_t)v->n < most) && (at = lm_jstr_find(s, sep, from, s->n)) != SIZE_MAX) {
+    while ((max < 0 || (int64_t)v->n < max) && (at = lm_jstr_find(s, sep, from, s->n)) != SIZE_MAX) {
         if (!add_piece(m, v, s, from, at))
             return false;
         from = at + sep->n;
@@ -209,12 +209,12 @@ static bool split_by(jinja *m, const jstr *s, const jstr *sep, int64_t most, jve
 }
 
 /* Split from the end; the pieces are reversed afterwards. */
-static bool rsplit(jinja *m, const jstr *s, const jstr *sep, int64_t most, jvec *v)
+static bool rsplit(jinja *m, const jstr *s, const jstr *sep, int64_t max, jvec *v)
 {
     size_t to = s->n, at;
     const jstr *rest = s;
 
-    while (most < 0 || (int64_t)v->n < most) {
+    while (max < 0 || (int64_t)v->n < max) {
         if (sep) {
             if (!rfind(m, s, sep, 0, to, &at))
                 return false;
@@ -254,18 +254,18 @@ static bool rsplit(jinja *m, const jstr *s, const jstr *sep, int64_t most, jvec 
 static bool split(jinja *m, const jargs *a, bool from_right, jval *out)
 {
     const jstr *s = a->v[0].s, *sep = NULL;
-    int64_t most;
+    int64_t max;
     jvec v = { 0 };
 
     if (a->v[1].type != J_MISSING && a->v[1].type != J_NONE && !lm_jarg_str(m, a, 1, "separator", &sep))
         return false;
-    if (!lm_jarg_int(m, a, 2, -1, "maxsplit", &most) || !lm_jinja_spend(m, s->n / 256))
+    if (!lm_jarg_int(m, a, 2, -1, "maxsplit", &max) || !lm_jinja_spend(m, s->n / 256))
         return false;
     if (sep && !sep->n)
         return lm_jinja_fail(m, LM_FAILED, "empty separator");
-    bool ok = from_right ? rsplit(m, s, sep, most, &v)
-              : sep      ? split_by(m, s, sep, most, &v)
-                         : split_words(m, s, most, &v);
+    bool ok = from_right ? rsplit(m, s, sep, max, &v)
+              : sep      ? split_by(m, s, sep, max, &v)
+                         : split_words(m, s, max, &v);
     return ok && lm_jvec_done(m, &v, J_LIST, out);
 }
 

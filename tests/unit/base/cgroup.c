@@ -208,15 +208,15 @@ static void available_is_within_the_limits(void **state)
 static void the_address_space_counts(void **state)
 {
     struct rlimit before, less;
-    uint64_t      free_before = lm_memory_available(), most = UINT64_C(1) << 30;
+    uint64_t      free_before = lm_memory_available(), max = UINT64_C(1) << 30;
 
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    less = (struct rlimit){ most, before.rlim_max };
+    less = (struct rlimit){ max, before.rlim_max };
     assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
     uint64_t limit = lm_address_space_limit(), left = lm_memory_available();
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-    assert_true(limit == most && left < most && left < free_before);
+    assert_true(limit == max && left < max && left < free_before);
 }
 #endif
 

@@ -348,19 +348,19 @@ static void parts_cover_everything(void **state)
     for (uint64_t n = 0; n < 200; n += 3)
         for (uint64_t grain = 1; grain < 70; grain = grain * 2 + 1)
             for (unsigned workers = 1; workers < 9; workers++) {
-                uint64_t at = 0, least = UINT64_MAX, most = 0;
+                uint64_t at = 0, min = UINT64_MAX, max = 0;
                 for (unsigned w = 0; w < workers; w++) {
                     uint64_t from, to;
                     lm_pool_range(n, grain, w, workers, &from, &to);
                     assert_true(from == at && to >= from && to <= n);
                     assert_true(from % grain == 0 || from == n);
                     uint64_t grains = (to - from + grain - 1) / grain;
-                    least           = grains < least ? grains : least;
-                    most            = grains > most ? grains : most;
+                    min           = grains < min ? grains : min;
+                    max            = grains > max ? grains : max;
                     at              = to;
                 }
                 assert_true(at == n);
-                assert_true(most - least <= 1);
+                assert_true(max - min <= 1);
             }
 }
 

@@ -63,11 +63,11 @@ static double certainty(const float *logits, size_t n)
     double mean = 0;
 
     for (size_t r = 0; r < ROWS; r++) {
-        double most = -INFINITY, sum = 0;
+        double max = -INFINITY, sum = 0;
         for (size_t i = 0; i < n; i++)
-            most = fmax(most, (double)logits[r * n + i]);
+            max = fmax(max, (double)logits[r * n + i]);
         for (size_t i = 0; i < n; i++)
-            sum += exp((double)logits[r * n + i] - most);
+            sum += exp((double)logits[r * n + i] - max);
         mean += 1 / sum / ROWS;
     }
     return mean;
@@ -78,18 +78,18 @@ static void compare(const char *name, const char *folder, const char *file)
 {
     size_t n, k;
     float *a = logits_of(folder, &n), *b = logits_of(file, &k);
-    double most = 0, size = 0, sum = 0, squares = 0;
+    double max = 0, size = 0, sum = 0, squares = 0;
 
     assert_int_equal(n, k);
     for (size_t i = 0; i < ROWS * n; i++) {
-        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        max = fmax(max, fabs((double)a[i] - (double)b[i]));
         size = fmax(size, fabs((double)a[i]));
         sum += (double)a[i];
         squares += (double)a[i] * (double)a[i];
     }
     double count = (double)(ROWS * n), deviation = sqrt(squares / count - sum / count * (sum / count));
-    if (!(most <= 1e-4 * size) || !isfinite(size))
-        wrong++, print_error("%s: the containers differ by %g of %g\n", name, most, size);
+    if (!(max <= 1e-4 * size) || !isfinite(size))
+        wrong++, print_error("%s: the containers differ by %g of %g\n", name, max, size);
     if (!(deviation > 0.01 * size && deviation > 1e-3))
         wrong++, print_error("%s: logits deviate by %g, the largest is %g\n", name, deviation, size);
     if (certainty(a, n) > 0.9)

@@ -206,14 +206,14 @@ static void run_file(const char *path)
     char   *line = NULL;
     size_t  room = 0;
     tally   t = { 0 }, compact = { 0 };
-    int64_t least = 0;
+    int64_t min = 0;
 
     assert_non_null(f);
     while (getline(&line, &room, f) > 0) {
         json_t *c = json_loads(line, JSON_ALLOW_NUL, NULL), *ratchet;
         assert_non_null(c);
         if ((ratchet = json_object_get(c, "least")))
-            least = json_integer_value(ratchet);
+            min = json_integer_value(ratchet);
         else
             run_case(c, &t);
         if (!ratchet)
@@ -229,7 +229,7 @@ static void run_file(const char *path)
     assert_int_equal(t.wrong, 0);
     assert_int_equal(compact.wrong, 0);
     assert_true(t.cases > 0);
-    assert_true((int64_t)t.accepted + t.rejected >= least);
+    assert_true((int64_t)t.accepted + t.rejected >= min);
 }
 
 static const char *the_path;

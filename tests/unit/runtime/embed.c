@@ -84,14 +84,14 @@ static void embed(lm_engine *g, const reference *r, lm_pooling pooling, bool raw
 /* Return the largest difference, relative to the largest lane of `y`. */
 static double distance(const float *x, const float *y, size_t n)
 {
-    double most = 0, scale = 0;
+    double max = 0, scale = 0;
 
     for (size_t i = 0; i < n; i++) {
         double d = fabs((double)x[i] - y[i]);
-        most  = d > most ? d : most;
+        max  = d > max ? d : max;
         scale = fabs((double)y[i]) > scale ? fabs((double)y[i]) : scale;
     }
-    return most / scale;
+    return max / scale;
 }
 
 /* Compute the mean of all rows, or the last row; normalised to length 1 unless `raw`. */

@@ -47,12 +47,12 @@ static bool compare(void *arg, const lm_token_score *t)
     return true;
 }
 
-static size_t ids_of(const json_t *text, lm_token *out, size_t most)
+static size_t ids_of(const json_t *text, lm_token *out, size_t max)
 {
     const json_t *ids = json_object_get(text, "ids");
     size_t n = json_array_size(ids);
 
-    assert_in_range(n, 2, most);
+    assert_in_range(n, 2, max);
     for (size_t i = 0; i < n; i++)
         out[i] = (lm_token)json_integer_value(json_array_get(ids, i));
     return n;

@@ -20,7 +20,7 @@ static void gaps_come_near_the_target(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        lm_budget b      = { .target = targets[i], .most = 512 };
+        lm_budget b      = { .target = targets[i], .max = 512 };
         double    target = targets[i] > 0 ? targets[i] : 2 * step_seconds(8, 0);
         assert_int_equal(lm_budget_rows(&b, 0), 512);    /* no sequence is generating */
         assert_true(lm_budget_rows(&b, 8) < 100);        /* no measurement yet */
@@ -38,7 +38,7 @@ static void gaps_come_near_the_target(void **state)
 /* Prompts make progress even if the target cannot be met; the rows of a step are limited. */
 static void some_rows_are_always_read(void **state)
 {
-    lm_budget b = { .target = 1e-9, .most = 512 };
+    lm_budget b = { .target = 1e-9, .max = 512 };
 
     (void)state;
     lm_budget_ran(&b, 8, 0, 0.01);
@@ -53,7 +53,7 @@ static void some_rows_are_always_read(void **state)
 /* A few steps that were delayed from outside change little. */
 static void one_slow_step_does_not_decide(void **state)
 {
-    lm_budget b = { .most = 512 };
+    lm_budget b = { .max = 512 };
 
     (void)state;
     lm_budget_ran(&b, 8, 0, 0.01);

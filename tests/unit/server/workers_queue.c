@@ -46,8 +46,8 @@ static void await(const unsigned *count, unsigned n)
     pthread_mutex_unlock(&seen.lock);
 }
 
-/* `most` of the large items run at once; small items pass the others where a thread is left. */
-static void pass_with(uint32_t threads, unsigned most)
+/* `max` of the large items run at once; small items pass the others where a thread is left. */
+static void pass_with(uint32_t threads, unsigned max)
 {
     lm_work_item large[LARGE] = { 0 }, small[3] = { 0 };
     lm_workers *w;
@@ -62,7 +62,7 @@ static void pass_with(uint32_t threads, unsigned most)
     }
     for (size_t i = 0; i < 3; i++)
         assert_true(lm_workers_add(w, &small[i]));
-    await(&seen.max_running, most);
+    await(&seen.max_running, max);
     if (threads > 1)
         await(&seen.small_done, 3);
     pthread_mutex_lock(&seen.lock);
@@ -72,7 +72,7 @@ static void pass_with(uint32_t threads, unsigned most)
     lm_workers_free(w);
     assert_int_equal(seen.large_done, LARGE);
     assert_int_equal(seen.small_done, 3);
-    assert_int_equal(seen.max_running, most);
+    assert_int_equal(seen.max_running, max);
 }
 
 static void test_small_work_passes_large_work(void **state)

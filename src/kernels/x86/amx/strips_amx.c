@@ -223,10 +223,10 @@ static uint64_t group_strips(uint64_t cols, uint64_t unit)
 /* Return scratch that suffices for every type. */
 static uint64_t scratch_bytes(uint64_t cols)
 {
-    uint64_t least = cols / 32 * (64 + 32 * R), most = cols / 32 * LM_PANEL_UNIT(MINUS, 2, 32);
-    uint64_t strips = 1 + GROUP_BYTES / (least + 1);
+    uint64_t min = cols / 32 * (64 + 32 * R), max = cols / 32 * LM_PANEL_UNIT(MINUS, 2, 32);
+    uint64_t strips = 1 + GROUP_BYTES / (min + 1);
 
-    return 4 * SUMS * (AT_ONCE + strips) + GROUP_BYTES + most;
+    return 4 * SUMS * (AT_ONCE + strips) + GROUP_BYTES + max;
 }
 
 static void take_tile(const lm_matmul_args *a, uint64_t r, uint64_t tokens, const form *f, pass *p)

@@ -161,12 +161,12 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
 {
     const uint8_t *values,
         *keys = lm_attention_head_avx2(a->kv, a->base + a->pages[page] * a->page_stride, a->head, &values);
-    uint32_t start = page * LM_PAGE, least, most;
+    uint32_t start = page * LM_PAGE, min, max;
     sight see;
 
-    if (!any_sees(a, start, &least, &most))
+    if (!any_sees(a, start, &min, &max))
         return;
-    lm_attention_turn_avx2(a->kv, keys, values, least, most, w->keys, w->values);
+    lm_attention_turn_avx2(a->kv, keys, values, min, max, w->keys, w->values);
     for (uint32_t r = 0; r < a->rows; r++) {
         if (!sees(a, a->position + r, start, &see))
             continue;

@@ -8,12 +8,12 @@
 static inline float largest(const float *x)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
-    __m256i most = _mm256_setzero_si256();
+    __m256i max = _mm256_setzero_si256();
 
     for (int i = 0; i < 4; i++)
-        most = _mm256_max_epi32(most,
-                                _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
-    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+        max = _mm256_max_epi32(max,
+                               _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
     return _mm_cvtss_f32(_mm_castsi128_ps(m));
@@ -72,7 +72,7 @@ static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_w
     lm_q8_row r = lm_q8_row_at(dst, cols);
 
     for (uint64_t b = 0; b < cols / 32; b++)
-        r.most[b] = largest(x + 32 * b);
+        r.max[b] = largest(x + 32 * b);
     lm_q8_choose(&r, x, cols / 32, all_wide);
     for (uint64_t b = 0; b < cols / 32; b++)
         pack_block(&r, b, x + 32 * b);

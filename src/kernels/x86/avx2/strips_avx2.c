@@ -104,7 +104,7 @@ INLINE void plane_dots(const traits t, const uint8_t *const *p, const uint8_t *c
                        const int from, const int to, const int strips, const int tokens,
                        __m256i sum[2][TOGETHER][2])
 {
-    const int most = vectors_until_wide(t), together = most < to - from ? most : to - from;
+    const int max = vectors_until_wide(t), together = max < to - from ? max : to - from;
 
 #pragma GCC unroll 8
     for (int v = from; v < to; v += together)

@@ -191,10 +191,10 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         raise_max(&state[h], max[h], out[h], width);
 #pragma GCC unroll 4
     for (int h = 0; h < heads; h++) {
-        __m512 most = _mm512_set1_ps(state[h].max);
+        __m512 top = _mm512_set1_ps(state[h].max);
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
-            s[h][v] = _mm512_sub_ps(s[h][v], most);
+            s[h][v] = _mm512_sub_ps(s[h][v], top);
         vec512_exps(s[h], VECTORS);
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
@@ -292,17 +292,17 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
 {
     ahead next = page_after(a, number, lm_attention_head_bytes_avx2(a->kv));
     page_part page = { .start = number * LM_PAGE, .next = &next };
-    uint32_t least, most;
+    uint32_t min, max;
     sight see;
 
-    if (!any_sees(a, page.start, &least, &most))
+    if (!any_sees(a, page.start, &min, &max))
         return;
     page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head,
                                        &page.values);
     page.transposed = a->rows > FEW || a->kv->k_type != LM_F16 || a->kv->v_type != LM_F16 || a->kv->v_in_k ||
                       a->kv->v_dim % 16;
     if (page.transposed)
-        turn_page(a->kv, &page, least, most, w);
+        turn_page(a->kv, &page, min, max, w);
     for (uint32_t r = 0; r < a->rows; r++)
         if (sees(a, a->position + r, page.start, &see))
             row_step(a, w, states, &page, r, see);

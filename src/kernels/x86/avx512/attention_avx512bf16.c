@@ -400,10 +400,10 @@ static const uint8_t *head_of(const lm_attention_args *a, uint32_t page, const u
 static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states,
                               uint32_t number)
 {
-    uint32_t start = number * LM_PAGE, least, most;
+    uint32_t start = number * LM_PAGE, min, max;
     page_part page;
 
-    if (!any_sees(a, start, &least, &most))
+    if (!any_sees(a, start, &min, &max))
         return;
     page.keys = head_of(a, number, &page.values);
     if (read_as_stored(a->kv) && a->rows * a->group <= HEADS) {
@@ -412,7 +412,7 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
         in_fours(a, w, states, &page, a->kv->k_type == LM_F16 ? of_f16 : of_bf16, start);
         return;
     }
-    make_pairs(a->kv, w, &page, least, most);
+    make_pairs(a->kv, w, &page, min, max);
     page = (page_part){ .keys = (const void *)w->keys, .values = (const void *)w->values };
     in_fours(a, w, states, &page, of_pairs, start);
 }

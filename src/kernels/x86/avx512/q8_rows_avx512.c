@@ -9,9 +9,9 @@
 static inline __m256i largest8(const float *x)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    __m512i most = _mm512_max_epi32(_mm512_and_si512(_mm512_loadu_si512(x), magnitude),
-                                    _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude));
-    return _mm256_max_epi32(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
+    __m512i max = _mm512_max_epi32(_mm512_and_si512(_mm512_loadu_si512(x), magnitude),
+                                   _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude));
+    return _mm256_max_epi32(_mm512_castsi512_si256(max), _mm512_extracti64x4_epi64(max, 1));
 }
 
 /* Return the largest magnitudes of four blocks, in order. Halves of two registers are interleaved, so each
@@ -28,15 +28,15 @@ static inline __m128 largest_of_four(const __m256i m[4])
 /* lm_q8_largest_below */
 static inline float largest_below(const float *x, float top)
 {
-    __m512 most = _mm512_setzero_ps();
+    __m512 max = _mm512_setzero_ps();
 
     for (int i = 0; i < 2; i++) {
         __m512 m = _mm512_abs_ps(_mm512_loadu_ps(x + 16 * i));
         m = _mm512_max_ps(m, _mm512_permute_ps(m, 0xb1));
         m = _mm512_max_ps(m, _mm512_permute_ps(m, 0x4e));    /* in every lane, the maximum of its four */
-        most = _mm512_mask_max_ps(most, _mm512_cmp_ps_mask(m, _mm512_set1_ps(top), _CMP_LE_OQ), most, m);
+        max = _mm512_mask_max_ps(max, _mm512_cmp_ps_mask(m, _mm512_set1_ps(top), _CMP_LE_OQ), max, m);
     }
-    return _mm512_reduce_max_ps(most);
+    return _mm512_reduce_max_ps(max);
 }
 
 static void largest_magnitudes(const lm_q8_row *r, const float *x, uint64_t blocks)
@@ -47,7 +47,7 @@ static void largest_magnitudes(const lm_q8_row *r, const float *x, uint64_t bloc
         for (uint64_t i = 0; i < 4; i++)                     /* past the end the last block again: there is
                                                                 space for it */
             m[i] = largest8(x + 32 * (b + (i < n ? i : n - 1)));
-        _mm_storeu_ps(r->most + b, largest_of_four(m));
+        _mm_storeu_ps(r->max + b, largest_of_four(m));
     }
 }
 
@@ -65,17 +65,17 @@ static inline __mmask16 lanes_of(uint64_t b, uint64_t blocks)
 
 static row_choice survey(const lm_q8_row *r, uint64_t blocks, bool all_wide)
 {
-    __m512 sums = _mm512_setzero_ps(), most = sums;
+    __m512 sums = _mm512_setzero_ps(), max = sums;
     float lanes[16];
 
     for (uint64_t b = 0; b < blocks; b += 16) {
         __mmask16 in = lanes_of(b, blocks);
-        __m512 m = _mm512_maskz_loadu_ps(in, r->most + b);
+        __m512 m = _mm512_maskz_loadu_ps(in, r->max + b);
         sums = _mm512_add_ps(sums, m);
-        most = _mm512_mask_max_ps(most, _mm512_cmp_ps_mask(m, _mm512_set1_ps(INFINITY), _CMP_LT_OQ), most, m);
+        max = _mm512_mask_max_ps(max, _mm512_cmp_ps_mask(m, _mm512_set1_ps(INFINITY), _CMP_LT_OQ), max, m);
     }
     _mm512_storeu_ps(lanes, sums);
-    return (row_choice){ lm_q8_top(lanes, blocks), _mm512_reduce_max_ps(most), all_wide };
+    return (row_choice){ lm_q8_top(lanes, blocks), _mm512_reduce_max_ps(max), all_wide };
 }
 
 /* The maximum of magnitudes; NaN is above infinity. */
@@ -101,14 +101,14 @@ static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float
                             uint64_t blocks, __m512 before, sixteen *out)
 {
     const __mmask16 in = lanes_of(b, blocks), firsts = b ? 0x1111 : 0x1110;
-    __m512 most = _mm512_maskz_loadu_ps(in, r->most + b), rest = most;
-    __mmask16 wide = c->all_wide ? in : _mm512_cmp_ps_mask(most, _mm512_set1_ps(c->top), _CMP_GT_OQ);
+    __m512 max = _mm512_maskz_loadu_ps(in, r->max + b), rest = max;
+    __mmask16 wide = c->all_wide ? in : _mm512_cmp_ps_mask(max, _mm512_set1_ps(c->top), _CMP_GT_OQ);
 
     if (c->all_wide) {
         rest = _mm512_setzero_ps();
     } else if (wide) {
         float eight[16];
-        _mm512_storeu_ps(eight, most);
+        _mm512_storeu_ps(eight, max);
         for (unsigned left = wide; left; left &= left - 1) {
             unsigned i = (unsigned)__builtin_ctz(left);
             eight[i] = largest_below(x + 32 * (b + i), c->top);
@@ -116,11 +116,11 @@ static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float
         rest = _mm512_loadu_ps(eight);
     }
     __m512 d = larger(_mm512_div_ps(of_group(rest), _mm512_set1_ps(127.0f)),
-                      _mm512_div_ps(of_group(most), _mm512_set1_ps(16256.0f)));
+                      _mm512_div_ps(of_group(max), _mm512_set1_ps(16256.0f)));
     d = larger(d, _mm512_set1_ps(c->of_row * LM_Q8_RANGE));
     if (c->of_row < LM_Q8_LEAST)
         d = _mm512_setzero_ps();
-    __mmask16 bad = _mm512_cmp_ps_mask(of_group(most), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
+    __mmask16 bad = _mm512_cmp_ps_mask(of_group(max), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
     d = _mm512_mask_mov_ps(d, bad, _mm512_set1_ps(NAN));
     before = _mm512_castsi512_ps(
         _mm512_alignr_epi32(_mm512_castps_si512(d), _mm512_castps_si512(before), 12));

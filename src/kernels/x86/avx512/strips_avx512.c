@@ -128,12 +128,12 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, con
     }
 }
 
-/* Multiply rows of x, in tiles of nearly equal size up to `most`, with the strips at w of outputs [from, to);
+/* Multiply rows of x, in tiles of nearly equal size up to `max`, with the strips at w of outputs [from, to);
  * the first tile prefetches. */
-static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, const uint8_t *w, uint64_t strip,
+static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t max, const uint8_t *w, uint64_t strip,
                      uint64_t from, uint64_t to, uint64_t ahead)
 {
-    uint64_t cuts = (a->n + most - 1) / most;
+    uint64_t cuts = (a->n + max - 1) / max;
     high_at high[HIGHS];
     operands o = { .strip = strip, .cols = a->cols, .turns = 1, .high = high };
 
@@ -185,7 +185,7 @@ static uint64_t scratch_two_ports(uint64_t cols)
 }
 
 /* The same, but each group is unpacked first. Its tiles prefetch the strips of the next group. */
-static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, uint64_t strip,
+static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t max, uint64_t strip,
                        const tuning *by)
 {
     uint64_t strips = panel_strips(a->cols, p->unit, by), group = R * strips, bytes = a->cols / 32 * p->unit;
@@ -196,7 +196,7 @@ static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, u
         const uint8_t *w = (const uint8_t *)a->w + from / R * strip;
         for (uint64_t at = from; at < to; at += R)
             p->unpack(w + (at - from) / R * strip, a->cols, unpacked + (at - from) / R * bytes);
-        all_rows(a, p->tiles, most, unpacked, bytes, from, to,
+        all_rows(a, p->tiles, max, unpacked, bytes, from, to,
                  to < a->last ? (uintptr_t)(w + strips * strip) - (uintptr_t)unpacked : 0);
     }
 }
