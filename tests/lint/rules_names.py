@@ -149,7 +149,7 @@ RULES = {
     "families_in_arch_only": (
         C_FILES,                           # cards cite papers by title and name presets as examples: prose; flags of llama.cpp name models
         not_in(("src/study/explain/cards.c", "src/study/explain/cards_layers.c", "src/study/explain/cards_positions.c",
-                "src/study/explain/cards_text.c", "src/cli/base/foreign.c"), no_family),
+                "src/study/explain/cards_running.c", "src/study/explain/cards_text.c", "src/cli/base/foreign.c"), no_family),
         [("src/runtime/engine/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
          ("src/program/x.c", "lm_value lm_gpt2_block(void);\n"), ("src/kernels/x.c", "LM_MIXTRAL,\n"),
          ("src/study/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],

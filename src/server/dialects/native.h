@@ -22,4 +22,7 @@ extern const lm_writer lm_native_writer;             /* of an lm_native_turn */
 /* Return llama.cpp's "generation_settings" of a prepared turn, or of the defaults. */
 json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_probs);
 
+/* Return the text of a special token; JSON's null: the model has none (-1). */
+json_t *lm_special_json(const lm_service *s, lm_token id);
+
 #endif

@@ -15,6 +15,18 @@ typedef struct lm_ollama_turn {
     bool        chat;                /* the answer is one to /api/chat */
 } lm_ollama_turn;
 
+/* The fields that all requests have. */
+#define LM_OLLAMA_COMMON                                                                                  \
+    { "model", LM_FIELD_STRING, offsetof(lm_turn, body.model), 0, 0, NULL, false,                         \
+      "a name of /api/tags; any name if the server has one model" },                                      \
+    { "options", LM_FIELD_OBJECT, offsetof(lm_ollama_turn, options), 0, 0, NULL, false,                   \
+      "num_predict, temperature, seed, stop ... as in /completion" },                                     \
+    { "keep_alive", LM_FIELD_ANY, offsetof(lm_ollama_turn, keep_alive), 0, 0, NULL, false,                \
+      "time until the idle model is unloaded: seconds, \"5m\", -1: never, 0: after this request" }
+
+/* The defaults of a turn: answers are streamed. */
+void lm_ollama_defaults(const lm_service *s, void *values);
+
 /* Return the time `seconds` (at most 1e9) from now in ollama's format. */
 json_t *lm_ollama_moment(double seconds);
 

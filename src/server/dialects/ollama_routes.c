@@ -1,5 +1,5 @@
-/* ollama_routes.c - ollama-compatible routes: /api/chat, generate, embed, embeddings, tags, show, ps, pull,
- * version. Times are in nanoseconds. */
+/* ollama_routes.c - ollama-compatible routes that use a model: /api/chat, generate, embed, embeddings. Times
+ * are in nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +29,6 @@ static const lm_field_group option_groups[] = {
     { lm_constraints_fields, T(constraints) }, { 0 },
 };
 
-#define COMMON                                                                                              \
-    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false,                                                \
-      "a name of /api/tags; any name if the server has one model" },                                        \
-    { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false,                                            \
-      "num_predict, temperature, seed, stop ... as in /completion" },                                       \
-    { "keep_alive", LM_FIELD_ANY, V(keep_alive), 0, 0, NULL, false,                                         \
-      "time until the idle model is unloaded: seconds, \"5m\", -1: never, 0: after this request" }
-
 #define WRITING                                                                                             \
     { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send one line per piece of text (true)" },    \
     { "format", LM_FIELD_ANY, V(constraints.format), 0, 0, NULL, false,                                     \
@@ -48,7 +40,7 @@ static const lm_field_group option_groups[] = {
       "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
 
 static const lm_field chat_fields[] = {
-    COMMON, WRITING,
+    LM_OLLAMA_COMMON, WRITING,
     { "messages", LM_FIELD_ARRAY, B(messages), 0, 0, NULL, true, "the conversation" },
     { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
@@ -56,7 +48,7 @@ static const lm_field chat_fields[] = {
     { 0 },
 };
 static const lm_field generate_fields[] = {
-    COMMON, WRITING,
+    LM_OLLAMA_COMMON, WRITING,
     { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false,
       "the message; with raw, the text to continue" },
     { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
@@ -69,7 +61,7 @@ static const lm_field generate_fields[] = {
     { 0 },
 };
 static const lm_field embed_fields[] = {
-    COMMON,
+    LM_OLLAMA_COMMON,
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false,
       "the first N dimensions, normalized again" },
@@ -77,21 +69,8 @@ static const lm_field embed_fields[] = {
     { 0 },
 };
 static const lm_field old_embed_fields[] = {
-    COMMON,
+    LM_OLLAMA_COMMON,
     { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "the text; without it, the model is loaded" },
-    { 0 },
-};
-static const lm_field pull_fields[] = {
-    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /api/tags; nothing is downloaded" },
-    { "name", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "older name of model" },
-    { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send the result as a line (true)" },
-    LM_HARMLESS("insecure"),
-    { 0 },
-};
-static const lm_field show_fields[] = {
-    COMMON,
-    { "name", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "older name of model" },
-    LM_HARMLESS("verbose"),
     { 0 },
 };
 static const lm_field_group chat_groups[] = {
@@ -102,10 +81,7 @@ static const lm_field_group generate_groups[] = {
 };
 static const lm_field_group embed_groups[] = { { embed_fields, 0 }, { 0 } };
 static const lm_field_group old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } };
-static const lm_field_group pull_groups[] = { { pull_fields, 0 }, { 0 } };
-static const lm_field_group show_groups[] = { { show_fields, 0 }, { 0 } };
-
-static void ollama_defaults(const lm_service *s, void *values)
+void lm_ollama_defaults(const lm_service *s, void *values)
 {
     lm_ollama_turn *v = values;
 
@@ -308,13 +284,13 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
 const lm_route lm_route_ollama_chat = {
     .method = "POST", .path = "/api/chat", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
     .summary = "answer a conversation, ollama-compatible",
-    .groups = chat_groups, .values_size = sizeof(lm_ollama_turn), .defaults = ollama_defaults,
+    .groups = chat_groups, .values_size = sizeof(lm_ollama_turn), .defaults = lm_ollama_defaults,
     .handle = answer_chat,
 };
 const lm_route lm_route_ollama_generate = {
     .method = "POST", .path = "/api/generate", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
     .summary = "answer a message, ollama-compatible",
-    .groups = generate_groups, .values_size = sizeof(lm_ollama_turn), .defaults = ollama_defaults,
+    .groups = generate_groups, .values_size = sizeof(lm_ollama_turn), .defaults = lm_ollama_defaults,
     .handle = answer_generate,
 };
 
@@ -365,154 +341,4 @@ const lm_route lm_route_ollama_embeddings = {
     .method = "POST", .path = "/api/embeddings", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
     .summary = "compute an embedding vector, ollama's older format",
     .groups = old_embed_groups, .values_size = sizeof(lm_ollama_turn), .handle = answer_old_embed,
-};
-
-/* ---- models ---- */
-
-static json_t *details(const lm_service *s)
-{
-    const lm_model_info *i = &s->o.card;
-    char size[32];
-
-    snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(i->parameters / 1000000),
-             (unsigned long long)(i->parameters / 100000 % 10));
-    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", i->container, "family",
-                     i->family, "families", i->family, "parameter_size", size, "quantization_level",
-                     i->storage ? i->storage : "");
-}
-
-static json_t *tag(const lm_service *s, const lm_model_status *now)
-{
-    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at",
-                     lm_ollama_moment(0), "size", (json_int_t)s->o.card.weight_bytes, "digest", now->digest,
-                     "details", details(s));
-}
-
-static lm_status answer_tags(lm_call *c, lm_error *e)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; lm_models_at(c->models, i); i++) {
-        lm_model_status now;
-
-        lm_models_status(lm_models_at(c->models, i), &now);
-        json_array_append_new(list, tag(lm_models_at(c->models, i), &now));
-    }
-    return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
-}
-
-static uint32_t context_of(const lm_service *s)
-{
-    return s->o.engine.context ? s->o.engine.context : s->o.card.context_length;
-}
-
-static lm_status answer_ps(lm_call *c, lm_error *e)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; lm_models_at(c->models, i); i++) {
-        lm_service *s = lm_models_at(c->models, i);
-        lm_model_status now;
-        json_t *o;
-
-        lm_models_status(s, &now);
-        if (strcmp(now.word, "loaded"))
-            continue;
-        o = tag(s, &now);
-        json_object_del(o, "modified_at");
-        json_object_set_new(o, "size", json_integer((json_int_t)now.bytes));
-        json_object_set_new(o, "size_vram", json_integer(0));
-        /* ollama's date for "never" */
-        json_object_set_new(o, "expires_at",
-                            now.leaves < 0 ? json_string("2318-01-01T00:00:00Z")
-                                           : lm_ollama_moment(now.leaves));
-        json_object_set_new(o, "context_length", json_integer(context_of(s)));
-        json_array_append_new(list, o);
-    }
-    return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
-}
-
-/* Describe a model without loading it: if it is not in memory, without its template. */
-static lm_status answer_show(lm_call *c, lm_error *e)
-{
-    lm_service *s = c->service;
-    const lm_model_info *i = &s->o.card;
-    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->family, "general.parameter_count",
-                             (json_int_t)i->parameters);
-    json_t *capabilities = json_pack("[s]", "completion"), *template;
-    bool here = lm_models_peek(s);
-    char key[96];
-
-    snprintf(key, sizeof key, "%s.context_length", i->family);
-    json_object_set_new(info, key, json_integer(context_of(s)));
-    snprintf(key, sizeof key, "%s.embedding_length", i->family);
-    json_object_set_new(info, key, json_integer((json_int_t)i->hidden));
-    if (s->o.embeddings)
-        json_array_append_new(capabilities, json_string("embedding"));
-    if (here && lm_answer_style_name(&s->style))
-        json_array_append_new(capabilities, json_string("tools"));
-    if (here && lm_ollama_thinks(s))
-        json_array_append_new(capabilities, json_string("thinking"));
-    if (here && lm_fim_supported(s))
-        json_array_append_new(capabilities, json_string("insert"));
-    template = json_string(here && s->template_source ? s->template_source : "");
-    if (here)
-        lm_models_unpeek(s);
-    return lm_answer_json(c,
-                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", lm_ollama_moment(0),
-                                    "template", template, "modelfile", "", "parameters", "", "details",
-                                    details(s), "model_info", info, "capabilities", capabilities),
-                          e);
-}
-
-/* Clients pull a model before they use it. An available model is reported as pulled; no model is
- * downloaded. */
-static lm_status answer_pull(lm_call *c, lm_error *e)
-{
-    const lm_ollama_turn *v = c->values;
-
-    if (!v->turn.body.model || !*v->turn.body.model)
-        return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "'model' is required");
-    if (!lm_models_find(c->models, v->turn.body.model))
-        return lm_fault(c, e, 404, "model",
-                        "the model \"%.60s\" does not exist, and this server downloads none: fetch it with "
-                        "lamina pull, and serve it",
-                        v->turn.body.model);
-    if (!v->turn.stream)
-        return lm_answer_json(c, json_pack("{s:s}", "status", "success"), e);
-    lm_answer_text(c->x, 200, "application/x-ndjson", "{\"status\":\"success\"}\n");
-    return LM_OK;
-}
-
-static lm_status answer_version(lm_call *c, lm_error *e)
-{
-    return lm_answer_json(c, json_pack("{s:s}", "version", lm_version()), e);
-}
-
-const lm_route lm_route_ollama_tags = {
-    .method = "GET", .path = "/api/tags", .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OLLAMA,
-    .summary = "list available models",
-    .handle = answer_tags,
-};
-const lm_route lm_route_ollama_show = {
-    .method = "POST", .path = "/api/show", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
-    .summary = "describe a model",
-    .groups = show_groups, .values_size = sizeof(lm_ollama_turn), .handle = answer_show,
-};
-const lm_route lm_route_ollama_ps = {
-    .method = "GET", .path = "/api/ps", .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OLLAMA,
-    .summary = "list loaded models",
-    .handle = answer_ps,
-};
-const lm_route lm_route_ollama_pull = {
-    .method = "POST", .path = "/api/pull", .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OLLAMA,
-    .summary = "report whether a model is available, as after a download",
-    .groups = pull_groups, .values_size = sizeof(lm_ollama_turn), .defaults = ollama_defaults,
-    .handle = answer_pull,
-};
-const lm_route lm_route_ollama_version = {
-    .method = "GET", .path = "/api/version", .flags = LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
-    .dialect = LM_DIALECT_OLLAMA,
-    .summary = "return the version",
-    .handle = answer_version,
 };

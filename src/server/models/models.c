@@ -1,4 +1,4 @@
-/* models.c - models.h: which model is in memory is decided under one lock; loading and unloading run without
+/* models.c - which model is in memory is decided under one lock; loading and unloading run without
  * it, in the loader's thread. Read `run` (the loader's loop), then make_room and lm_models_use.
  *
  * Ownership. A service is kept in memory by its `users`: each lm_models_use and _hold adds one, each
@@ -8,7 +8,7 @@
  * States. ABSENT, LOADING, READY, then DRAINING or UNLOADING, or FAILED. Only models.c changes them.
  *
  * Order of unloading: least recently used, idle models first. */
-#include "server/models/models.h"
+#include "server/models/models_entries.h"
 #include "server/front/memory.h"
 
 #include <inttypes.h>
@@ -22,43 +22,7 @@
 #include "base/os/condition.h"
 #include "base/os/thread.h"
 
-typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
-
-typedef struct entry {
-    lm_service *service;
-    uint32_t    users;                   /* requests that use it */
-    uint32_t    expected;                /* requests that waited for it and have not been handled again yet */
-    bool        closing;                 /* it is unloaded when it becomes idle: new requests wait */
-    double      idle_since, keep_alive;
-    uint64_t    bytes, loads, wanted_at;
-    waiter     *waiting;
-    char        digest[65];
-} entry;
-
-struct lm_models {
-    lm_models_options o;
-    entry          *items;
-    size_t          n;
-    pthread_mutex_t lock;
-    pthread_cond_t  change;              /* a request waits or has ended, a keep-alive changed, or the
-                                            server ends */
-    pthread_t       thread;
-    bool            running, begun;
-    atomic_bool     stops;
-    uint64_t        turn;
-};
-
-static entry *entry_of(const lm_service *s)
-{
-    return s->models->items + s->index;
-}
-
-static lm_service_state state_of(const entry *x)
-{
-    return atomic_load(&x->service->state);
-}
-
-static void set_state(entry *x, lm_service_state state)
+static void set_state(lm_models_entry *x, lm_service_state state)
 {
     atomic_store(&x->service->state, state);
 }
@@ -66,10 +30,10 @@ static void set_state(entry *x, lm_service_state state)
 /* ---- waiting requests ---- */
 
 /* Have the waiting requests handled again: they find the model READY or FAILED, or the server ending. */
-static void call_back(entry *x)
+static void call_back(lm_models_entry *x)
 {
     while (x->waiting) {
-        waiter *w = x->waiting;
+        lm_models_waiter *w = x->waiting;
 
         x->waiting = w->next;
         x->expected++;
@@ -78,25 +42,25 @@ static void call_back(entry *x)
     }
 }
 
-static entry *max_wanted(lm_models *m)
+static lm_models_entry *max_wanted(lm_models *m)
 {
-    entry *best = NULL;
+    lm_models_entry *best = NULL;
 
-    for (entry *x = m->items; x < m->items + m->n; x++)
-        if (x->waiting && (state_of(x) == LM_SERVICE_ABSENT || state_of(x) == LM_SERVICE_FAILED) &&
-            (!best || x->wanted_at < best->wanted_at))
+    for (lm_models_entry *x = m->items; x < m->items + m->n; x++)
+        if (x->waiting && (!best || x->wanted_at < best->wanted_at) &&
+            (lm_models_entry_state(x) == LM_SERVICE_ABSENT || lm_models_entry_state(x) == LM_SERVICE_FAILED))
             best = x;
     return best;
 }
 
 /* ---- unloading; the lock is held, and released while memory is freed ---- */
 
-static bool is_idle(const entry *x)
+static bool is_idle(const lm_models_entry *x)
 {
-    return state_of(x) == LM_SERVICE_READY && !x->users && !x->expected;
+    return lm_models_entry_state(x) == LM_SERVICE_READY && !x->users && !x->expected;
 }
 
-static void unload(lm_models *m, entry *x)
+static void unload(lm_models *m, lm_models_entry *x)
 {
     set_state(x, LM_SERVICE_UNLOADING);
     pthread_mutex_unlock(&m->lock);
@@ -107,12 +71,12 @@ static void unload(lm_models *m, entry *x)
 }
 
 /* Return the loaded model that is closing, or the least recently used one; NULL: none. */
-static entry *next_to_unload(lm_models *m, bool only_idle)
+static lm_models_entry *next_to_unload(lm_models *m, bool only_idle)
 {
-    entry *best = NULL;
+    lm_models_entry *best = NULL;
 
-    for (entry *x = m->items; x < m->items + m->n; x++) {
-        if (state_of(x) != LM_SERVICE_READY || (only_idle && !is_idle(x)))
+    for (lm_models_entry *x = m->items; x < m->items + m->n; x++) {
+        if (lm_models_entry_state(x) != LM_SERVICE_READY || (only_idle && !is_idle(x)))
             continue;
         if (!best || x->closing > best->closing ||
             (x->closing == best->closing && x->idle_since < best->idle_since))
@@ -125,8 +89,8 @@ static uint64_t bytes_in_use(const lm_models *m)
 {
     uint64_t sum = 0;
 
-    for (const entry *x = m->items; x < m->items + m->n; x++)
-        if (state_of(x) == LM_SERVICE_READY || state_of(x) == LM_SERVICE_UNLOADING)
+    for (const lm_models_entry *x = m->items; x < m->items + m->n; x++)
+        if (lm_models_entry_state(x) == LM_SERVICE_READY || lm_models_entry_state(x) == LM_SERVICE_UNLOADING)
             sum += x->bytes;
     return sum;
 }
@@ -137,7 +101,7 @@ static double unload_idle(lm_models *m)
 {
     double soonest = -1;
 
-    for (entry *x = m->items; x < m->items + m->n; x++) {
+    for (lm_models_entry *x = m->items; x < m->items + m->n; x++) {
         double left = x->idle_since + x->keep_alive - lm_clock_seconds();
 
         if (m->o.stays || x->keep_alive < 0 || !is_idle(x))
@@ -154,7 +118,7 @@ static double unload_idle(lm_models *m)
 
 /* ---- loading ---- */
 
-static lm_status no_fit(const entry *x, uint64_t limit, lm_error *e)
+static lm_status no_fit(const lm_models_entry *x, uint64_t limit, lm_error *e)
 {
     lm_fail(e, LM_NO_FIT, x->service->name, LM_NO_OFFSET,
             "the model needs %" PRIu64 " bytes of memory, the limit is %" PRIu64, x->bytes, limit);
@@ -163,12 +127,12 @@ static lm_status no_fit(const entry *x, uint64_t limit, lm_error *e)
     return LM_NO_FIT;
 }
 
-static lm_status make_room(lm_models *m, entry *x, lm_error *e)
+static lm_status make_room(lm_models *m, lm_models_entry *x, lm_error *e)
 {
     if (m->o.memory && x->bytes > m->o.memory)
         return no_fit(x, m->o.memory, e);
     while (m->o.memory && bytes_in_use(m) + x->bytes > m->o.memory && !atomic_load(&m->stops)) {
-        entry *leaves = next_to_unload(m, true);
+        lm_models_entry *leaves = next_to_unload(m, true);
 
         if (leaves) {
             unload(m, leaves);
@@ -182,7 +146,7 @@ static lm_status make_room(lm_models *m, entry *x, lm_error *e)
 }
 
 /* Load a model. The lock is held before and after. */
-static lm_status load(lm_models *m, entry *x, lm_error *e)
+static lm_status load(lm_models *m, lm_models_entry *x, lm_error *e)
 {
     uint64_t bytes = 0;
     char digest[65] = "";
@@ -210,9 +174,9 @@ static lm_status load(lm_models *m, entry *x, lm_error *e)
         x->service->error = *e;
     set_state(x, status == LM_OK ? LM_SERVICE_READY : LM_SERVICE_FAILED);
     call_back(x);
-    for (entry *other = m->items; other < m->items + m->n; other++)
+    for (lm_models_entry *other = m->items; other < m->items + m->n; other++)
         /* Its memory was not needed after all. */
-        if (other->closing && state_of(other) == LM_SERVICE_READY) {
+        if (other->closing && lm_models_entry_state(other) == LM_SERVICE_READY) {
             other->closing = false;
             call_back(other);
         }
@@ -230,7 +194,7 @@ static void *run(void *arg)
 
     pthread_mutex_lock(&m->lock);
     while (!atomic_load(&m->stops)) {
-        entry *x = max_wanted(m);
+        lm_models_entry *x = max_wanted(m);
         lm_error e = { 0 };
 
         if (x)
@@ -266,7 +230,7 @@ static bool is_called(const lm_service *s, const char *name, size_t n)
 
 static lm_status add(lm_models *m, size_t i, lm_error *e)
 {
-    entry *x = m->items + i;
+    lm_models_entry *x = m->items + i;
     lm_service_options o = m->o.services[i];
 
     o.engine.progress = keep_loading;
@@ -294,7 +258,7 @@ lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e
 
     if (!m || !(m->items = lm_memory_zero(o->n, sizeof *m->items))) {
         lm_heap_free(m);
-        return lm_fail_memory(e, "the models", o->n * sizeof(entry));
+        return lm_fail_memory(e, "the models", o->n * sizeof(lm_models_entry));
     }
     m->o = *o;
     pthread_mutex_init(&m->lock, NULL);
@@ -338,7 +302,7 @@ void lm_models_quiesce(lm_models *m)
 {
     pthread_mutex_lock(&m->lock);
     atomic_store(&m->stops, true);
-    for (entry *x = m->items; x < m->items + m->n; x++)
+    for (lm_models_entry *x = m->items; x < m->items + m->n; x++)
         call_back(x);
     pthread_cond_broadcast(&m->change);
     pthread_mutex_unlock(&m->lock);
@@ -358,7 +322,7 @@ bool lm_models_drain(lm_models *m, double seconds)
     bool all = true;
 
     lm_models_quiesce(m);
-    for (entry *x = m->items; x < m->items + m->n; x++) {
+    for (lm_models_entry *x = m->items; x < m->items + m->n; x++) {
         if (!lm_models_peek(x->service))
             continue;
         all &= lm_schedule_drain(x->service->schedule, left(seconds, until));
@@ -400,7 +364,7 @@ lm_service_state lm_models_state(lm_models *m, lm_error *why)
         state = LM_SERVICE_DRAINING;
     else if (!m->begun)
         state = LM_SERVICE_LOADING;
-    else if (m->o.stays && state_of(m->items) == LM_SERVICE_FAILED)
+    else if (m->o.stays && lm_models_entry_state(m->items) == LM_SERVICE_FAILED)
         state = LM_SERVICE_FAILED;
     if (state == LM_SERVICE_FAILED && why)
         *why = m->items[0].service->error;
@@ -436,122 +400,4 @@ lm_service *lm_models_find(const lm_models *m, const char *name)
             return m->items[i].service;
     }
     return NULL;
-}
-
-/* ---- use ---- */
-
-static lm_use wait_for(lm_models *m, entry *x, lm_exchange *exchange, lm_error *e)
-{
-    waiter *w = lm_memory_zero(1, sizeof *w), **at = &x->waiting;
-
-    if (!w) {
-        lm_fail_memory(e, "a request that waits", sizeof *w);
-        return LM_USE_FAILED;
-    }
-    if (!x->waiting)
-        x->wanted_at = ++m->turn;
-    while (*at)
-        at = &(*at)->next;
-    w->x = exchange;
-    *at = w;
-    pthread_cond_broadcast(&m->change);
-    return LM_USE_LATER;
-}
-
-lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e)
-{
-    lm_models *m = s->models;
-    entry *at = entry_of(s);
-    lm_use use = LM_USE_FAILED;
-
-    pthread_mutex_lock(&m->lock);
-    bool again = lm_exchange_is_again(x) && at->expected;
-    at->expected -= again;
-    if (atomic_load(&m->stops))
-        lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
-    else if (state_of(at) == LM_SERVICE_READY && (!at->closing || again)) {
-        at->users++;
-        use = LM_USE_READY;
-    } else if (again && state_of(at) == LM_SERVICE_FAILED) {
-        lm_fail(e, s->error.code, NULL, LM_NO_OFFSET, "the model %s cannot be loaded: %s%s%.200s",
-                s->name, s->error.where, *s->error.where ? ": " : "", s->error.message);
-    } else {
-        use = wait_for(m, at, x, e);
-    }
-    if (again)
-        pthread_cond_broadcast(&m->change);
-    pthread_mutex_unlock(&m->lock);
-    return use;
-}
-
-void lm_models_hold(lm_service *s)
-{
-    pthread_mutex_lock(&s->models->lock);
-    entry_of(s)->users++;
-    pthread_mutex_unlock(&s->models->lock);
-}
-
-static void release(lm_service *s, bool used)
-{
-    lm_models *m = s->models;
-    entry *x = entry_of(s);
-
-    pthread_mutex_lock(&m->lock);
-    x->users--;
-    if (used)
-        x->idle_since = lm_clock_seconds();
-    if (!x->users)
-        pthread_cond_broadcast(&m->change);
-    pthread_mutex_unlock(&m->lock);
-}
-
-void lm_models_release(lm_service *s)
-{
-    release(s, true);
-}
-
-bool lm_models_peek(lm_service *s)
-{
-    bool here;
-
-    pthread_mutex_lock(&s->models->lock);
-    here = state_of(entry_of(s)) == LM_SERVICE_READY;
-    entry_of(s)->users += here;
-    pthread_mutex_unlock(&s->models->lock);
-    return here;
-}
-
-void lm_models_unpeek(lm_service *s)
-{
-    release(s, false);
-}
-
-void lm_models_keep(lm_service *s, double seconds)
-{
-    pthread_mutex_lock(&s->models->lock);
-    entry_of(s)->keep_alive = seconds;
-    pthread_cond_broadcast(&s->models->change);
-    pthread_mutex_unlock(&s->models->lock);
-}
-
-void lm_models_status(lm_service *s, lm_model_status *out)
-{
-    static const char *const words[] = { "loading", "loaded", "loaded", "failed", "unloaded", "unloaded" };
-    lm_models *m = s->models;
-    const entry *x = entry_of(s);
-
-    pthread_mutex_lock(&m->lock);
-    *out = (lm_model_status){
-        .word = words[state_of(x)], .bytes = x->bytes, .loads = x->loads, .users = x->users, .leaves = -1
-    };
-    if (state_of(x) == LM_SERVICE_ABSENT && x->waiting)
-        out->word = "loading";
-    if (!m->o.stays && x->keep_alive >= 0) {
-        out->leaves = (x->users ? lm_clock_seconds() : x->idle_since) + x->keep_alive - lm_clock_seconds();
-        out->leaves = out->leaves > 0 ? out->leaves : 0;
-    }
-    memcpy(out->digest, x->digest, sizeof out->digest);
-    if (state_of(x) == LM_SERVICE_FAILED)
-        snprintf(out->error, sizeof out->error, "%.200s", s->error.message);
-    pthread_mutex_unlock(&m->lock);
 }

@@ -3,8 +3,8 @@
 
 #include "study/explain/cards.h"
 
-static const lm_card_list *const lists[] = { &lm_cards_of_models, &lm_cards_of_layers,
-                                             &lm_cards_of_positions };
+static const lm_card_list *const lists[] = { &lm_cards_of_models, &lm_cards_of_running,
+                                             &lm_cards_of_layers, &lm_cards_of_positions };
 
 /* Aliases. If one has several topics, the model decides; `example`: a preset with the named feature, if that
  * of the topic lacks it. */

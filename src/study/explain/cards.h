@@ -35,7 +35,12 @@ lm_fill_sheet lm_sheet_heads, lm_sheet_latent, lm_sheet_activations, lm_sheet_sc
 
 /* A rule about the architecture of a model. */
 typedef bool lm_card_rule(const lm_traits *t);
+lm_card_rule lm_uses_latent;             /* a latent is cached in place of keys and values */
 lm_card_rule lm_routes_apart;            /* the router scores each expert apart */
+
+/* Write a formula of a model. */
+typedef void lm_card_formula_reader(const lm_ledger *l, lm_text *unicode, lm_text *latex);
+lm_card_formula_reader lm_read_gated, lm_read_residual;
 
 typedef struct lm_card {
     const char      *topic;          /* "kv" */
@@ -46,7 +51,7 @@ typedef struct lm_card {
     /* What replaces the first of `formulas`, the usual form, in some models; `when` NULL: in none. */
     struct { lm_card_rule *when; lm_card_formula formula; } special;
     /* The same for a formula that follows the program; NULL: none, and what it does not write stays. */
-    void           (*read_off)(const lm_ledger *l, lm_text *unicode, lm_text *latex);
+    lm_card_formula_reader *read_off;
     lm_topic_steps  *derive;         /* NULL: nothing to compute */
     lm_fill_sheet   *sheet;          /* fill a table that follows the formulas; it stays without rows if it
                                         does not apply. NULL: none */
@@ -70,7 +75,7 @@ const lm_card *lm_card_named(const char *topic, const lm_traits *t);
 
 /* The cards, in the order of their list; each file ends with its list. */
 typedef struct lm_card_list { const lm_card *cards; size_t n; } lm_card_list;
-extern const lm_card_list lm_cards_of_models, lm_cards_of_layers, lm_cards_of_positions;
+extern const lm_card_list lm_cards_of_models, lm_cards_of_running, lm_cards_of_layers, lm_cards_of_positions;
 
 /* Find the presets that use each card: the titles of some, how many, and out of how many. Builds a program
  * per preset, however many cards there are. `out` [n] must be zeroed; the caller frees its names, whatever is

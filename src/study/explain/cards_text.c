@@ -1,9 +1,6 @@
 /* cards_text.c - the cards. Their judgements are qualitative and displayed as such; numbers come from
  * derivations. */
-#include <string.h>
-
 #include "study/explain/cards.h"
-#include "study/facts/forms.h"
 
 /* ---- which models use a component, by their programs ---- */
 
@@ -13,7 +10,7 @@ static bool uses_groups(const lm_traits *t)
            t->attention->attention.spec.n_kv_heads < t->attention->attention.spec.n_heads;
 }
 
-static bool uses_latent(const lm_traits *t)
+bool lm_uses_latent(const lm_traits *t)
 {
     return t->latent;
 }
@@ -60,72 +57,6 @@ static bool normalises(const lm_traits *t)
     return t->norm != NULL;
 }
 
-/* ---- formulas that differ between models ---- */
-
-static const lm_form_words residual_words = {
-    .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm",
-    .attention = "Attention", .mlp = "MLP", .times = " · ",
-};
-
-static const lm_form_words residual_latex = {
-    .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})",
-    .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
-    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
-};
-
-/* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */
-static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    static const struct { lm_act act; const char *name, *unicode, *latex; } forms[] = {
-        { LM_ACT_SILU, "SiLU", "x · σ(x)", "x\\,\\sigma(x)" },
-        { LM_ACT_GELU, "GELU", "x · Φ(x)", "x\\,\\varPhi(x)" },
-        { LM_ACT_GELU_TANH, "GELU", "x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))",
-          "\\frac{x}{2}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,(x + 0.044715\\,x^3)\\right)\\right)" },
-        { LM_ACT_GELU_QUICK, "quick", "x · σ(1.702 · x)", "x\\,\\sigma(1.702\\,x)" },
-        { LM_ACT_RELU, "ReLU", "max(0, x)", "\\max(0, x)" },
-    };
-    lm_traits t;
-
-    lm_find_traits(l, &t);
-    float limit = t.experts ? t.experts->experts.limit : 0;
-    for (size_t i = 0; t.glu && i < sizeof forms / sizeof *forms; i++) {
-        if (forms[i].act != t.act)
-            continue;
-        lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(x) = %s", forms[i].name,
-                       limit > 0 ? " + 1" : "", forms[i].name, forms[i].unicode);
-        lm_text_printf(
-            latex,
-            "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(x) = %s",
-            forms[i].name, limit > 0 ? "(" : "", limit > 0 ? " + 1)" : "", forms[i].name, forms[i].latex);
-        if (limit > 0) {
-            lm_text_printf(unicode, _(";   gate · x at most %g, up · x from −%g to %g"), (double)limit,
-                           (double)limit, (double)limit);
-            lm_text_printf(latex, ",\\quad W_{gate}x \\le %g,\\; |W_{up}x| \\le %g", (double)limit,
-                           (double)limit);
-        }
-    }
-}
-
-/* Write the sums of the first layer, each in terms of its input. */
-static void read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
-{
-    lm_value at[LM_MAX_STREAMS];
-
-    if (!l->program->n_layers)
-        return;
-    uint32_t n = lm_streams_of(l, 0, at);
-    lm_text_add_str(unicode, "h₀ = ");
-    lm_text_add_str(latex, "h_0 = ");
-    lm_put_form(l, &residual_words, at[0], LM_NONE, "", unicode);
-    lm_put_form(l, &residual_latex, at[0], LM_NONE, "", latex);
-    for (uint32_t i = 1; i < n; i++) {
-        lm_text_add_str(unicode, ";   h ← ");
-        lm_text_add_str(latex, ",\\quad h \\leftarrow ");
-        lm_put_form(l, &residual_words, at[i], at[i - 1], "h", unicode);
-        lm_put_form(l, &residual_latex, at[i], at[i - 1], "h", latex);
-    }
-}
-
 /* ---- the cards ---- */
 
 static const lm_card cards[] = {
@@ -157,7 +88,7 @@ static const lm_card cards[] = {
             "computation instead of a full pass."),
         .formulas = { { N_("bytes = 2 · L · G · K · bytes per value · tokens"),
                         "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b_v \\cdot S" } },
-        .special = { uses_latent,
+        .special = { lm_uses_latent,
                      { N_("bytes = L · (R + K_R) · bytes per value · tokens"),
                        "\\text{bytes} = L \\cdot (R + K_R) \\cdot b_v \\cdot S" } },
         .derive = lm_derive_kv,
@@ -187,7 +118,7 @@ static const lm_card cards[] = {
                         "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 "
                         "\\cdot H \\cdot (K + K) "
                         "\\cdot L \\cdot S" } },
-        .special = { uses_latent,
+        .special = { lm_uses_latent,
                      { N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · ((R + K_R) + R) · L · tokens"),
                        "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 "
                        "\\cdot H \\cdot ((R + K_R) + R) \\cdot L \\cdot S" } },
@@ -253,7 +184,7 @@ static const lm_card cards[] = {
                    N_("RoPE cannot be absorbed into the product, so part of the key is stored separately.") },
         .sources = { "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434",
                      "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
-        .used = uses_latent,
+        .used = lm_uses_latent,
         .example = "deepseek-v2-lite",
     },
     {
@@ -361,7 +292,7 @@ static const lm_card cards[] = {
                         "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad "
                         "\\text{SiLU}(x) = "
                         "x\\,\\sigma(x)" } },
-        .read_off = read_gated,
+        .read_off = lm_read_gated,
         .derive = lm_derive_swiglu,
         .diagram = "mlp",
         .why = { N_(
@@ -443,7 +374,7 @@ static const lm_card cards[] = {
                         "h_0 = W_E[t],\\quad h \\leftarrow h + \\text{Attn}(\\text{Norm}(h)),\\quad h "
                         "\\leftarrow h + "
                         "\\text{MLP}(\\text{Norm}(h))" } },
-        .read_off = read_residual,
+        .read_off = lm_read_residual,
         .derive = lm_derive_residual,
         .diagram = "residual",
         .why = { N_("The output of an early layer is available to every later one, and gradients reach the "
@@ -465,7 +396,7 @@ static const lm_card cards[] = {
                         "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = "
                         "\\text{softmax}\\left(\\frac{\\mathbf{Q} "
                         "\\mathbf{K}^{\\top}}{\\sqrt{d_k}} + \\mathbf{M}\\right) \\mathbf{V}" } },
-        .special = { uses_latent,
+        .special = { lm_uses_latent,
                      { "Attention(Q, K, V) = softmax(scale · Q · Kᵀ + M) · V",
                        "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = \\text{softmax}"
                        "\\left(\\mathrm{scale} \\cdot \\mathbf{Q} \\mathbf{K}^{\\top} + \\mathbf{M}\\right) "
@@ -515,110 +446,6 @@ static const lm_card cards[] = {
                      "1608.05859" },
         .used = ties,
         .example = "llama-3.2-1b",
-    },
-    {
-        .topic = "memory",
-        .title = N_("What running it takes"),
-        .summary = N_("planned memory: weights, cache and scratch"),
-        .what = N_("The plan assigns every byte before anything is allocated: weights in the layout the "
-                   "kernels require, cache pages, and one slab shared by all activations."),
-        .formulas = { { N_("memory = weights + cache + scratch"), "\\text{memory} = B_W + C + A" } },
-        .derive = lm_derive_memory,
-        .why = { N_("Whether a model fits is known before it is loaded.") },
-        .gains = { N_("Decoding allocates no memory.") },
-        .example = "llama-3.2-1b",
-    },
-    {
-        .topic = "quantization",
-        .title = N_("Quantised weights"),
-        .summary = N_("the same weights in fewer bits"),
-        .what = N_("Weights are stored in blocks of 32 or 256 small integers with a scale per block. "
-                   "Products use them directly or after conversion."),
-        .formulas = { { N_("weight ≈ scale · integer,   bytes = N · bits / 8"),
-                        "\\text{weight} \\approx \\text{scale} \\cdot \\text{integer},\\quad \\text{bytes} = "
-                        "\\frac{N \\cdot \\text{bits}}{8}" } },
-        .derive = lm_derive_quantization,
-        .why = { N_(
-            "Generation reads every weight once per token, so fewer bytes mean more tokens per second.") },
-        .gains = { N_("Models fit into less memory.") },
-        .costs = { N_("Rounding changes the logits; the effect depends on model, type and task and should be "
-                      "measured.") },
-        .sources = { "Dettmers et al., LLM.int8(), arXiv 2208.07339",
-                     "Frantar et al., GPTQ, arXiv 2210.17323", "GGUF specification, ggml documentation" },
-        .example = "llama-3.2-1b",
-    },
-    {
-        .topic = "estimate",
-        .title = N_("Estimates and the exact count"),
-        .summary = N_("quick, standard and grouped formulas, the exact count, the gap term by term"),
-        .what = N_("Three formulas for the number of parameters, from coarse to fine, with this model's "
-                   "sizes, beside the exact count. The gap is listed term by term and adds up to the exact "
-                   "count."),
-        .formulas = { { N_("quick:    2·V·D + L·D²·(4 + 3·F/D)"),
-                        "N_{quick} = 2 V D + L D^2 \\left(4 + \\frac{3 F}{D}\\right)" },
-                      { N_("standard: V·D + L·(4·D² + matrices·D·F) + head (0 if tied)"),
-                        "N_{standard} = V D + L \\left(4 D^2 + m D F\\right) + N_{head}" },
-                      { N_("grouped:  attention D²·(2 + 2 / group) in place of 4·D²"),
-                        "N_{attn} = D^2 \\left(2 + \\frac{2}{\\mathrm{group}}\\right)" } },
-        .derive = lm_derive_estimate,
-        .table = { { N_("quick"), "quick", "quick_off" },
-                   { N_("standard"), "standard", "standard_off" },
-                   { N_("grouped"), "group_aware", "group_aware_off" },
-                   { N_("exact"), "exact", NULL } },
-        .why = { N_(
-            "A formula simple enough for mental arithmetic shows at once whether a figure is plausible.") },
-        .costs = { N_("The estimates assume heads · head_dim = D, no biases, no norms and no table of "
-                      "positions, and quick a gated MLP and a head of its own; the gap shows the error where "
-                      "this does not hold."),
-                   N_("Counts are decimal: 1 B is 10⁹ parameters. Powers of two (2³⁰) are for bytes only.") },
-        .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361",
-                     "Ainslie et al., GQA, arXiv 2305.13245" },
-        .example = "mistral-7b-v0.1",
-    },
-    {
-        .topic = "sampling",
-        .title = N_("Choosing the next token"),
-        .summary = N_("from logits to a token"),
-        .what = N_("The head gives one logit per token of the vocabulary. Divided by the temperature and "
-                   "passed through a softmax, the logits become probabilities. Greedy decoding takes the "
-                   "most probable token; sampling draws one, usually from a truncated set (top-k, top-p, "
-                   "min-p)."),
-        .formulas = { { "pᵢ = exp(zᵢ / τ) / Σⱼ exp(zⱼ / τ)",
-                        "p_i = \\frac{e^{z_i / \\tau}}{\\sum_j e^{z_j / \\tau}}" },
-                      { N_("greedy: argmaxᵢ zᵢ"), "t = \\arg\\max_i z_i" } },
-        .derive = lm_derive_sampling,
-        .diagram = "end-to-end",
-        .why = { N_(
-            "The most probable token at each step does not give the most probable text, and often gives a "
-            "repetitive one.") },
-        .costs = { N_("High temperatures also raise improbable tokens; truncation excludes them.") },
-        .sources = { "Holtzman et al., The Curious Case of Neural Text Degeneration, arXiv 1904.09751",
-                     "Fan et al., Hierarchical Neural Story Generation, arXiv 1805.04833" },
-        .example = "llama-3.2-1b",
-    },
-    {
-        .topic = "kv-cache",
-        .title = N_("Generating with a cache"),
-        .summary = N_("decoding with a key/value cache"),
-        .what = N_("The prompt is processed in one pass that fills the cache. Each new token is then one "
-                   "row: its key and value are appended, and its query attends to the whole cache."),
-        .formulas = { { N_("step i: append kᵢ, vᵢ;  oᵢ = softmax(qᵢ · K₁…ᵢᵀ / √d_k) · V₁…ᵢ"),
-                        "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow "
-                        "[\\mathbf{V}; v_i],\\quad o_i = "
-                        "\\text{softmax}\\left(\\frac{q_i \\mathbf{K}^{\\top}}{\\sqrt{d_k}}\\right) "
-                        "\\mathbf{V}" } },
-        .special = { uses_latent,
-                     { N_("step i: append c_KV and the rotated key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"),
-                       "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; "
-                       "v_i],\\quad o_i = \\text{softmax}\\left(\\mathrm{scale} \\cdot q_i "
-                       "\\mathbf{K}^{\\top}\\right) \\mathbf{V}" } },
-        .derive = lm_derive_kv_cache,
-        .diagram = "cache",
-        .why = { N_("Without a cache, each new token would require recomputing all earlier ones.") },
-        .gains = { N_("A linear instead of a quadratic number of rows.") },
-        .costs = { N_("Memory grows with each token; see the topic kv.") },
-        .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102" },
-        .example = "llama-3.2-3b",
     },
 };
 

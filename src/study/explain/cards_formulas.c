@@ -1,0 +1,67 @@
+/* cards_formulas.c - formulas of cards that follow the program of the model. */
+#include "study/explain/cards.h"
+#include "study/facts/forms.h"
+
+static const lm_form_words residual_words = {
+    .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm",
+    .attention = "Attention", .mlp = "MLP", .times = " · ",
+};
+
+static const lm_form_words residual_latex = {
+    .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})",
+    .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
+    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
+};
+
+/* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */
+void lm_read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    static const struct { lm_act act; const char *name, *unicode, *latex; } forms[] = {
+        { LM_ACT_SILU, "SiLU", "x · σ(x)", "x\\,\\sigma(x)" },
+        { LM_ACT_GELU, "GELU", "x · Φ(x)", "x\\,\\varPhi(x)" },
+        { LM_ACT_GELU_TANH, "GELU", "x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))",
+          "\\frac{x}{2}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,(x + 0.044715\\,x^3)\\right)\\right)" },
+        { LM_ACT_GELU_QUICK, "quick", "x · σ(1.702 · x)", "x\\,\\sigma(1.702\\,x)" },
+        { LM_ACT_RELU, "ReLU", "max(0, x)", "\\max(0, x)" },
+    };
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    float limit = t.experts ? t.experts->experts.limit : 0;
+    for (size_t i = 0; t.glu && i < sizeof forms / sizeof *forms; i++) {
+        if (forms[i].act != t.act)
+            continue;
+        lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(x) = %s", forms[i].name,
+                       limit > 0 ? " + 1" : "", forms[i].name, forms[i].unicode);
+        lm_text_printf(
+            latex,
+            "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(x) = %s",
+            forms[i].name, limit > 0 ? "(" : "", limit > 0 ? " + 1)" : "", forms[i].name, forms[i].latex);
+        if (limit > 0) {
+            lm_text_printf(unicode, _(";   gate · x at most %g, up · x from −%g to %g"), (double)limit,
+                           (double)limit, (double)limit);
+            lm_text_printf(latex, ",\\quad W_{gate}x \\le %g,\\; |W_{up}x| \\le %g", (double)limit,
+                           (double)limit);
+        }
+    }
+}
+
+/* Write the sums of the first layer, each in terms of its input. */
+void lm_read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_value at[LM_MAX_STREAMS];
+
+    if (!l->program->n_layers)
+        return;
+    uint32_t n = lm_streams_of(l, 0, at);
+    lm_text_add_str(unicode, "h₀ = ");
+    lm_text_add_str(latex, "h_0 = ");
+    lm_put_form(l, &residual_words, at[0], LM_NONE, "", unicode);
+    lm_put_form(l, &residual_latex, at[0], LM_NONE, "", latex);
+    for (uint32_t i = 1; i < n; i++) {
+        lm_text_add_str(unicode, ";   h ← ");
+        lm_text_add_str(latex, ",\\quad h \\leftarrow ");
+        lm_put_form(l, &residual_words, at[i], at[i - 1], "h", unicode);
+        lm_put_form(l, &residual_latex, at[i], at[i - 1], "h", latex);
+    }
+}
