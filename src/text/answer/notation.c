@@ -152,48 +152,79 @@ static lm_answer_reading python_string(lm_reader *r, lm_text *out)
     return r->at < r->n ? was : wait_or_none(r);
 }
 
-static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out);
+/* ---- lists and objects ---- */
 
-/* Read values, or pairs of them in a dict, up to the closing bracket. */
-static lm_answer_reading python_list(lm_reader *r, unsigned depth, lm_text *out)
+typedef lm_answer_reading part_reader(lm_reader *r, unsigned depth, lm_text *out);
+
+/* How members are written. */
+typedef struct notation {
+    part_reader *key, *value;
+    char         colon;              /* between a key and its value */
+    bool         trailing;           /* a comma may follow the last member */
+} notation;
+
+/* Read the key of a member. */
+static lm_answer_reading name_key(lm_reader *r, unsigned depth, lm_text *out)
 {
-    bool dict = r->s[r->at] == '{';
-    char close = dict ? '}' : r->s[r->at] == '(' ? ')' : ']', c;
+    size_t from;
+    lm_answer_reading was = read_name(r, &from);
+
+    (void)depth;
+    if (was == LM_READ_DONE)
+        lm_text_add_json(out, r->s + from, r->at - from);
+    return was;
+}
+
+/* Read values, or pairs of keys and values, from the opening bracket up to `close`. */
+static lm_answer_reading read_members(lm_reader *r, const notation *f, bool pairs, char close, unsigned depth,
+                                      lm_text *out)
+{
     lm_answer_reading was;
+    char c;
 
     r->at++;
-    lm_text_add_char(out, dict ? '{' : '[');
-    for (unsigned i = 0;; i++) {
-        if (!(c = next(r)))
+    lm_text_add_char(out, pairs ? '{' : '[');
+    for (unsigned i = 0; (c = next(r)) != close; i++) {
+        if (!c)
             return wait_or_none(r);
-        if (c == close)
-            break;
         if (i && c != ',')
             return LM_READ_NONE;
         if (i) {
             r->at++;
-            if (!(c = next(r)))
+            c = next(r);
+            if (f->trailing && !c)
                 return wait_or_none(r);
-            if (c == close)
+            if (f->trailing && c == close)
                 break;
             lm_text_add_str(out, ", ");
         }
-        if (dict && c != '"' && c != '\'')
-            return LM_READ_NONE;
-        if ((was = python_value(r, depth, out)) != LM_READ_DONE)
-            return was;
-        if (!dict)
-            continue;
-        if (next(r) != ':')
-            return wait_or_none(r);
-        r->at++;
-        lm_text_add_str(out, ": ");
-        if ((was = python_value(r, depth, out)) != LM_READ_DONE)
+        if (pairs) {
+            if ((was = f->key(r, depth, out)) != LM_READ_DONE)
+                return was;
+            if (next(r) != f->colon)
+                return wait_or_none(r);
+            r->at++;
+            lm_text_add_str(out, ": ");
+        }
+        if ((was = f->value(r, depth, out)) != LM_READ_DONE)
             return was;
     }
     r->at++;
-    lm_text_add_char(out, dict ? '}' : ']');
+    lm_text_add_char(out, pairs ? '}' : ']');
     return LM_READ_DONE;
+}
+
+/* ---- Python ---- */
+
+static part_reader python_key, python_value;
+static const notation python = { python_key, python_value, ':', true };
+static const notation python_call = { name_key, python_value, '=', false };
+
+static lm_answer_reading python_key(lm_reader *r, unsigned depth, lm_text *out)
+{
+    char c = next(r);
+
+    return c == '"' || c == '\'' ? python_value(r, depth, out) : LM_READ_NONE;
 }
 
 static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out)
@@ -204,13 +235,14 @@ static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out
         return depth > MAX_DEPTH ? LM_READ_NONE : wait_or_none(r);
     if (c == '\'' || c == '"')
         return python_string(r, out);
-    return strchr("[{(", c) ? python_list(r, depth + 1, out) : read_plain(r, out);
+    if (!strchr("[{(", c))
+        return read_plain(r, out);
+    return read_members(r, &python, c == '{', c == '{' ? '}' : c == '(' ? ')' : ']', depth + 1, out);
 }
 
 lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     size_t from;
-    char c;
     lm_answer_reading was = read_name(r, &from);
 
     if (was != LM_READ_DONE)
@@ -219,74 +251,13 @@ lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_wr
         return LM_READ_NONE;
     if (next(r) != '(')
         return wait_or_none(r);
-    r->at++;
-    lm_text_add_char(&out->arguments, '{');
-    for (unsigned i = 0;; i++) {
-        if (!(c = next(r)))
-            return wait_or_none(r);
-        if (c == ')')
-            break;
-        if (i && c != ',')
-            return LM_READ_NONE;
-        if (i) {
-            r->at++;
-            lm_text_add_str(&out->arguments, ", ");
-        }
-        if ((was = read_name(r, &from)) != LM_READ_DONE)
-            return was;
-        lm_text_add_json(&out->arguments, r->s + from, r->at - from);
-        lm_text_add_str(&out->arguments, ": ");
-        if (next(r) != '=')
-            return wait_or_none(r);
-        r->at++;
-        if ((was = python_value(r, 0, &out->arguments)) != LM_READ_DONE)
-            return was;
-    }
-    r->at++;
-    lm_text_add_char(&out->arguments, '}');
-    return LM_READ_DONE;
+    return read_members(r, &python_call, true, ')', 0, &out->arguments);
 }
 
 /* ---- Gemma 4 ---- */
 
-static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out);
-
-static lm_answer_reading gemma_object(lm_reader *r, unsigned depth, lm_text *out)
-{
-    bool object = r->s[r->at] == '{';
-    size_t from;
-    char close = object ? '}' : ']', c;
-    lm_answer_reading was;
-
-    r->at++;
-    lm_text_add_char(out, object ? '{' : '[');
-    for (unsigned i = 0;; i++) {
-        if (!(c = next(r)))
-            return wait_or_none(r);
-        if (c == close)
-            break;
-        if (i && c != ',')
-            return LM_READ_NONE;
-        if (i) {
-            r->at++;
-            lm_text_add_str(out, ", ");
-        }
-        if (object) {
-            if ((was = read_name(r, &from)) != LM_READ_DONE)
-                return was;
-            lm_text_add_json(out, r->s + from, r->at - from);
-            lm_text_add_str(out, ": ");
-            if (next(r) != ':')
-                return wait_or_none(r);
-            r->at++;
-        }
-        if ((was = gemma_value(r, depth, out)) != LM_READ_DONE)
-            return was;
-    }
-    r->at++;
-    lm_text_add_char(out, close);
-    return LM_READ_DONE;
-}
+static part_reader gemma_value;
+static const notation gemma = { name_key, gemma_value, ':', false };
 
 static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
 {
@@ -297,7 +268,7 @@ static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
     if (!c || depth > MAX_DEPTH)
         return depth > MAX_DEPTH ? LM_READ_NONE : wait_or_none(r);
     if (c == '{' || c == '[')
-        return gemma_object(r, depth + 1, out);
+        return read_members(r, &gemma, c == '{', c == '{' ? '}' : ']', depth + 1, out);
     if (c != '<')
         return read_plain(r, out);
     if ((was = lm_reader_mark(r, "<|\"|>")) != LM_READ_DONE)
@@ -322,7 +293,7 @@ lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_optio
         return LM_READ_NONE;
     if (next(r) != '{')
         return wait_or_none(r);
-    if ((was = gemma_object(r, 0, &out->arguments)) != LM_READ_DONE)
+    if ((was = read_members(r, &gemma, true, '}', 0, &out->arguments)) != LM_READ_DONE)
         return was;
     lm_reader_space(r);
     if (r->at == r->n)
