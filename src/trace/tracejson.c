@@ -303,14 +303,18 @@ static lm_status close_rows(lm_tracer *t, lm_error *e)
     return LM_OK;
 }
 
-static void put_rows(writing *w, const lm_tracer *t, json_t *o)
+static json_t *rows_json(writing *w, const lm_tracer *t)
 {
     json_t *rows = json_array();
 
     for (size_t i = 0; i < t->n_records; i++)
         if (t->records[i]->inside)
             append(w, rows, row_json(w, t->records[i]));
-    put(w, o, "rows", rows);
+    return rows;
+}
+
+static void put_flat(writing *w, const lm_tracer *t, json_t *o)
+{
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         if (!is_requested(w->o, lists[k].name))
             continue;
@@ -322,7 +326,7 @@ static void put_rows(writing *w, const lm_tracer *t, json_t *o)
     }
 }
 
-static json_t *all_json(writing *w, lm_tracer *t)
+static json_t *all_json(writing *w, lm_tracer *t, bool flat)
 {
     json_t        *o = json_object(), *ids = json_array(), *tokens = json_array();
     lm_trace_token x;
@@ -337,7 +341,9 @@ static json_t *all_json(writing *w, lm_tracer *t)
         x.id = -1;
         put(w, o, "next", token_json(w, &x));
     }
-    put_rows(w, t, o);
+    put(w, o, "rows", rows_json(w, t));
+    if (flat)
+        put_flat(w, t, o);
     if (t->o.experts)
         put(w, o, "experts_load", loads_json(w, t));
     if (t->times)
@@ -345,13 +351,13 @@ static json_t *all_json(writing *w, lm_tracer *t)
     return o;
 }
 
-lm_status lm_trace_document(lm_tracer *t, json_t **out, lm_error *e)
+lm_status lm_trace_document(lm_tracer *t, bool flat, json_t **out, lm_error *e)
 {
     pthread_mutex_lock(&t->lock);
     writing   w      = { t->m, &t->o, t->ids, t->n, false };
     lm_status status = close_rows(t, e);
     if (status == LM_OK)
-        status = finish(&w, all_json(&w, t), out, e);
+        status = finish(&w, all_json(&w, t, flat), out, e);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
@@ -360,7 +366,7 @@ lm_status lm_tracer_json(lm_tracer *t, lm_text *out, lm_error *e)
 {
     LM_REQUIRE(e, t && out);
     json_t   *o      = NULL;
-    lm_status status = lm_trace_document(t, &o, e);
+    lm_status status = lm_trace_document(t, true, &o, e);
 
     return print(status, o, "a trace", out, e);
 }

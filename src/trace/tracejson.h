@@ -9,8 +9,9 @@
 
 #include "lamina/trace.h"
 
-/* All results, as lm_tracer_json writes them. */
-lm_status lm_trace_document(lm_tracer *t, json_t **out, lm_error *e);
+/* All results, as lm_tracer_json writes them. `flat`: also the lists of the values of all rows, which repeat
+ * what the rows contain. */
+lm_status lm_trace_document(lm_tracer *t, bool flat, json_t **out, lm_error *e);
 
 /* The traceable values, as lm_trace_paths writes them. */
 lm_status lm_trace_paths_document(const lm_model *m, json_t **out, lm_error *e);

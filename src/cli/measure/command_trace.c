@@ -277,7 +277,7 @@ static lm_status show(lm_tracing *t, lm_error *e)
     }
     if (!t->cli->json)
         return t->o->attention ? lm_trace_picture(t, e) : lm_trace_page(t, e);
-    LM_TRY(lm_trace_document(t->tracer, &document, e));
+    LM_TRY(lm_trace_document(t->tracer, true, &document, e));
     return lm_out_json(t->cli, document, e);
 }
 

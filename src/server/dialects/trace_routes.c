@@ -179,16 +179,12 @@ static lm_status prepare(lm_call *c, const trace_values *v, trace_job *a, lm_err
     return lm_trace_request_start(c, &a->request, a->prompt.n + v->max_tokens, &a->tracer, e);
 }
 
-/* Answer with the library's document, without its flat lists of all rows. */
 static lm_status answer(lm_call *c, trace_job *a, lm_error *e)
 {
-    static const char *const flat[] = { "lens", "attribution", "norms", "experts", "attention", "weights" };
     json_t *o = NULL;
     size_t  n;
 
-    LM_TRY(lm_trace_document(a->tracer, &o, e));
-    for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
-        json_object_del(o, flat[i]);
+    LM_TRY(lm_trace_document(a->tracer, false, &o, e));
     lm_tracer_ids(a->tracer, &n);
     json_object_set_new(o, "object", json_string("trace"));
     json_object_set_new(o, "model", json_string(c->service->name));
