@@ -74,6 +74,17 @@ lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, 
 lm_value  lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x);
 extern const lm_name lm_llama_names[];
 
+/* The GGUF names that decoders with separate projections share. */
+#define LM_DECODER_NAMES                                          \
+    { "model.embed_tokens", "token_embd" },                       \
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },      \
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },        \
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },        \
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },        \
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },   \
+    { "model.norm", "output_norm" },                              \
+    { "lm_head", "output" }
+
 /* The parts of attention, inside its module: q_proj, k_proj and v_proj; the rotation; scores and o_proj. */
 typedef struct lm_heads { lm_value q, k, v; } lm_heads;
 lm_heads  lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x);
@@ -94,6 +105,8 @@ lm_value  lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *blo
 typedef lm_value lm_linear_builder(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
 lm_value  lm_gpt2_mlp(lm_builder *b, const lm_config *c, lm_linear_builder *linear, lm_value x);
 extern const lm_name lm_gpt2_names[];
+/* Read the sizes, and whether scores are scaled. `widest`: the largest hidden size. */
+lm_status lm_gpt2_shape(const lm_source *s, uint32_t widest, lm_config *c, bool *scaled, lm_error *e);
 
 /* Read attention_types: which layers have full attention and which a window; without it they alternate
  * (gpt_neo.c). */

@@ -64,22 +64,15 @@ static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)
 }
 
 const lm_name lm_gemma2_names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    LM_DECODER_NAMES,
     { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
     { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
     { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" },
     { "model.layers.*.pre_feedforward_layernorm", "blk.*.ffn_norm" },
     { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
     { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
     { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
     { "model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
     { NULL, NULL },
 };
 

@@ -55,19 +55,12 @@ static lm_status glm4_configure(const lm_source *s, lm_config *c, lm_error *e)
 }
 
 static const lm_name glm_names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    LM_DECODER_NAMES,
     { "model.layers.*.post_self_attn_layernorm", "blk.*.post_attention_norm" },
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
     { "model.layers.*.mlp.gate_up_proj", "blk.*.ffn_up" },
     { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
     { "model.layers.*.post_mlp_layernorm", "blk.*.post_ffw_norm" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
     { NULL, NULL },
 };
 

@@ -84,12 +84,10 @@ const lm_own_number lm_gpt2_own[] = {
     { 0 },
 };
 
-lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_gpt2_shape(const lm_source *s, uint32_t widest, lm_config *c, bool *scaled, lm_error *e)
 {
-    bool scaled;
-
     LM_TRY(lm_read_vocabulary(s, c, e));
-    LM_TRY(lm_read_u32(s, "n_embd", "embedding_length", 1, 1u << 20, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, "n_embd", "embedding_length", 1, widest, -1, &c->hidden, e));
     LM_TRY(lm_read_u32(s, "n_layer", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, "n_head", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
     LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden,
@@ -98,7 +96,14 @@ lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps,
                        e));
     LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
-    LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
+    return lm_read_bool(s, "scale_attn_weights", NULL, true, scaled, e);
+}
+
+lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool scaled;
+
+    LM_TRY(lm_gpt2_shape(s, 1u << 20, c, &scaled, e));
     LM_TRY(lm_read_own(s, lm_gpt2_own, c, e));
     LM_TRY(lm_read_head_dim(s, "n_head", c, e));
     LM_TRY(lm_read_own_heads(s, c, e));

@@ -38,17 +38,7 @@ static lm_status bigcode_configure(const lm_source *s, lm_config *c, lm_error *e
 {
     bool scaled, multi_query;
 
-    LM_TRY(lm_read_vocabulary(s, c, e));
-    LM_TRY(lm_read_u32(s, "n_embd", "embedding_length", 1, 1u << 18, -1, &c->hidden, e));
-    LM_TRY(lm_read_u32(s, "n_layer", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
-    LM_TRY(lm_read_u32(s, "n_head", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
-    LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden,
-                       &c->intermediate, e));
-    LM_TRY(lm_read_u32(s, "n_positions", "context_length", 1, 1u << 24, 1024, &c->context_length, e));
-    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps,
-                       e));
-    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
-    LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
+    LM_TRY(lm_gpt2_shape(s, 1u << 18, c, &scaled, e));
     LM_TRY(lm_read_bool(s, "multi_query", NULL, true, &multi_query, e));
     LM_TRY(lm_read_u32(s, NULL, "attention.head_count_kv", 1, 1, 1, &c->n_kv_heads, e));
     LM_TRY(lm_read_head_dim(s, "n_head", c, e));

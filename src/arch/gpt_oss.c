@@ -106,20 +106,13 @@ static lm_status gpt_oss_configure(const lm_source *s, lm_config *c, lm_error *e
 }
 
 static const lm_name names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    LM_DECODER_NAMES,
     { "model.layers.*.self_attn.sinks", "blk.*.attn_sinks" },
     { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" },
     { "model.layers.*.mlp.router", "blk.*.ffn_gate_inp" },
     { "model.layers.*.mlp.experts.gate_proj", "blk.*.ffn_gate_exps" },
     { "model.layers.*.mlp.experts.up_proj", "blk.*.ffn_up_exps" },
     { "model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
     { NULL, NULL },
 };
 

@@ -81,12 +81,7 @@ static lm_status granite_moe_configure(const lm_source *s, lm_config *c, lm_erro
 }
 
 static const lm_name names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    LM_DECODER_NAMES,
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
     { "model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp" },
     { "model.layers.*.block_sparse_moe.experts.gate_proj", "blk.*.ffn_gate_exps" },
@@ -95,8 +90,6 @@ static const lm_name names[] = {
     { "model.layers.*.shared_mlp.gate_linear", "blk.*.ffn_gate_shexp" },
     { "model.layers.*.shared_mlp.up_linear", "blk.*.ffn_up_shexp" },
     { "model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
     { NULL, NULL },
 };
 

@@ -41,19 +41,12 @@ static lm_status mixtral_configure(const lm_source *s, lm_config *c, lm_error *e
 }
 
 static const lm_name mixtral_names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    LM_DECODER_NAMES,
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
     { "model.layers.*.block_sparse_moe.gate", "blk.*.ffn_gate_inp" },
     { "model.layers.*.block_sparse_moe.experts.w1", "blk.*.ffn_gate_exps" },
     { "model.layers.*.block_sparse_moe.experts.w3", "blk.*.ffn_up_exps" },
     { "model.layers.*.block_sparse_moe.experts.w2", "blk.*.ffn_down_exps" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
     { NULL, NULL },
 };
 

@@ -140,14 +140,9 @@ static lm_status qwen3_moe_configure(const lm_source *s, lm_config *c, lm_error 
 }
 
 static const lm_name names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    LM_DECODER_NAMES,
     { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
     { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
     { "model.layers.*.mlp.gate", "blk.*.ffn_gate_inp" },
     { "model.layers.*.mlp.experts.gate_proj", "blk.*.ffn_gate_exps" },
@@ -157,8 +152,6 @@ static const lm_name names[] = {
     { "model.layers.*.mlp.shared_expert.gate_proj", "blk.*.ffn_gate_shexp" },
     { "model.layers.*.mlp.shared_expert.up_proj", "blk.*.ffn_up_shexp" },
     { "model.layers.*.mlp.shared_expert.down_proj", "blk.*.ffn_down_shexp" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
     { NULL, NULL },
 };
 

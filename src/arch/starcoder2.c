@@ -34,17 +34,10 @@ static lm_status starcoder2_configure(const lm_source *s, lm_config *c, lm_error
 }
 
 static const lm_name starcoder2_names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    LM_DECODER_NAMES,
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
     { "model.layers.*.mlp.c_fc", "blk.*.ffn_up" },
     { "model.layers.*.mlp.c_proj", "blk.*.ffn_down" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
     { NULL, NULL },
 };
 

@@ -8,7 +8,7 @@
 #include "lamina/lamina.h"
 
 typedef enum lm_bench_form {
-    LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_JSONL, LM_BENCH_SQL,
+    LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_JSONL,
 } lm_bench_form;
 
 /* One line of output. The test starts `depth` positions into the context, processes a prompt of `prompt`

@@ -1,5 +1,5 @@
-/* bench_report.c - measured speed as a table, CSV, JSON or SQL, with llama-bench's columns and some
- * additional ones. */
+/* bench_report.c - measured speed as a table, CSV or JSON, with llama-bench's columns and some additional
+ * ones. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -147,34 +147,23 @@ static void list(const lm_bench_result *r, fields *f)
     whole(f, "peak_rss", r->rss);
 }
 
-/* Put `quote` around a text and double it inside. */
-static void add_quoted(lm_text *out, const char *x, char quote)
+/* Put quotes around a text and double those inside. */
+static void add_quoted(lm_text *out, const char *x)
 {
-    lm_text_add_char(out, quote);
-    for (; *x; x++) {
-        lm_text_add_char(out, *x);
-        if (*x == quote)
-            lm_text_add_char(out, quote);
-    }
-    lm_text_add_char(out, quote);
+    lm_text_add_char(out, '"');
+    for (; *x; x++)
+        lm_text_printf(out, *x == '"' ? "%c\"" : "%c", *x);
+    lm_text_add_char(out, '"');
 }
 
-static void add_value(lm_text *out, const field *f, char quote)
+static void add_value(lm_text *out, const field *f)
 {
     if (f->kind == TEXT)
-        add_quoted(out, f->text, quote);
-    else if (f->kind == REAL && isnan(f->real))
-        lm_text_add_str(out, quote == '\'' ? "NULL" : "");
-    else if (f->kind == REAL)
+        add_quoted(out, f->text);
+    else if (f->kind == REAL && !isnan(f->real))
         lm_text_printf(out, "%.8g", f->real);
-    else
+    else if (f->kind != REAL)
         lm_text_printf(out, "%" PRIu64, f->whole);
-}
-
-static void names(const fields *f, lm_text *out)
-{
-    for (size_t i = 0; i < f->n; i++)
-        lm_text_printf(out, "%s%s", i ? "," : "", f->at[i].name);
 }
 
 static void csv_head(lm_text *out)
@@ -183,7 +172,8 @@ static void csv_head(lm_text *out)
     fields f;
 
     list(&nothing, &f);
-    names(&f, out);
+    for (size_t i = 0; i < f.n; i++)
+        lm_text_printf(out, "%s%s", i ? "," : "", f.at[i].name);
     lm_text_add_char(out, '\n');
 }
 
@@ -195,40 +185,9 @@ static void csv_line(const lm_bench_result *r, lm_text *out)
     for (size_t i = 0; i < f.n; i++) {
         if (i)
             lm_text_add_char(out, ',');
-        add_value(out, &f.at[i], '"');
+        add_value(out, &f.at[i]);
     }
     lm_text_add_char(out, '\n');
-}
-
-static void sql_head(lm_text *out)
-{
-    static const char *const types[] = {
-        [TEXT] = "TEXT", [WHOLE] = "INTEGER", [REAL] = "REAL", [TRUTH] = "INTEGER"
-    };
-    static const lm_bench_result nothing = { .limit = 1 };
-    fields f;
-
-    list(&nothing, &f);
-    lm_text_add_str(out, "CREATE TABLE IF NOT EXISTS test (\n");
-    for (size_t i = 0; i < f.n; i++)
-        lm_text_printf(out, "  %s %s%s\n", f.at[i].name, types[f.at[i].kind], i + 1 < f.n ? "," : "");
-    lm_text_add_str(out, ");\n\n");
-}
-
-static void sql_line(const lm_bench_result *r, lm_text *out)
-{
-    fields f;
-
-    list(r, &f);
-    lm_text_add_str(out, "INSERT INTO test (");
-    names(&f, out);
-    lm_text_add_str(out, ") VALUES (");
-    for (size_t i = 0; i < f.n; i++) {
-        if (i)
-            lm_text_add_char(out, ',');
-        add_value(out, &f.at[i], '\'');
-    }
-    lm_text_add_str(out, ");\n");
 }
 
 /* ---- JSON, which also contains the samples ---- */
@@ -287,8 +246,6 @@ void lm_bench_head(lm_bench_form form, lm_text *out)
         lm_text_add_str(out, md_head);
     else if (form == LM_BENCH_CSV)
         csv_head(out);
-    else if (form == LM_BENCH_SQL)
-        sql_head(out);
     else if (form == LM_BENCH_JSON)
         lm_text_add_str(out, "[\n");
 }
@@ -299,8 +256,6 @@ void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_
         md_line(r, out);
     } else if (form == LM_BENCH_CSV) {
         csv_line(r, out);
-    } else if (form == LM_BENCH_SQL) {
-        sql_line(r, out);
     } else {
         if (form == LM_BENCH_JSON && !first)
             lm_text_add_str(out, ",\n");

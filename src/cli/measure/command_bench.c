@@ -31,7 +31,7 @@ typedef struct bench_options {
 
 #define O(field) offsetof(bench_options, field)
 
-static const char *const form_words[] = { "md", "csv", "json", "jsonl", "sql", NULL };
+static const char *const form_words[] = { "md", "csv", "json", "jsonl", NULL };
 
 enum { LIMITS_MEASURED, LIMITS_STORED };
 static const char *const limit_words[] = { "measured", "stored", NULL };
@@ -64,7 +64,7 @@ static const lm_flag bench_flag_table[] = {
     { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL,
       "run from the mapped file without repacking", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_WORD, O(form),
-      "md|csv|json|jsonl|sql", "output format (md)", 0, 0, form_words },
+      "md|csv|json|jsonl", "output format (md)", 0, 0, form_words },
     { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL,
       "show time by kind of work: products, attention, packing, waiting ... (md, json and jsonl)",
       0, 0, NULL },
@@ -438,7 +438,7 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
 
     if (!b)
         return lm_fail_memory(e, "bench", sizeof *b);
-    if (o->profile && !cli->json && (o->form == LM_BENCH_CSV || o->form == LM_BENCH_SQL))
+    if (o->profile && !cli->json && o->form == LM_BENCH_CSV)
         return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET,
                        "cannot be combined with -o %s; use md, json or jsonl", form_words[o->form]);
     LM_TRY(read_lists(o, &l, e));
@@ -469,7 +469,7 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_bench = {
     .name = "bench",
-    .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl|sql]",
+    .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl]",
     .summary = "measure how fast a model runs, compared with the limits of the machine",
     .about = "  Columns and flags follow llama-bench. A list such as -p 128,512 gives one line per value.\n"
              "  \"limit\" is the upper bound set by this machine's peak arithmetic (prompts) or memory bandwidth (generation),\n"

@@ -103,13 +103,6 @@ def test_help_has_one_column_of_texts(lamina):
     assert len(texts) > 20 and set(texts) == {30}
 
 
-def test_sql(lamina, model):
-    import sqlite3
-    base = sqlite3.connect(":memory:")
-    base.executescript(bench(lamina, model, "-p", "4", "-n", "1", "-t", "1", "-o", "sql"))
-    assert base.execute("SELECT n_prompt, n_gen, repack FROM test").fetchall() == [(4, 0, 1), (0, 1, 1)]
-
-
 def test_without_repacking(lamina, model):
     packed, stored = (json.loads(bench(lamina, model, "-p", "4", "-n", "0", *f, "--json"))[0] for f in ([], ["--no-repack"]))
     assert packed["repack"] and not stored["repack"] and stored["weight_bytes"] <= packed["weight_bytes"]
