@@ -257,14 +257,14 @@ static lm_status finish(const writing *w, json_t *o, json_t **out, lm_error *e)
 }
 
 /* Print a value as the text that a caller of the library receives. Takes `o`. */
-static lm_status print(lm_status status, json_t *o, const char *what, lm_text *out, lm_error *e)
+static lm_status print(lm_status status, json_t *o, lm_text *out, lm_error *e)
 {
     lm_text text = { 0 };
 
     if (status == LM_OK)
         text.failed |= !lm_json_print(o, JSON_REAL_PRECISION(DIGITS), &text);
     json_decref(o);
-    return lm_text_deliver(&text, status, what, out, e);
+    return lm_text_deliver(&text, status, "a trace", out, e);
 }
 
 /* ---- complete trace ---- */
@@ -368,7 +368,7 @@ lm_status lm_tracer_json(lm_tracer *t, lm_text *out, lm_error *e)
     json_t   *o      = NULL;
     lm_status status = lm_trace_document(t, true, &o, e);
 
-    return print(status, o, "a trace", out, e);
+    return print(status, o, out, e);
 }
 
 /* ---- a token of a generation ---- */
@@ -445,87 +445,5 @@ lm_status lm_tracer_event(lm_tracer *t, uint32_t position, lm_token id, lm_text 
     if (status == LM_OK)
         status = lm_trace_event_json(t, x, &o, e);
     lm_trace_event_free(x);
-    return print(status, o, "a trace", out, e);
-}
-
-/* ---- traceable values ---- */
-
-/* Add a value with each path that refers to it. */
-static void add_path(writing *w, uint32_t i, const char *path, json_t *list)
-{
-    const lm_program *p = w->m->program;
-
-    if (!path[0] || p->nodes[i].out == p->logits || lm_program_value(p, path) != p->nodes[i].out)
-        return;
-    append(w, list, json_pack("{s:s, s:I, s:i, s:s}", "path", path, "width",
-                              (json_int_t)p->values[p->nodes[i].out].width, "layer", p->nodes[i].layer,
-                              "operation", lm_op_of(p->nodes[i].code)->name));
-}
-
-static json_t *paths_json(writing *w)
-{
-    const lm_program *p = w->m->program;
-    json_t           *list = json_array();
-
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        bool is_module = false;
-        for (uint32_t k = 0; k < p->n_modules; k++)
-            if (p->modules[k].out == p->nodes[i].out) {
-                add_path(w, i, p->modules[k].path, list);
-                is_module = is_module || strcmp(p->modules[k].path, p->nodes[i].path) == 0;
-            }
-        if (!is_module)
-            add_path(w, i, p->nodes[i].path, list);
-    }
-    return list;
-}
-
-static json_t *layer_json(writing *w, int32_t layer)
-{
-    const lm_program *p = w->m->program;
-    const lm_node    *attention = NULL, *mlp = NULL, *route = NULL;
-    const char       *path = lm_trace_layer_path(p, layer);
-    json_t           *o = json_pack("{s:i, s:s}", "layer", layer, "path", path ? path : "");
-
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *n = &p->nodes[i];
-        if (n->layer != layer)
-            continue;
-        attention = n->code == LM_OP_ATTENTION ? n : attention;
-        mlp       = n->code == LM_OP_GLU || n->code == LM_OP_ACT || n->code == LM_OP_EXPERTS ? n : mlp;
-        route     = n->code == LM_OP_ROUTE ? n : route;
-    }
-    if (attention) {
-        put(w, o, "attention", json_string(lm_trace_block(p, attention->module)));
-        put(w, o, "n_heads", json_integer(attention->attention.spec.n_heads));
-        put(w, o, "n_kv_heads", json_integer(attention->attention.spec.n_kv_heads));
-        put(w, o, "window", json_integer(attention->attention.spec.window));
-    }
-    if (mlp) {
-        put(w, o, "mlp", json_string(lm_trace_block(p, mlp->module)));
-        put(w, o, "neurons", json_integer(mlp->code == LM_OP_EXPERTS ? 0 : p->values[mlp->out].width));
-    }
-    put(w, o, "n_experts", json_integer(route ? route->route.spec.n_experts : 0));
-    return o;
-}
-
-lm_status lm_trace_paths_document(const lm_model *m, json_t **out, lm_error *e)
-{
-    writing w = { .m = m };
-    json_t *o = json_object(), *layers = json_array();
-
-    for (uint32_t l = 0; l < m->program->n_layers; l++)
-        append(&w, layers, layer_json(&w, (int32_t)l));
-    put(&w, o, "paths", paths_json(&w));
-    put(&w, o, "layers", layers);
-    return finish(&w, o, out, e);
-}
-
-lm_status lm_trace_paths(const lm_model *m, lm_text *out, lm_error *e)
-{
-    LM_REQUIRE(e, m && out);
-    json_t   *o      = NULL;
-    lm_status status = lm_trace_paths_document(m, &o, e);
-
-    return print(status, o, "paths", out, e);
+    return print(status, o, out, e);
 }
