@@ -66,7 +66,7 @@ static lm_status open_engine(lm_allotting *a, lm_error *e)
     uint64_t max = 0;
 
     for (uint32_t i = 0; i < a->m->program->n_weights; i++) {
-        uint64_t n = lm_given_elements(&a->m->program->weights[i]);
+        uint64_t n = lm_caller_weight_elements(&a->m->program->weights[i]);
         max       = n > max ? n : max;
     }
     a->x = lm_alloc(max * sizeof *a->x);

@@ -143,7 +143,7 @@ static lm_status open_engine(advising *v, lm_error *e)
     uint32_t      chunks = d->o->chunks ? d->o->chunks : 4;
 
     for (uint32_t i = 0; i < d->a->program->n_weights; i++) {
-        uint64_t n = lm_given_elements(&d->a->program->weights[i]);
+        uint64_t n = lm_caller_weight_elements(&d->a->program->weights[i]);
         max       = n > max ? n : max;
     }
     v->x = lm_alloc(max * sizeof *v->x);

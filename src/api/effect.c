@@ -32,7 +32,7 @@ static lm_engine_options options_of(const lm_effect *f, const lm_engine_options 
     return x;
 }
 
-lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_values *values, void *arg,
+lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_caller_weights *values, void *arg,
                         const lm_token *ids, size_t n, uint32_t chunk, uint32_t chunks, lm_effect *out,
                         lm_error *e)
 {
@@ -44,7 +44,7 @@ lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_
     if (!f.chunks)
         return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu tokens; a chunk of %u at least", n, f.chunk);
     lm_engine_options       x = options_of(&f, o);
-    const lm_engine_variant v = { .given = values, .given_arg = arg };
+    const lm_engine_variant v = { .caller_weights = values, .caller_weights_arg = arg };
     uint64_t                bytes = (uint64_t)f.chunks * f.chunk * f.n_vocab * sizeof *f.first;
     LM_TRY(lm_engine_new_variant(m, &x, &v, &f.g, e));
     f.first = lm_alloc(bytes);

@@ -7,7 +7,7 @@
 #define LM_API_EFFECT_H
 
 #include "lamina/engine.h"
-#include "runtime/engine/given.h"
+#include "runtime/engine/caller_weights.h"
 
 typedef struct lm_effect {
     lm_engine      *g;
@@ -20,7 +20,7 @@ typedef struct lm_effect {
 /* Create an engine for a text of n ids, split into at most `chunks` chunks. It computes in float32 regardless
  * of `o`, which sets the threads, the instruction set and the cache. LM_USAGE: the text is shorter than a
  * chunk; LM_NO_FIT. */
-lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_given_values *values, void *arg,
+lm_status lm_effect_new(const lm_model *m, const lm_engine_options *o, lm_caller_weights *values, void *arg,
                         const lm_token *ids, size_t n, uint32_t chunk, uint32_t chunks, lm_effect *out,
                         lm_error *e);
 void      lm_effect_free(lm_effect *f);

@@ -58,8 +58,8 @@ void lm_automaton_free(lm_automaton *m)
 static lm_status begin_states(lm_automaton *m, lm_error *e)
 {
     m->n_states = 1;                                     /* LM_DEAD */
-    if (!lm_terms_room(&m->pool, &m->states, 0, &m->states_capacity, sizeof *m->states, 16) ||
-        !lm_terms_room(&m->pool, &m->next, 0, &m->next_capacity, sizeof *m->next, m->n_classes))
+    if (!lm_terms_reserve(&m->pool, &m->states, 0, &m->states_capacity, sizeof *m->states, 16) ||
+        !lm_terms_reserve(&m->pool, &m->next, 0, &m->next_capacity, sizeof *m->next, m->n_classes))
         return lm_fail_memory(e, "a grammar", 0);
     m->states[0] = (lm_state){ LM_NOTHING, 0 };
     memset(m->next, 0, m->n_classes * sizeof *m->next);
@@ -89,7 +89,7 @@ lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabula
         status         = begin_states(m, e);
     }
     if (status == LM_OK && v) {
-        m->v     = lm_vocabulary_keep(v);
+        m->v     = lm_vocabulary_ref(v);
         m->masks = lm_alloc_zero(LM_CACHED_MASKS, v->n_words * sizeof *m->masks);
         m->scratch = lm_alloc_zero(v->n_words, sizeof *m->scratch);
         if (!m->masks || !m->scratch)
@@ -109,7 +109,7 @@ static bool by_node(lm_automaton *m, uint32_t **array, uint32_t *capacity, lm_ex
 
     if (n < had)
         return true;
-    if (!lm_terms_room(&m->pool, array, n, capacity, sizeof **array, 1))
+    if (!lm_terms_reserve(&m->pool, array, n, capacity, sizeof **array, 1))
         return false;
     memset(*array + had, 0, (*capacity - had) * sizeof **array);
     return true;
@@ -122,9 +122,9 @@ uint32_t lm_state_of(lm_automaton *m, lm_expr_id n)
     if (m->state_of[n])
         return m->state_of[n];
     uint32_t s = m->n_states;
-    if (!lm_terms_room(&m->pool, &m->states, s, &m->states_capacity, sizeof *m->states, 1) ||
-        !lm_terms_room(&m->pool, &m->next, s * m->n_classes, &m->next_capacity, sizeof *m->next,
-                       m->n_classes))
+    if (!lm_terms_reserve(&m->pool, &m->states, s, &m->states_capacity, sizeof *m->states, 1) ||
+        !lm_terms_reserve(&m->pool, &m->next, s * m->n_classes, &m->next_capacity, sizeof *m->next,
+                          m->n_classes))
         return LM_DEAD;
     m->states[s] = (lm_state){ n, 0 };
     memset(m->next + (size_t)s * m->n_classes, 0xFF, m->n_classes * sizeof *m->next);

@@ -73,7 +73,7 @@ static lm_charset others(const lm_charset *s)
     return out;
 }
 
-void lm_charset_settle(lm_charset *s, bool negated)
+void lm_charset_normalize(lm_charset *s, bool negated)
 {
     lm_charset out;
 
@@ -162,7 +162,7 @@ lm_expr_id lm_any_character(lm_terms *p)
 {
     lm_charset all = { 0 };
 
-    lm_charset_settle(&all, true);
+    lm_charset_normalize(&all, true);
     lm_expr_id n = lm_charset_utf8(p, &all);
     lm_charset_free(&all);
     return n;

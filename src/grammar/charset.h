@@ -9,14 +9,14 @@ enum { LM_LAST_CHARACTER = 0x10FFFF };
 typedef struct lm_chars { uint32_t first, last; } lm_chars;
 
 typedef struct lm_charset {
-    lm_chars *ranges;                /* after lm_charset_settle: sorted, disjoint, without surrogates */
+    lm_chars *ranges;             /* after lm_charset_normalize: sorted, disjoint, without surrogates */
     uint32_t  n, capacity;
     bool      failed;                /* out of memory */
 } lm_charset;
 
 void lm_charset_add(lm_charset *s, uint32_t first, uint32_t last);
 void lm_charset_add_set(lm_charset *s, const lm_charset *more);
-void lm_charset_settle(lm_charset *s, bool negated);
+void lm_charset_normalize(lm_charset *s, bool negated);
 void lm_charset_free(lm_charset *s);
 
 /* Return the language of the UTF-8 encodings of one character of a settled set. */

@@ -29,7 +29,7 @@ lm_status lm_constraint_new(const lm_grammar *g, const lm_vocabulary *v, lm_cons
     if (!c)
         return lm_fail_memory(e, "a constraint", sizeof *c);
     c->m = m;
-    c->g = lm_grammar_keep(g);
+    c->g = lm_grammar_ref(g);
     pthread_mutex_lock(&m->lock);
     lm_automaton_begin(m);
     c->states[0] = lm_state_of(m, m->root);
@@ -53,7 +53,7 @@ lm_status lm_constraint_clone(const lm_constraint *c, lm_constraint **out, lm_er
         return lm_fail_memory(e, "a constraint", sizeof *mine);
     pthread_mutex_lock(&c->m->lock);
     *mine       = *c;
-    mine->g     = lm_grammar_keep(c->g);
+    mine->g     = lm_grammar_ref(c->g);
     mine->begun = false;
     mine->n_ids = 0;
     mine->bits  = NULL;

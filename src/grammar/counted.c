@@ -83,7 +83,7 @@ static void note(count_walk *w, lm_token_uses *u, uint32_t max, uint32_t what, u
 {
     if (u->n >= max)
         w->x->unknown = true;
-    else if (lm_terms_room(&w->m->pool, &u->list, u->n, &u->capacity, sizeof *u->list, 1))
+    else if (lm_terms_reserve(&w->m->pool, &u->list, u->n, &u->capacity, sizeof *u->list, 1))
         u->list[u->n++] = (lm_token_use){ what, times };
 }
 
@@ -183,7 +183,7 @@ static uint64_t bytes_of(const lm_automaton *m, const lm_counted *x)
 
 static lm_counted *count(lm_automaton *m, lm_expr_id key, lm_expr_id body)
 {
-    if (!lm_terms_room(&m->pool, &m->counted, m->n_counted, &m->counted_capacity, sizeof *m->counted, 1))
+    if (!lm_terms_reserve(&m->pool, &m->counted, m->n_counted, &m->counted_capacity, sizeof *m->counted, 1))
         return NULL;
     lm_counted *x = &m->counted[m->n_counted++];
     *x = (lm_counted){ .key = key };

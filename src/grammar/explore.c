@@ -51,7 +51,7 @@ static uint32_t number_of(exploration *x, lm_expr_id n)
     if (n == LM_NOTHING || p->status != LM_OK)
         return 0;
     if (n >= had) {
-        if (!lm_terms_room(p, &x->number, n, &x->number_capacity, sizeof *x->number, 1))
+        if (!lm_terms_reserve(p, &x->number, n, &x->number_capacity, sizeof *x->number, 1))
             return 0;
         memset(x->number + had, 0, (x->number_capacity - had) * sizeof *x->number);
     }
@@ -61,8 +61,8 @@ static uint32_t number_of(exploration *x, lm_expr_id n)
         lm_terms_fail_limit(p, "a pattern needs too many states", p->max_states);
         return 0;
     }
-    if (!lm_terms_room(p, &x->states, x->n, &x->capacity, sizeof *x->states, 1) ||
-        !lm_terms_room(p, &x->next, x->n * x->n_classes, &x->next_capacity, sizeof *x->next, x->n_classes))
+    if (!lm_terms_reserve(p, &x->states, x->n, &x->capacity, sizeof *x->states, 1) ||
+        !lm_terms_reserve(p, &x->next, x->n * x->n_classes, &x->next_capacity, sizeof *x->next, x->n_classes))
         return 0;
     x->states[x->n++] = n;
     return x->number[n] = x->n;

@@ -47,7 +47,7 @@ lm_status lm_terms_check(const lm_terms *p, lm_error *e)
     return LM_OK;
 }
 
-bool lm_terms_room(lm_terms *p, void *array, uint32_t n, uint32_t *capacity, size_t size, uint32_t more)
+bool lm_terms_reserve(lm_terms *p, void *array, uint32_t n, uint32_t *capacity, size_t size, uint32_t more)
 {
     void   **at = array;
     uint64_t want = (uint64_t)n + more;
@@ -152,7 +152,7 @@ static lm_expr_id intern(lm_terms *p, lm_node_data d, bool *made)
         lm_terms_fail_limit(p, "the grammar needs too many states", p->max_nodes);
         return LM_NOTHING;
     }
-    if (!lm_terms_room(p, &p->nodes, p->n, &p->capacity, sizeof *p->nodes, 1))
+    if (!lm_terms_reserve(p, &p->nodes, p->n, &p->capacity, sizeof *p->nodes, 1))
         return LM_NOTHING;
     d.flags        = flags_of(p, &d);
     p->nodes[p->n] = d;
@@ -232,7 +232,7 @@ lm_expr_id lm_bytes(lm_terms *p, const lm_byte_set *s)
     while (i < p->n_sets && memcmp(&p->sets[i], s, sizeof *s) != 0)
         i++;
     if (i == p->n_sets) {
-        if (!lm_terms_room(p, &p->sets, i, &p->sets_capacity, sizeof *s, 1))
+        if (!lm_terms_reserve(p, &p->sets, i, &p->sets_capacity, sizeof *s, 1))
             return LM_NOTHING;
         p->sets[p->n_sets++] = *s;
     }
@@ -253,7 +253,7 @@ lm_expr_id lm_literal(lm_terms *p, const void *data, size_t n)
 
     if (n == 0)
         return LM_EMPTY_TEXT;
-    if (n > UINT32_MAX / 4 || !lm_terms_room(p, &p->bytes, p->n_bytes, &p->bytes_capacity, 1, (uint32_t)n))
+    if (n > UINT32_MAX / 4 || !lm_terms_reserve(p, &p->bytes, p->n_bytes, &p->bytes_capacity, 1, (uint32_t)n))
         return LM_NOTHING;
     memcpy(p->bytes + p->n_bytes, data, n);
     lm_expr_id out = intern(p, (lm_node_data){ .kind = LM_NODE_LITERAL, .a = p->n_bytes, .b = (uint32_t)n },
@@ -329,7 +329,7 @@ lm_expr_id lm_cat(lm_terms *p, lm_expr_id a, lm_expr_id b)
 
 void lm_list_add(lm_terms *p, lm_node_list *l, lm_expr_id n)
 {
-    if (lm_terms_room(p, &l->items, l->n, &l->capacity, sizeof *l->items, 1))
+    if (lm_terms_reserve(p, &l->items, l->n, &l->capacity, sizeof *l->items, 1))
         l->items[l->n++] = n;
 }
 
@@ -386,7 +386,8 @@ lm_expr_id lm_alt_of(lm_terms *p, lm_expr_id *nodes, size_t n)
         lm_terms_fail_limit(p, "the grammar is too ambiguous: too many ways to read one text", p->max_list);
         return LM_NOTHING;
     }
-    if (!lm_terms_room(p, &p->lists, p->n_lists, &p->lists_capacity, sizeof *p->lists, (uint32_t)total + 1))
+    if (!lm_terms_reserve(p, &p->lists, p->n_lists, &p->lists_capacity, sizeof *p->lists,
+                          (uint32_t)total + 1))
         return LM_NOTHING;
     uint32_t *out = p->lists + p->n_lists;
     for (size_t i = 0; i < n; i++) {
@@ -438,14 +439,14 @@ lm_expr_id lm_members_node(lm_terms *p, uint32_t object, uint32_t seen)
 {
     lm_expr_id n = make(p, LM_NODE_MEMBERS, object, seen, 0);
 
-    return p->settled && !lm_is(p, n, LM_LIVE) ? LM_NOTHING : n;
+    return p->resolved && !lm_is(p, n, LM_LIVE) ? LM_NOTHING : n;
 }
 
 lm_expr_id lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint32_t n)
 {
-    if (!lm_terms_room(p, &p->token_sets, p->n_token_sets, &p->token_sets_capacity, sizeof *p->token_sets,
-                       1) ||
-        !lm_terms_room(p, &p->token_ids, p->n_token_ids, &p->token_ids_capacity, sizeof *p->token_ids, n))
+    if (!lm_terms_reserve(p, &p->token_sets, p->n_token_sets, &p->token_sets_capacity, sizeof *p->token_sets,
+                          1) ||
+        !lm_terms_reserve(p, &p->token_ids, p->n_token_ids, &p->token_ids_capacity, sizeof *p->token_ids, n))
         return LM_NOTHING;
     for (uint32_t i = 0; i < n; i++)
         p->token_ids[p->n_token_ids + i] = ids[i];
@@ -472,7 +473,7 @@ lm_expr_id lm_not(lm_terms *p, lm_expr_id a)
 
 uint32_t lm_rule_new(lm_terms *p)
 {
-    if (!lm_terms_room(p, &p->rules, p->n_rules, &p->rules_capacity, sizeof *p->rules, 1))
+    if (!lm_terms_reserve(p, &p->rules, p->n_rules, &p->rules_capacity, sizeof *p->rules, 1))
         return 0;
     p->rules[p->n_rules] = (lm_rule){ 0 };
     return p->n_rules++;
@@ -505,7 +506,8 @@ lm_status lm_terms_init(lm_terms *p, lm_error *e)
 {
     *p = (lm_terms){ .max_nodes = UINT32_MAX / 4, .max_list = 1 << 16, .max_lists = 1 << 24 };
     p->known = lm_alloc_zero(FIRST_KNOWN, sizeof *p->known);
-    if (!p->known || !grow_table(p) || !lm_terms_room(p, &p->nodes, 0, &p->capacity, sizeof *p->nodes, 256)) {
+    if (!p->known || !grow_table(p) ||
+        !lm_terms_reserve(p, &p->nodes, 0, &p->capacity, sizeof *p->nodes, 256)) {
         lm_terms_free(p);
         return lm_fail_memory(e, "a grammar", 0);
     }

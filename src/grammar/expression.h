@@ -104,7 +104,7 @@ typedef struct lm_terms {
     struct lm_known { uint64_t key; lm_expr_id value; } *known;
     uint32_t      n_known, known_mask;
 
-    bool          settled;                         /* the flags of rules are known: lm_terms_settle */
+    bool          resolved;                       /* the flags of rules are known: lm_terms_resolve */
     uint32_t      max_nodes, max_list, max_lists;              /* limits: nodes, alternatives per choice,
                                                                   alternatives in total */
     uint32_t      max_states;                      /* of one exploration (explore.h) */
@@ -162,7 +162,7 @@ const lm_expr_id *lm_choices(const lm_terms *p, const lm_expr_id *n, uint32_t *c
 
 /* Call this when all rules are defined: find which nodes may be empty and which are dead, and reject left
  * recursion (LM_USAGE, *rule is part of it). */
-lm_status lm_terms_settle(lm_terms *p, uint32_t *rule, lm_error *e);
+lm_status lm_terms_resolve(lm_terms *p, uint32_t *rule, lm_error *e);
 
 /* Remove the nodes from `fixed` on, except the marked ones (keep[n]) and the nodes that these consist of.
  * moved[n] is then the new number of each remaining node. Cached derivatives are discarded. */
@@ -173,6 +173,6 @@ void lm_terms_rehash(lm_terms *p);
 
 /* Grow an array of `n` elements to hold `more` elements more. Return false if that fails, which fails the
  * pool. */
-bool lm_terms_room(lm_terms *p, void *array, uint32_t n, uint32_t *capacity, size_t size, uint32_t more);
+bool lm_terms_reserve(lm_terms *p, void *array, uint32_t n, uint32_t *capacity, size_t size, uint32_t more);
 
 #endif

@@ -77,7 +77,7 @@ static lm_status rule_of(parser *g, lm_view name, bool define, uint32_t *out)
             return lm_fail(g->e, LM_LIMIT, NULL, (int64_t)g->at, "more than %d rules", MAX_RULES);
         at = lm_rule_new(g->p);
         if (!lm_map_add(g->rules, name, at) ||
-            !lm_terms_room(g->p, &g->names, g->n_names, &g->names_capacity, sizeof *g->names, 1))
+            !lm_terms_reserve(g->p, &g->names, g->n_names, &g->names_capacity, sizeof *g->names, 1))
             return lm_fail_memory(g->e, "a grammar", name.size);
         g->names[g->n_names++] = (named_rule){ name, g->at - name.size, false };
     }
@@ -183,7 +183,7 @@ static lm_status read_class(parser *g, lm_expr_id *out)
     g->at += negated;
     lm_status status = read_ranges(g, &set);
     if (status == LM_OK) {
-        lm_charset_settle(&set, negated);
+        lm_charset_normalize(&set, negated);
         *out = lm_charset_utf8(g->p, &set);
     }
     lm_charset_free(&set);

@@ -25,7 +25,7 @@ lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size
     return LM_OK;
 }
 
-lm_grammar *lm_grammar_keep(const lm_grammar *g)
+lm_grammar *lm_grammar_ref(const lm_grammar *g)
 {
     lm_grammar *mine = (lm_grammar *)(uintptr_t)g;       /* references are counted on constants too */
 
@@ -55,7 +55,7 @@ lm_status lm_grammar_finish(lm_terms *p, lm_expr_id root, lm_grammar **out, uint
     uint32_t start = lm_rule_new(p);
     lm_rule_define(p, start, root);
     root   = lm_rule_node(p, start);
-    status = lm_terms_settle(p, rule, e);
+    status = lm_terms_resolve(p, rule, e);
     if (status == LM_OK && !lm_is(p, root, LM_LIVE))
         status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "no text fits the grammar");
     if (status == LM_OK && !(g = lm_alloc_zero(1, sizeof *g)))
@@ -76,8 +76,8 @@ lm_status lm_grammar_finish(lm_terms *p, lm_expr_id root, lm_grammar **out, uint
 static lm_status add_automaton(lm_grammar *g, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
 {
     LM_TRY(lm_automaton_new(&g->pool, g->root, v, out, e));
-    if (!lm_terms_room(&(*out)->pool, &g->automata, g->n_automata, &g->automata_capacity, sizeof *g->automata,
-                       1)) {
+    if (!lm_terms_reserve(&(*out)->pool, &g->automata, g->n_automata, &g->automata_capacity,
+                          sizeof *g->automata, 1)) {
         lm_automaton_free(*out);
         return lm_fail_memory(e, "a grammar", 0);
     }

@@ -31,6 +31,6 @@ lm_status lm_grammar_automaton(const lm_grammar *g, const lm_vocabulary *v, lm_a
 lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o,
                                 lm_expr_id *root, lm_error *e);
 
-lm_grammar *lm_grammar_keep(const lm_grammar *g);              /* add a reference */
+lm_grammar *lm_grammar_ref(const lm_grammar *g);               /* add a reference */
 
 #endif

@@ -175,10 +175,10 @@ lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size
     z.pool.max_work = 0;
     lm_status status = make(&z, triggers, n, required, e);
     if (status == LM_OK) {
-        z.pool.settled = false;
+        z.pool.resolved = false;
         status = lm_grammar_finish(&z.pool, lm_rule_node(&z.pool, z.rule), out, &rule, e);
         if (status == LM_OK)
-            (*out)->base = lm_grammar_keep(g);           /* objects are shared */
+            (*out)->base = lm_grammar_ref(g);            /* objects are shared */
     } else {
         lm_terms_free(&z.pool);
     }

@@ -31,7 +31,7 @@ static void note_exit(walk *w, uint32_t node)
 
     if (m->n_exits >= MAX_EXITS)
         w->open = true;
-    else if (lm_terms_room(&m->pool, &m->exits, m->n_exits, &m->exits_capacity, sizeof *m->exits, 1))
+    else if (lm_terms_reserve(&m->pool, &m->exits, m->n_exits, &m->exits_capacity, sizeof *m->exits, 1))
         m->exits[m->n_exits++] = node;
 }
 
@@ -111,11 +111,11 @@ static lm_head *new_head(lm_automaton *m, lm_expr_id n)
     uint32_t had = m->head_of_capacity;
 
     if (n >= had) {
-        if (!lm_terms_room(p, &m->head_of, n, &m->head_of_capacity, sizeof *m->head_of, 1))
+        if (!lm_terms_reserve(p, &m->head_of, n, &m->head_of_capacity, sizeof *m->head_of, 1))
             return NULL;
         memset(m->head_of + had, 0, (m->head_of_capacity - had) * sizeof *m->head_of);
     }
-    if (!lm_terms_room(p, &m->heads, m->n_heads, &m->heads_capacity, sizeof *m->heads, 1))
+    if (!lm_terms_reserve(p, &m->heads, m->n_heads, &m->heads_capacity, sizeof *m->heads, 1))
         return NULL;
     lm_head *h = &m->heads[m->n_heads];
     *h = (lm_head){ .bits = lm_alloc_zero(m->v->n_words, sizeof *h->bits) };

@@ -70,7 +70,7 @@ static uint32_t intern(lm_terms *p, uint32_t object, const uint64_t *s)
             memcmp(m->words + found, s, n * sizeof *s) == 0)
             return found;
     }
-    if (!lm_terms_room(p, &m->words, m->n_words, &m->words_capacity, sizeof *s, n))
+    if (!lm_terms_reserve(p, &m->words, m->n_words, &m->words_capacity, sizeof *s, n))
         return 0;
     memcpy(m->words + m->n_words, s, n * sizeof *s);
     m->table[2 * at]     = m->n_words + 1;
@@ -96,7 +96,7 @@ uint32_t lm_members_add(lm_terms *p, const lm_object *o)
     if (!p->members && !(p->members = lm_alloc_zero(1, sizeof *p->members)))
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
     if (!p->members ||
-        !lm_terms_room(p, &p->members->objects, p->members->n, &p->members->capacity, sizeof mine, 1)) {
+        !lm_terms_reserve(p, &p->members->objects, p->members->n, &p->members->capacity, sizeof mine, 1)) {
         free_object(&mine);
         return UINT32_MAX;
     }

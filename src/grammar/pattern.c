@@ -78,7 +78,7 @@ static bool add_named(lm_charset *s, char letter)
     case 's': case 'S': add_space(&one); break;
     default: return false;
     }
-    lm_charset_settle(&one, letter < 'a');
+    lm_charset_normalize(&one, letter < 'a');
     lm_charset_add_set(s, &one);
     lm_charset_free(&one);
     return true;
@@ -123,7 +123,7 @@ static lm_status add_property(parser *x, lm_charset *s, bool negated)
                 lm_charset_add(&one, c, c);
         }
     bool none = one.n == 0;
-    lm_charset_settle(&one, negated);
+    lm_charset_normalize(&one, negated);
     lm_charset_add_set(s, &one);
     lm_charset_free(&one);
     return none ? refused(x, "this Unicode property") : LM_OK;
@@ -304,7 +304,7 @@ static lm_status read_class(parser *x, lm_expr_id *out)
         return refused(x, "a character class that begins with ]");
     lm_status status = read_members(x, &s);
     if (status == LM_OK) {
-        lm_charset_settle(&s, negated);
+        lm_charset_normalize(&s, negated);
         *out = lm_charset_utf8(x->p, &s);
     }
     lm_charset_free(&s);
@@ -313,7 +313,7 @@ static lm_status read_class(parser *x, lm_expr_id *out)
 
 static lm_status from_set(parser *x, lm_charset *s, bool negated, lm_expr_id *out)
 {
-    lm_charset_settle(s, negated);
+    lm_charset_normalize(s, negated);
     *out = lm_charset_utf8(x->p, s);
     lm_charset_free(s);
     return LM_OK;

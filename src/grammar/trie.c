@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "text/token_bytes.h"
 
-lm_vocabulary *lm_vocabulary_keep(const lm_vocabulary *v)
+lm_vocabulary *lm_vocabulary_ref(const lm_vocabulary *v)
 {
     lm_vocabulary *mine = (lm_vocabulary *)(uintptr_t)v; /* references are counted on constants too */
 

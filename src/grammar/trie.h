@@ -33,6 +33,6 @@ struct lm_vocabulary {
 
 enum { LM_TOKEN_CONTROL = 1, LM_TOKEN_ENDS = 2 };
 
-lm_vocabulary *lm_vocabulary_keep(const lm_vocabulary *v);      /* add a reference */
+lm_vocabulary *lm_vocabulary_ref(const lm_vocabulary *v);       /* add a reference */
 
 #endif

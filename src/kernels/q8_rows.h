@@ -45,7 +45,7 @@ typedef struct lm_q8_head {
 } lm_q8_head;
 
 #define LM_Q8_GROUP 4               /* blocks that share a scale */
-#define LM_Q8_STANDS_OUT 1.6f       /* a block above this times the mean of the blocks' largest magnitudes
+#define LM_Q8_OUTLIER_AT 1.6f       /* a block above this times the mean of the blocks' largest magnitudes
                                        gets high bytes */
 #define LM_Q8_LEAST 1e-26f          /* rows whose largest magnitude is below this are packed as zero */
 #define LM_Q8_RANGE 0x1p-30f        /* no scale is smaller than this times the largest magnitude of the row */
@@ -100,7 +100,7 @@ static inline float lm_q8_top(const float lanes[16], uint64_t blocks)
 
     for (int i = 0; i < 16; i++)
         sum += lanes[i];
-    return LM_Q8_STANDS_OUT * (sum / (float)blocks);
+    return LM_Q8_OUTLIER_AT * (sum / (float)blocks);
 }
 
 /* Return the largest magnitude in a block, without the groups of four columns that exceed top. */

@@ -39,7 +39,7 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
     lm_placement     *at = &c->plan->weights[i];
     const lm_kernels *k  = c->o->kernels;
     bool transposed = !w->adapter && c->o->transposed && c->o->transposed[i],
-         own = transposed || w->adapter || c->o->given;
+         own = transposed || w->adapter || c->o->caller_weights;
     lm_dtype type       = placed_type(c, w, i, transposed);
     uint64_t row = 0, bytes = 0;
 

@@ -51,7 +51,7 @@ typedef struct lm_plan_options {
     lm_cache_types    cache;             /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 LM_Q4_0 LM_Q4_1 LM_Q5_0 LM_Q5_1 */
     bool              exact;             /* float32 arithmetic, weights widened */
     bool              fine;              /* activations are packed at the highest precision */
-    bool              given;             /* weights are not in a file: all are float32 in allocated memory */
+    bool              caller_weights;    /* weights are not in a file: all are float32 in allocated memory */
     bool              no_repack;         /* matrices keep the layout of the file if possible, and are packed
                                             on the fly */
     uint32_t          workers;
@@ -103,7 +103,7 @@ typedef enum lm_step_code {
     LM_STEP_RANK_SUM,            /* the exchanged rows, added in the order of ranks */
     LM_STEP_RANK_LANES,          /* the exchanged rows, concatenated in the order of ranks */
     LM_STEP_EDIT,                /* lanes changed by interventions */
-    LM_STEP_GIVEN,               /* rows supplied by the caller */
+    LM_STEP_INPUT,               /* rows supplied by the caller */
 } lm_step_code;
 
 /* How workers share a stage. */

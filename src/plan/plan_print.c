@@ -13,7 +13,7 @@ static const char *const step_names[] = {
     [LM_STEP_EXPERTS] = "experts",       [LM_STEP_COMBINE] = "combine", [LM_STEP_HEADS] = "heads",     [LM_STEP_JOIN] = "join",
     [LM_STEP_SEND] = "send",             [LM_STEP_RECEIVE] = "receive",
     [LM_STEP_EXCHANGE] = "exchange",     [LM_STEP_RANK_SUM] = "sum",  [LM_STEP_RANK_LANES] = "lanes",
-    [LM_STEP_EDIT] = "edit",             [LM_STEP_GIVEN] = "given",
+    [LM_STEP_EDIT] = "edit",             [LM_STEP_INPUT] = "given",
 };
 
 const char *lm_step_name(lm_step_code code)

@@ -362,7 +362,7 @@ static const lm_step_code simple_steps[LM_OP_COUNT] = {
     [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,
     [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
     [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,           [LM_OP_JOIN] = LM_STEP_JOIN,
-    [LM_OP_EDIT] = LM_STEP_EDIT,         [LM_OP_GIVEN] = LM_STEP_GIVEN,
+    [LM_OP_EDIT] = LM_STEP_EDIT,         [LM_OP_INPUT] = LM_STEP_INPUT,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)

@@ -124,7 +124,7 @@ uint32_t lm_turn_kept(const lm_train_plan *t, lm_turn_kind kind, uint32_t node)
     return t->kept[kind != LM_TURN_FORWARD && t->kept[1][node] != LM_NONE][node];
 }
 
-static void forward_lives(planner *n, lm_turn_kind kind, uint32_t index)
+static void forward_live_ranges(planner *n, lm_turn_kind kind, uint32_t index)
 {
     const lm_node *node = &n->p->nodes[index];
     bool           again = kind == LM_TURN_AGAIN;
@@ -141,7 +141,7 @@ static void forward_lives(planner *n, lm_turn_kind kind, uint32_t index)
 }
 
 /* The values and gradients of the tail exist only during the loss step. */
-static void tail_lives(planner *n)
+static void tail_live_ranges(planner *n)
 {
     lm_train_plan     *t = n->t;
     const lm_backward *b = t->backward;
@@ -159,14 +159,14 @@ static void tail_lives(planner *n)
         make(n, &t->gradients[hidden], "gradient", n->p->values[hidden].width, t->options.rows);
 }
 
-static void reverse_lives(planner *n, const lm_reverse *r)
+static void reverse_live_ranges(planner *n, const lm_reverse *r)
 {
     lm_train_plan *t = n->t;
     const lm_node *node;
     lm_value       reads[LM_MAX_READS];
 
     if (r->node == LM_NONE) {
-        tail_lives(n);
+        tail_live_ranges(n);
         return;
     }
     node = &n->p->nodes[r->node];
@@ -181,7 +181,7 @@ static void reverse_lives(planner *n, const lm_reverse *r)
         touch(n, t->tables[node->rope.table]);
 }
 
-static void find_lives(planner *n)
+static void find_live_ranges(planner *n)
 {
     lm_train_plan *t = n->t;
 
@@ -196,9 +196,9 @@ static void find_lives(planner *n)
     for (; n->now < t->n_steps; n->now++) {
         const lm_turn_step *s = &t->steps[n->now];
         if (s->kind == LM_TURN_REVERSE)
-            reverse_lives(n, &t->backward->nodes[s->index]);
+            reverse_live_ranges(n, &t->backward->nodes[s->index]);
         else
-            forward_lives(n, s->kind, s->index);
+            forward_live_ranges(n, s->kind, s->index);
     }
 }
 
@@ -212,7 +212,7 @@ static lm_status plan_with(planner *n, uint32_t layers, uint64_t *scratch, lm_er
     t->checkpointed = layers;
     find_redone(n);
     list_steps(n);
-    find_lives(n);
+    find_live_ranges(n);
     LM_TRY(lm_slab_place(t->buffers, t->n_buffers, scratch, &t->activations, e));
     t->shared  = t->activations;
     t->workers = t->shared + (t->options.shared + LINE - 1) / LINE * LINE;

@@ -32,7 +32,7 @@ lm_status lm_program_edited(const lm_program *p, const lm_edit *edits, size_t n,
                             lm_error *e);
 
 /* Make the program that computes the logits from value `from` as `p` does; the caller supplies the rows of
- * `from` (LM_OP_GIVEN). LM_UNSUPPORTED: the logits depend on more than `from`. */
+ * `from` (LM_OP_INPUT). LM_UNSUPPORTED: the logits depend on more than `from`. */
 lm_status lm_program_tail(const lm_program *p, lm_value from, lm_program **out, lm_error *e);
 
 /* Return a copy whose lists can be changed, with space for `nodes` and `values` additional entries. NULL: no

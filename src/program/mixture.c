@@ -56,8 +56,8 @@ static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_sp
 }
 
 /* Set the place of a weight within a joint tensor of a folder. `suffix`: "" or "_bias". */
-static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s, uint32_t which,
-                  const char *suffix)
+static void place_expert(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s,
+                         uint32_t which, const char *suffix)
 {
     const char *name  = which == 2 ? s->alone : s->joined;
     bool        turns = which < 2 && s->in_turns, coded = s->four_bits && !*suffix;
@@ -90,8 +90,8 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
     for (uint32_t i = 0; i < 3; i++) {
         w[i]     = add_experts(b, path, s, i, shapes[i][0], shapes[i][1]);
         w[i + 3] = s->bias ? add_biases(b, path, s, i, shapes[i][0]) : LM_NONE;
-        weave(b, w[i], parent, s, i, "");
-        weave(b, w[i + 3], parent, s, i, "_bias");
+        place_expert(b, w[i], parent, s, i, "");
+        place_expert(b, w[i + 3], parent, s, i, "_bias");
     }
     lm_record_need(b, lm_record_width(b, route) == 2 * s->top_k, path,
                    "the routes are not those of as many experts");

@@ -372,7 +372,7 @@ static void receive_describe(const lm_program *p, const lm_node *n, lm_text *out
 }
 
 /* rows are copied */
-static void given_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+static void input_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     c->reads  = width_out(p, n);
     c->writes = width_out(p, n);
@@ -404,7 +404,7 @@ static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_SEND]       = { "send",       { 0 },                send_cost,       send_describe },
     [LM_OP_RECEIVE]    = { "receive",    { 0 },                receive_cost,    receive_describe },
     [LM_OP_EDIT]       = { "edit",       { 0 },                scale_cost,      NULL },
-    [LM_OP_GIVEN]      = { "given",      { 0 },                given_cost,      NULL },
+    [LM_OP_INPUT]      = { "given",      { 0 },                input_cost,      NULL },
 };
 
 const lm_op *lm_op_of(lm_op_code code)

@@ -147,7 +147,7 @@ typedef enum lm_op_code {
                                     value */
     LM_OP_RECEIVE,               /* the value sent by the rank with the previous layers */
     LM_OP_EDIT,                  /* a value with some of its lanes changed: an intervention */
-    LM_OP_GIVEN,                 /* rows supplied by the caller: the first operation of lm_program_tail */
+    LM_OP_INPUT,                 /* rows supplied by the caller: the first operation of lm_program_tail */
     LM_OP_COUNT
 } lm_op_code;
 

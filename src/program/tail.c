@@ -32,7 +32,7 @@ lm_status lm_program_tail(const lm_program *p, lm_value from, lm_program **out, 
                          "the logits are not made of the last hidden state alone");
     if (status == LM_OK) {
         uint32_t at = 1;
-        c->nodes[0] = (lm_node){ .code = LM_OP_GIVEN, .path = "given", .layer = -1, .out = from };
+        c->nodes[0] = (lm_node){ .code = LM_OP_INPUT, .path = "given", .layer = -1, .out = from };
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
             c->nodes[0].weights[k] = LM_NONE;
         c->values[from].producer = 0;

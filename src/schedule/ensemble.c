@@ -116,7 +116,7 @@ static void mix_row(void *arg, unsigned worker, unsigned row)
 {
     lm_engine_ensemble *x = arg;
     const float *logits[LM_MIXTURE_MODELS];
-    float *own = x->own + (size_t)row * x->n_vocab, *first = lm_engine_logits_written(x->g, x->at[row]);
+    float *own = x->own + (size_t)row * x->n_vocab, *first = lm_engine_logits_mut(x->g, x->at[row]);
     double *mixed = x->mixed + (size_t)worker * x->n_vocab;
 
     memcpy(own, first, x->n_vocab * sizeof *own);

@@ -172,7 +172,7 @@ static lm_status hold(lm_schedule *s, lm_task *x)
     lm_status status;
 
     lm_slot_clear(s, x->slot);
-    while ((status = lm_restore_hold(x->restoring, &x->error)) == LM_LIMIT &&
+    while ((status = lm_restore_allocate(x->restoring, &x->error)) == LM_LIMIT &&
            (lm_evict_free_slot(s) || lm_prefixes_evict_any(&s->prefixes)))
         ;
     return status;

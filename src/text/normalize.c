@@ -41,7 +41,7 @@ static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_
                          size_t *head, lm_text *out, lm_error *e)
 {
     size_t      kept    = 0;
-    const char *seen    = lm_regex_is_literal(n->pattern) ? text.data : lm_shadow(text, &w->shadow);
+    const char *seen    = lm_regex_is_literal(n->pattern) ? text.data : lm_pattern_text(text, &w->shadow);
     lm_matches  matches = { .regex = n->pattern, .work = r, .subject = { seen, text.size } };
     size_t      at      = 0;
     lm_match    m;

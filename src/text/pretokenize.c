@@ -170,7 +170,7 @@ static lm_status rewritten(const run *r, unsigned stage, size_t head)
     piece   out = { lm_text_view(text), NULL, head };
 
     if (!text->failed)
-        out.shadow = lm_shadow(out.text, shadow);
+        out.shadow = lm_pattern_text(out.text, shadow);
     if (text->failed || shadow->failed)
         return lm_fail_memory(r->e, "a piece of text", text->size);
     return run_from(r, stage + 1, out);
@@ -241,7 +241,7 @@ lm_status lm_pretokenize(const lm_pretokenizer *p, lm_pretokenizer_work *w, lm_r
 
     if (text.size == 0)
         return LM_OK;
-    piece in = { text, lm_shadow(text, &w->shadow[0]), head };
+    piece in = { text, lm_pattern_text(text, &w->shadow[0]), head };
     if (w->shadow[0].failed)
         return lm_fail_memory(e, "a text", text.size);
     return run_from(&r, 0, in);

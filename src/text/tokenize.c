@@ -179,7 +179,7 @@ static lm_status is_word(encoding *x, const char *s, size_t size, bool *yes)
     lm_view  c      = { s, size };
     lm_match m;
 
-    memcpy(shown, lm_shadow(c, &shadow), size);
+    memcpy(shown, lm_pattern_text(c, &shadow), size);
     lm_text_free(&shadow);
     LM_TRY(lm_regex_find(x->t->word_character, &x->s->regex, (lm_view){ shown, size }, 0, &m, x->e));
     *yes = m.found;

@@ -25,23 +25,23 @@ bool lm_is_space(uint32_t cp)
            cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
-static const lm_stand_in *stand_in(uint32_t cp)
+static const lm_substitute *substitute(uint32_t cp)
 {
-    size_t low = 0, high = lm_stand_ins_n;
+    size_t low = 0, high = lm_substitutes_n;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (lm_stand_ins[middle].last < cp)
+        if (lm_substitutes[middle].last < cp)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < lm_stand_ins_n && lm_stand_ins[low].first <= cp ? &lm_stand_ins[low] : NULL;
+    return low < lm_substitutes_n && lm_substitutes[low].first <= cp ? &lm_substitutes[low] : NULL;
 }
 
-const char *lm_shadow(lm_view text, lm_text *shadow)
+const char *lm_pattern_text(lm_view text, lm_text *shadow)
 {
-    const uint32_t first  = lm_stand_ins[0].first;
+    const uint32_t first  = lm_substitutes[0].first;
     bool           copied = false;
     size_t         size;
 
@@ -52,7 +52,7 @@ const char *lm_shadow(lm_view text, lm_text *shadow)
                                                         bytes */
             continue;
         uint32_t cp = lm_utf8_decode(text.data + at, &size);
-        const lm_stand_in *row = cp < first ? NULL : stand_in(cp);
+        const lm_substitute *row = cp < first ? NULL : substitute(cp);
         if (!row)
             continue;
         if (!copied) {

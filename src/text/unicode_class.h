@@ -9,11 +9,11 @@
 #include "base/str.h"
 
 typedef struct lm_range { uint32_t first, last; } lm_range;
-typedef struct lm_stand_in { uint32_t first, last, shown; } lm_stand_in;
+typedef struct lm_substitute { uint32_t first, last, shown; } lm_substitute;
 typedef struct lm_lower_pair { uint32_t upper, lower; } lm_lower_pair;
 
-extern const lm_stand_in   lm_stand_ins[];
-extern const size_t        lm_stand_ins_n;
+extern const lm_substitute   lm_substitutes[];
+extern const size_t        lm_substitutes_n;
 extern const lm_range      lm_numeric[];        /* Digits: Nd, Nl, No of Unicode 17 */
 extern const size_t        lm_numeric_n;
 extern const lm_range      lm_punctuation[];    /* Punctuation: ASCII's, and P of Unicode 6 */
@@ -40,6 +40,6 @@ bool lm_is_space(uint32_t cp);
 
 /* Return valid UTF-8 as patterns should see it: `text` itself, or a copy of the same size in `shadow`
  * (cleared first; check shadow->failed). */
-const char *lm_shadow(lm_view text, lm_text *shadow);
+const char *lm_pattern_text(lm_view text, lm_text *shadow);
 
 #endif

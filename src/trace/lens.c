@@ -51,7 +51,7 @@ static lm_status run(lm_tracer *t, const lm_trace_record *r, const uint32_t *whi
         rows[i] = (lm_row){ 0, 0, (uint32_t)i, true };
     }
     LM_TRY(lm_engine_truncate(t->lens, 0, 0, e));
-    t->lens->given = given;
+    t->lens->tail_input = given;
     return lm_engine_step(t->lens, rows, n, e);
 }
 

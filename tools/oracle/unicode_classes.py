@@ -135,7 +135,7 @@ def main(path):
     with open(path, "w") as f:
         f.write("/* unicode_tables.c - written by tools/oracle/unicode_classes.py, which asks the tokenizers library. */\n"
                 '#include "text/unicode_class.h"\n')
-        table(f, "lm_stand_ins", "lm_stand_in", rows, 4)
+        table(f, "lm_substitutes", "lm_substitute", rows, 4)
         table(f, "lm_numeric", "lm_range", ranges(isolated(pre_tokenizers.Digits(True))), 6)
         table(f, "lm_punctuation", "lm_range", ranges(isolated(pre_tokenizers.Punctuation("isolated"))), 6)
         table(f, "lm_inert", "lm_range", ranges(inert()), 6)

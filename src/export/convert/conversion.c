@@ -82,7 +82,7 @@ static lm_status give(lm_conversion *c, double seconds, lm_convert_result *r, lm
 static void end(lm_conversion *c)
 {
     lm_moving_end(&c->moving);
-    lm_carrier_close(c->carrier);
+    lm_gguf_view_close(c->carrier);
     lm_container_close(c->container);
     lm_text_free(&c->notes);
     lm_arena_free(&c->arena);

@@ -2,7 +2,7 @@
 #ifndef LM_EXPORT_CONVERSION_H
 #define LM_EXPORT_CONVERSION_H
 
-#include "export/files/carrier.h"
+#include "export/files/gguf_view.h"
 #include "export/files/ggufparts.h"
 #include "lamina/convert.h"
 
@@ -11,7 +11,7 @@ typedef struct lm_conversion {
     const char   *in, *out;
     lm_arena      arena;
     lm_container *container;         /* the input, until a carrier takes it over */
-    lm_carrier   *carrier;           /* a folder presented as a GGUF file */
+    lm_gguf_view   *carrier;         /* a folder presented as a GGUF file */
     const lm_dtype *type;            /* requested type; NULL: unchanged */
     lm_dtype      requested;
     lm_moved     *tensors;

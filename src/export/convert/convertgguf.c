@@ -67,17 +67,17 @@ static lm_status write_file(lm_conversion *c, lm_parts_plan *p, const lm_contain
 
 static lm_status carried_bytes(void *arg, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
-    return lm_carrier_bytes(arg, i, from, n, out, e);
+    return lm_gguf_view_bytes(arg, i, from, n, out, e);
 }
 
 static lm_status carried_floats(void *arg, size_t i, uint64_t from, uint64_t n, float *out, lm_error *e)
 {
-    return lm_carrier_floats(arg, i, from, n, out, e);
+    return lm_gguf_view_floats(arg, i, from, n, out, e);
 }
 
 static void drop_carried(void *arg, size_t i)
 {
-    lm_carrier_drop(arg, i);
+    lm_gguf_view_drop(arg, i);
 }
 
 static lm_status list_carried(lm_conversion *c, lm_error *e)
@@ -87,11 +87,11 @@ static lm_status list_carried(lm_conversion *c, lm_error *e)
     if (!c->tensors)
         return lm_fail_memory(e, "tensors", c->n * sizeof *c->tensors);
     for (size_t i = 0; i < c->n; i++) {
-        const lm_carried *t = &c->carrier->tensors[i];
+        const lm_gguf_tensor_view *t = &c->carrier->tensors[i];
         c->tensors[i] = (lm_moved){ .name = t->name,
                                     .from = t->stored,
                                     .to = t->type,
-                                    .raw = lm_carrier_is_raw(c->carrier, i),
+                                    .raw = lm_gguf_view_is_raw(c->carrier, i),
                                     .n_dims = t->n_dims,
                                     .dims = { t->dims[0], t->dims[1], t->dims[2] },
                                     .elements = t->elements,
@@ -107,10 +107,10 @@ lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e)
     lm_container *folder = c->container;
 
     c->container = NULL;
-    LM_TRY(lm_carrier_open(folder, &c->carrier, e));
+    LM_TRY(lm_gguf_view_open(folder, &c->carrier, e));
     c->family      = c->carrier->family->name;
-    uint32_t id    = lm_carrier_choose(c->carrier, c->type);
-    LM_TRY(lm_carrier_preview(c->carrier, c->o->name, e));
+    uint32_t id    = lm_gguf_view_choose(c->carrier, c->type);
+    LM_TRY(lm_gguf_view_preview(c->carrier, c->o->name, e));
     lm_text_add_view(&c->notes, lm_text_view(&c->carrier->notes));
     LM_TRY(list_carried(c, e));
     lm_parts_plan p = { .path = c->out,

@@ -6,8 +6,8 @@
 
 static lm_status open_folder(lm_container *folder, lm_feed *f, lm_error *e)
 {
-    LM_TRY(lm_carrier_open(folder, &f->carrier, e));
-    lm_status status = lm_carrier_preview(f->carrier, NULL, e);
+    LM_TRY(lm_gguf_view_open(folder, &f->carrier, e));
+    lm_status status = lm_gguf_view_preview(f->carrier, NULL, e);
     if (status != LM_OK)
         lm_feed_close(f);
     else
@@ -29,7 +29,7 @@ lm_status lm_feed_open(const char *path, lm_feed *out, lm_error *e)
 
 void lm_feed_close(lm_feed *f)
 {
-    lm_carrier_close(f->carrier);
+    lm_gguf_view_close(f->carrier);
     lm_container_close(f->file);
     *f = (lm_feed){ 0 };
 }
@@ -42,7 +42,7 @@ static uint64_t cols_of(const lm_tensor_info *t)
 lm_status lm_feed_floats(const lm_feed *f, size_t i, uint64_t from, uint64_t n, float *out, lm_error *e)
 {
     if (f->carrier)
-        return lm_carrier_floats(f->carrier, i, from, n, out, e);
+        return lm_gguf_view_floats(f->carrier, i, from, n, out, e);
     const lm_tensor_info *t = lm_container_tensor(f->file, i);
     lm_container_unpack(f->file, t, from * cols_of(t), n * cols_of(t), out);
     return LM_OK;
@@ -52,10 +52,10 @@ lm_status lm_feed_floats(const lm_feed *f, size_t i, uint64_t from, uint64_t n, 
  * types missing from GGUF. */
 static lm_status unpacked_bytes(const lm_feed *f, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
-    const lm_carried *t = &f->carrier->tensors[i];
+    const lm_gguf_tensor_view *t = &f->carrier->tensors[i];
 
     if (t->type == LM_F32)
-        return lm_carrier_floats(f->carrier, i, from, n, out, e);
+        return lm_gguf_view_floats(f->carrier, i, from, n, out, e);
     return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s",
                    lm_dtype_of(t->type)->name, lm_dtype_of(t->stored)->name);
 }
@@ -63,7 +63,7 @@ static lm_status unpacked_bytes(const lm_feed *f, size_t i, uint64_t from, uint6
 lm_status lm_feed_bytes(const lm_feed *f, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
     if (f->carrier)
-        return lm_carrier_is_raw(f->carrier, i) ? lm_carrier_bytes(f->carrier, i, from, n, out, e)
+        return lm_gguf_view_is_raw(f->carrier, i) ? lm_gguf_view_bytes(f->carrier, i, from, n, out, e)
                                                 : unpacked_bytes(f, i, from, n, out, e);
     const lm_tensor_info *t = lm_container_tensor(f->file, i);
     uint64_t              row = t->bytes / (t->elements / cols_of(t));
@@ -74,7 +74,7 @@ lm_status lm_feed_bytes(const lm_feed *f, size_t i, uint64_t from, uint64_t n, v
 void lm_feed_drop(const lm_feed *f, size_t i)
 {
     if (f->carrier) {
-        lm_carrier_drop(f->carrier, i);
+        lm_gguf_view_drop(f->carrier, i);
         return;
     }
     const lm_tensor_info *t = lm_container_tensor(f->file, i);

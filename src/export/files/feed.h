@@ -3,13 +3,13 @@
 #ifndef LM_EXPORT_FEED_H
 #define LM_EXPORT_FEED_H
 
-#include "export/files/carrier.h"
+#include "export/files/gguf_view.h"
 
 typedef struct lm_feed {
     const lm_container *seen;        /* keys and tensors; without data for a folder */
     /* internal */
     lm_container *file;              /* a GGUF file with all its parts; NULL: a folder */
-    lm_carrier   *carrier;           /* a folder, in its stored types */
+    lm_gguf_view   *carrier;         /* a folder, in its stored types */
 } lm_feed;
 
 /* Open a model. `path`: as for lm_container_open. LM_UNSUPPORTED: a folder that cannot be represented in

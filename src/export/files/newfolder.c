@@ -66,7 +66,7 @@ static bool is_marked(const lm_new_folder *f, const char *path)
 
 /* Return the name of a file that was not created here, or "". Published models have the same file names, so
  * the weights must prove it. */
-static lm_status first_stranger(lm_new_folder *f, const char *path, char out[256], lm_error *e)
+static lm_status first_unknown(lm_new_folder *f, const char *path, char out[256], lm_error *e)
 {
     DIR           *dir    = opendir(path);
     bool           proven = false, strange = false, any = false;
@@ -95,7 +95,7 @@ static lm_status first_stranger(lm_new_folder *f, const char *path, char out[256
 
 static lm_status check_old(lm_new_folder *f, const char *path, lm_error *e)
 {
-    char stranger[256];
+    char unknown[256];
 
     if (lm_path_is_dangling(path))
         return lm_fail_errno(e, path, "is a link that leads nowhere");
@@ -106,10 +106,10 @@ static lm_status check_old(lm_new_folder *f, const char *path, lm_error *e)
                 "is a file, not a folder; end the name in .gguf to write a GGUF file");
         return lm_fail_in(e, path);
     }
-    LM_TRY(first_stranger(f, path, stranger, e));
-    if (!*stranger)
+    LM_TRY(first_unknown(f, path, unknown, e));
+    if (!*unknown)
         return LM_OK;
-    lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not created by %s; the folder is not replaced",
+    lm_fail(e, LM_USAGE, unknown, LM_NO_OFFSET, "was not created by %s; the folder is not replaced",
             strrchr(f->maker, ' ') + 1);
     return lm_fail_in(e, path);
 }

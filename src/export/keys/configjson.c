@@ -104,7 +104,7 @@ static lm_status trace(builder *m, lm_error *e)
 
 /* Count the weights that do not match: every weight of the folder's program must be in the file's program,
  * whole or in pieces, and none may be left over. */
-static uint32_t count_strangers(builder *m, const lm_program *folder)
+static uint32_t count_unknown(builder *m, const lm_program *folder)
 {
     lm_map  *known    = lm_map_new(m->p->n_weights + 1);
     uint32_t found    = 0, strange = 0;
@@ -152,7 +152,7 @@ static uint32_t distance(builder *m, lm_folder_model *out, const char **what, lm
         lm_meta_from_json(text.data, text.size, "config.json", 32, &out->meta, why) == LM_OK) {
         s.meta = out->meta;
         if (lm_describe(&s, &f, out->config, &out->program, NULL, why) == LM_OK && f == m->family) {
-            far   = count_strangers(m, out->program);
+            far   = count_unknown(m, out->program);
             *what = lm_program_difference(out->program, out->config, m->p, m->c);
             far += *what ? DIFFERENT : 0;
         }

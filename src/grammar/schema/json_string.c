@@ -107,7 +107,7 @@ static lm_expr_id encode(encoding *x, lm_expr_id n)
     if (n <= LM_EMPTY_TEXT || x->p->status != LM_OK)
         return n;
     if (n >= had) {
-        if (!lm_terms_room(x->p, &x->done, n, &x->done_capacity, sizeof *x->done, 1))
+        if (!lm_terms_reserve(x->p, &x->done, n, &x->done_capacity, sizeof *x->done, 1))
             return LM_NOTHING;
         memset(x->done + had, 0, (x->done_capacity - had) * sizeof *x->done);
     }

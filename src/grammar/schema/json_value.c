@@ -87,7 +87,7 @@ static lm_expr_id string_character(lm_terms *p)
     lm_charset_add(&raw, 0, 0x1F);
     lm_charset_add(&raw, '"', '"');
     lm_charset_add(&raw, '\\', '\\');
-    lm_charset_settle(&raw, true);
+    lm_charset_normalize(&raw, true);
     for (const char *c = "\"\\/bfnrt"; *c; c++)
         lm_byte_set_add(&named, (unsigned char)*c, (unsigned char)*c);
     lm_expr_id escaped = lm_alt(p, lm_cat(p, lm_word(p, "\\"), lm_bytes(p, &named)), unicode_escape(p));

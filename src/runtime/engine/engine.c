@@ -177,10 +177,11 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_
         return lm_fail_in(e, g->model->source);
     }
     LM_TRY(take_adapters(g, o, e));
-    const lm_dtype *types = v->given ? lm_given_types(g->program, &g->arena) : NULL;
-    if (v->given && !types)
+    const lm_dtype *types = v->caller_weights ? lm_caller_weight_types(g->program, &g->arena) : NULL;
+    if (v->caller_weights && !types)
         return lm_fail_memory(e, "engine", 0);
-    lm_engine_subject subject = { g->model, g->program, o, types, v->kept, v->n_kept, v->given != NULL };
+    lm_engine_subject subject = { g->model, g->program, o, types, v->kept, v->n_kept,
+                                  v->caller_weights != NULL };
     LM_TRY(lm_engine_plan(&subject, &g->kernels, &g->arena, &g->plan, e));
     g->borrows = v->weights != NULL;
     if (!take_tables(g))
@@ -196,8 +197,8 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_
     if (g->borrows) {
         LM_TRY(borrow_weights(g, v->weights, e));
         lm_engine_load_tables(g);
-    } else if (v->given) {
-        LM_TRY(lm_engine_take_given(g, v->given, v->given_arg, o, e));
+    } else if (v->caller_weights) {
+        LM_TRY(lm_engine_load_caller_weights(g, v->caller_weights, v->caller_weights_arg, o, e));
     } else {
         LM_TRY(lm_engine_load(g, o ? o : &defaults, e));
     }

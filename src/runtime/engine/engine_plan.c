@@ -85,7 +85,7 @@ lm_status lm_engine_plan(const lm_engine_subject *s, lm_kernels *k, lm_arena *ar
     p.kernels      = k;
     p.types        = s->types ? s->types : s->model->types;
     p.transposed   = s->types ? NULL : s->model->transposed;
-    p.given        = s->given;
+    p.caller_weights        = s->caller_weights;
     return lm_plan_new(program, &p, out, e);
 }
 

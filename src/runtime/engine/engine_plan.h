@@ -15,7 +15,7 @@ typedef struct lm_engine_subject {
     const lm_dtype          *types;      /* [n_weights], as which weights are stored; NULL: as in the file */
     const lm_value          *kept;       /* [n_kept], values to keep in addition to the options' probes */
     uint32_t                 n_kept;
-    bool                     given;      /* no weight is used in place from a file, whatever its kind */
+    bool                     caller_weights; /* no weight is used in place from a file */
 } lm_engine_subject;
 
 /* Plan an engine. `k` and `arena` are filled, and must live as long as the plan. */

@@ -318,12 +318,12 @@ static void run_rank_lanes(const stage_chunk *p, const lm_step *s, uint64_t from
     }
 }
 
-static void run_given(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_input(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
 
     for (uint64_t i = from; i < to; i++)
-        memcpy(floats_at(p->g, s->out, i), p->g->given + row_number(p->g, s->domain, i) * width,
+        memcpy(floats_at(p->g, s->out, i), p->g->tail_input + row_number(p->g, s->domain, i) * width,
                width * sizeof(float));
 }
 
@@ -340,7 +340,7 @@ static const row_step row_steps[] = {
     [LM_STEP_COMBINE] = lm_run_combine,
     [LM_STEP_JOIN] = run_join,             [LM_STEP_RANK_SUM] = run_rank_sum,
     [LM_STEP_RANK_LANES] = run_rank_lanes,
-    [LM_STEP_EDIT] = lm_run_edit,    [LM_STEP_GIVEN] = run_given,
+    [LM_STEP_EDIT] = lm_run_edit,    [LM_STEP_INPUT] = run_input,
 };
 
 static void run_rows(const stage_chunk *p, const lm_step *s, uint64_t begin, uint64_t end)

@@ -164,7 +164,7 @@ lm_status lm_kv_reserve(lm_engine *g, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_kv_hold(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length,
+lm_status lm_kv_allocate(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length,
                      lm_error *e)
 {
     uint32_t *table = table_of(g, group, sequence),

@@ -22,7 +22,7 @@ uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length);
 
 /* Take pages from number `first` on for `length` positions of an empty sequence. LM_LIMIT: there are not
  * enough, and none is taken. */
-lm_status lm_kv_hold(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length,
+lm_status lm_kv_allocate(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length,
                      lm_error *e);
 
 /* Return the first page that the query after `length` positions attends to. */

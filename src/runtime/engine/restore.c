@@ -269,14 +269,14 @@ lm_status lm_restore_open(lm_engine *g, uint32_t sequence, const char *path, boo
     return status;
 }
 
-lm_status lm_restore_hold(lm_restoring *r, lm_error *e)
+lm_status lm_restore_allocate(lm_restoring *r, lm_error *e)
 {
     lm_status status = LM_OK;
 
     if (r->g->seq_length[r->sequence])
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only an empty one can be restored");
     for (uint32_t i = 0; status == LM_OK && i < r->g->plan->n_groups; i++)
-        status = lm_kv_hold(r->g, i, r->sequence, first_kept(r, i), r->text.n_held, e);
+        status = lm_kv_allocate(r->g, i, r->sequence, first_kept(r, i), r->text.n_held, e);
     if (status != LM_OK) {
         lm_kv_release(r->g, r->sequence, 0);
         return lm_fail_in(e, r->path);
@@ -331,7 +331,7 @@ static lm_status restore(lm_engine *g, uint32_t sequence, const char *path, bool
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only an empty one can be restored");
     lm_status status = lm_restore_open(g, sequence, path, adopts, &r, e);
     if (status == LM_OK)
-        status = lm_restore_hold(r, e);
+        status = lm_restore_allocate(r, e);
     if (status == LM_OK)
         status = lm_restore_pages(r, e);
     if (status == LM_OK)

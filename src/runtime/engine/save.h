@@ -21,15 +21,15 @@ lm_status lm_save_text(lm_engine *g, uint32_t sequence, const lm_saved *t, const
 lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_saved *out, lm_error *e);
 
 /* Restore in parts, so that a file is read while other sequences step. lm_restore_open reads the head,
- * lm_restore_pages the rest and the checksum: any thread. lm_restore_hold (LM_LIMIT: too few pages are free;
- * it can be tried again), lm_restore_end and lm_restore_drop: the thread that steps. Between lm_restore_hold
- * and lm_restore_end the sequence belongs to the restore: no rows of it, no saving, no sharing. `path` must
- * outlive it. Free it with lm_restore_drop, also after a failure. */
+ * lm_restore_pages the rest and the checksum: any thread. lm_restore_allocate (LM_LIMIT: too few pages are
+ * free; it can be tried again), lm_restore_end and lm_restore_drop: the thread that steps. Between
+ * lm_restore_allocate and lm_restore_end the sequence belongs to the restore: no rows of it, no saving, no
+ * sharing. `path` must outlive it. Free it with lm_restore_drop, also after a failure. */
 typedef struct lm_restoring lm_restoring;
 
 lm_status lm_restore_open(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_restoring **out,
                           lm_error *e);
-lm_status lm_restore_hold(lm_restoring *r, lm_error *e);
+lm_status lm_restore_allocate(lm_restoring *r, lm_error *e);
 lm_status lm_restore_pages(lm_restoring *r, lm_error *e);
 lm_status lm_restore_end(lm_restoring *r, lm_saved *out, lm_error *e);   /* out->ids: lm_free */
 void      lm_restore_drop(lm_restoring *r);

@@ -23,7 +23,7 @@ const float *lm_engine_logits(const lm_engine *g, size_t i)
     return logits_of(g, i);
 }
 
-float *lm_engine_logits_written(lm_engine *g, size_t i)
+float *lm_engine_logits_mut(lm_engine *g, size_t i)
 {
     return logits_of(g, i);
 }
@@ -123,7 +123,7 @@ static uint32_t same_frequencies(const lm_rope_spec *s, uint32_t from, uint32_t 
     return s->type == LM_ROPE_DYNAMIC ? 1 : n;
 }
 
-uint32_t lm_engine_alike(const lm_engine *g, uint32_t from, uint32_t n)
+uint32_t lm_engine_uniform_rows(const lm_engine *g, uint32_t from, uint32_t n)
 {
     for (uint32_t i = 0; n && i < g->program->n_ropes; i++)
         n = same_frequencies(&g->program->ropes[i].spec, from, n);
@@ -139,7 +139,7 @@ uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence)
 
     n = n < o->max_rows ? n : o->max_rows;
     n = n < o->max_logits ? n : o->max_logits;
-    return lm_engine_alike(g, from, n);
+    return lm_engine_uniform_rows(g, from, n);
 }
 
 void lm_engine_cancel(lm_engine *g)

@@ -61,7 +61,7 @@ struct lm_engine {
     bool              led;               /* other ranks have this engine as well */
     atomic_bool       lost;              /* one of them is lost */
     lm_row           *sent_rows;         /* [rows]: rows of the step that is sent to other ranks */
-    const float      *given;             /* [rows][width]: input of LM_OP_GIVEN */
+    const float      *tail_input;        /* [rows][width]: input of LM_OP_INPUT */
     bool              borrows;           /* the weights are another engine's */
     /* called at the end of a completed step; NULL: no hook */
     void            (*after)(void *arg, const lm_engine *g);
@@ -71,9 +71,9 @@ struct lm_engine {
 
 /* Return how many rows from position `from` on, at most `n`, give the same results in one step as one by one:
  * those on one side of where a rotation changes with the length. */
-uint32_t lm_engine_alike(const lm_engine *g, uint32_t from, uint32_t n);
+uint32_t lm_engine_uniform_rows(const lm_engine *g, uint32_t from, uint32_t n);
 
 /* Return lm_engine_logits as writable memory, for a caller that overwrites the logits until the next step. */
-float *lm_engine_logits_written(lm_engine *g, size_t i);
+float *lm_engine_logits_mut(lm_engine *g, size_t i);
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef LM_RUNTIME_VARIANT_H
 #define LM_RUNTIME_VARIANT_H
 
-#include "runtime/engine/given.h"
+#include "runtime/engine/caller_weights.h"
 
 typedef struct lm_engine_variant {
     const lm_program *program;   /* with the model's weights, in the same order; NULL: the model's */
@@ -15,9 +15,9 @@ typedef struct lm_engine_variant {
     uint32_t          n_kept;
     const lm_engine  *weights;   /* engine whose weights are used in place, as long as this engine lives;
                                     NULL: it loads its own */
-    lm_given_values  *given;     /* source of the weights instead of the model's file (given.h); NULL: the
-                                    model's */
-    void             *given_arg;
+    lm_caller_weights *caller_weights;      /* source of the weights (caller_weights.h); NULL: the file of the
+                                               model */
+    void             *caller_weights_arg;
 } lm_engine_variant;
 
 /* Make an engine like lm_engine_new. LM_USAGE also if the other engine stores weights differently: its

@@ -236,7 +236,7 @@ void lm_draft_read(lm_draft *d, size_t upto)
         disable(d, &why);
 }
 
-void lm_draft_keep(lm_draft *d, size_t keep)
+void lm_draft_truncate(lm_draft *d, size_t keep)
 {
     uint32_t kept;
     lm_error why;
@@ -278,5 +278,5 @@ void lm_draft_propose(lm_draft *d, uint32_t max)
 void lm_draft_accept(lm_draft *d, uint32_t accepted, double drafting, double step)
 {
     lm_pace_round(&d->pace, d->kinds, d->n_drafted, accepted, drafting, step);
-    lm_draft_keep(d, d->at + accepted);
+    lm_draft_truncate(d, d->at + accepted);
 }

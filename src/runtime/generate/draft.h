@@ -48,7 +48,7 @@ lm_status lm_draft_reserve(lm_draft *d, size_t capacity, lm_error *e);
 void      lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n);
 
 /* Truncate the draft model's slot to at most the first `keep` tokens. */
-void      lm_draft_keep(lm_draft *d, size_t keep);
+void      lm_draft_truncate(lm_draft *d, size_t keep);
 
 /* Take note of a token that was added to the sequence. */
 void      lm_draft_add(lm_draft *d);

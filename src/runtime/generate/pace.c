@@ -7,9 +7,9 @@
 #define LOOK      32             /* rounds with a draft before the cost of one without is measured again */
 #define MEMORY    64             /* draft tokens of a kind after which its counts are halved */
 #define FIRST     0.6            /* acceptance rate that is assumed at first */
-#define FADE      0.02           /* weight of that assumption in each round without a draft, in draft
+#define PRIOR_DECAY      0.02    /* weight of that assumption in each round without a draft, in draft
                                     tokens */
-#define HOPE      0.9            /* factor of estimated costs: numbers never tried are tried eventually */
+#define OPTIMISM      0.9        /* factor of estimated costs: numbers never tried are tried eventually */
 
 void lm_pace_start(lm_pace *p, bool always)
 {
@@ -38,7 +38,7 @@ static double step_cost(const lm_pace *p, uint32_t n)
         cost = p->step[low] + (p->step[high] - p->step[low]) * (n - low) / (high - low);
     else
         cost = p->step[low] + (n - low) * (low ? (p->step[low] - p->step[0]) / low : p->step[0] / 16);
-    return HOPE * cost > p->step[0] ? HOPE * cost : p->step[0];
+    return OPTIMISM * cost > p->step[0] ? OPTIMISM * cost : p->step[0];
 }
 
 /* Return the seconds that drafting a token takes; high for a model until it is measured. */
@@ -136,5 +136,5 @@ void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accept
     /* If nothing was drafted, acceptance rates move towards the assumed one, so that a kind that was bad once
      * is tried again. */
     for (unsigned k = 0; n == 0 && k < LM_PACE_KINDS; k++)
-        count(p, k, FIRST * FADE, FADE);
+        count(p, k, FIRST * PRIOR_DECAY, PRIOR_DECAY);
 }

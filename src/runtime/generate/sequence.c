@@ -287,7 +287,7 @@ lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size
     LM_TRY(lm_sequence_open_text(s, e));
     LM_TRY(lm_engine_keep(s->g, s->o.sequence, (uint32_t)reuse, &kept, e));
     take_prompt(s, ids, n, kept);
-    lm_draft_keep(&s->draft, kept);
+    lm_draft_truncate(&s->draft, kept);
     return LM_OK;
 }
 

@@ -12,7 +12,7 @@ void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)
     if (s->n == s->n_prompt)
         s->n_reused = s->n_read = held;
     s->draft.slot = slot;
-    lm_draft_keep(&s->draft, 0);
+    lm_draft_truncate(&s->draft, 0);
 }
 
 void lm_sequence_detach(lm_sequence *s)

@@ -37,7 +37,7 @@ lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
         .n_held = (uint32_t)s->at,
         .n_prompt = (uint32_t)s->n_prompt,
         .stop = s->stop,
-        .mirostat = s->sampler ? lm_sampler_surprise(s->sampler) : (double)NAN,
+        .mirostat = s->sampler ? lm_sampler_surprisal(s->sampler) : (double)NAN,
     };
     return lm_save_text(s->g, s->o.sequence, &t, path, e);
 }
@@ -91,7 +91,7 @@ static lm_status take_over(lm_sequence *s, const lm_saved *t, lm_error *e)
     s->n_drafted = s->n_accepted = 0;
     s->at = kept;
     lm_draft_begin(&s->draft, s->ids, s->n);
-    lm_draft_keep(&s->draft, 0);
+    lm_draft_truncate(&s->draft, 0);
     lm_sequence_begin(s, t->n_prompt);
     s->n_reused = s->n_read;
     s->stop     = t->stop == LM_STOP_NONE && stopped ? LM_STOP_STRING : (lm_stop)t->stop;

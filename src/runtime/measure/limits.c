@@ -64,7 +64,7 @@ void lm_limits_improve(lm_limits *best, const lm_limits *now)
     best->seconds += now->seconds;
 }
 
-void lm_limits_settle(lm_limits *best, lm_limits *now)
+void lm_limits_commit(lm_limits *best, lm_limits *now)
 {
     double  below = lm_limits_below(best, now);
     bool    known = best->memory.all > 0;

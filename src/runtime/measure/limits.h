@@ -27,6 +27,6 @@ void lm_limits_improve(lm_limits *best, const lm_limits *now);
 
 /* Combine a measurement with the known limits: *best improves, and rates of *now that are lower by more than
  * LM_LIMITS_BELOW are replaced by the known ones, which now->below reports. */
-void lm_limits_settle(lm_limits *best, lm_limits *now);
+void lm_limits_commit(lm_limits *best, lm_limits *now);
 
 #endif

@@ -291,7 +291,7 @@ lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_err
     } else if (o && o->kept_only) {
         status = lm_fail(e, LM_NOT_FOUND, "limits", LM_NO_OFFSET, "this machine has not been measured");
     } else if ((status = measure_again(&best, cpu, threads, &limits, e)) == LM_OK) {
-        lm_limits_settle(&best, &limits);
+        lm_limits_commit(&best, &limits);
         limits.kept = path && lm_limits_write(path, &best);
     }
     lm_arena_free(&arena);

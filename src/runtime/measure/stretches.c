@@ -30,7 +30,7 @@ static void add_rows(reading *r, size_t i)
 
     room = room < left ? room : left;
     for (uint32_t k = 0; k < r->n_engines; k++)
-        room = room ? lm_engine_alike(r->engines[k], s->at + done, room) : 0;
+        room = room ? lm_engine_uniform_rows(r->engines[k], s->at + done, room) : 0;
     for (uint32_t k = 0; k < room; k++, done++) {
         bool wanted = done >= s->wanted;
         if (wanted && r->n_wanted == r->max_logits)

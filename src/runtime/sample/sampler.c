@@ -84,7 +84,7 @@ static void temperature(lm_sampler *s)
     }
 }
 
-static void mirostat(lm_sampler *s) { lm_cut_surprise(&s->c, s->mu); }
+static void mirostat(lm_sampler *s) { lm_cut_surprisal(&s->c, s->mu); }
 
 /* Names as in llama.cpp; `cuts`: replaced by mirostat, which has its own temperature. */
 static const struct stage { const char *name, *also[3]; stage_fn apply; bool cuts; } stages[] = {
@@ -283,7 +283,7 @@ void lm_sampler_reset(lm_sampler *s)
     s->picked = -1;
 }
 
-double lm_sampler_surprise(const lm_sampler *s)
+double lm_sampler_surprisal(const lm_sampler *s)
 {
     return s->o.mirostat ? s->mu : (double)NAN;
 }

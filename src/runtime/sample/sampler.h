@@ -42,7 +42,7 @@ void lm_cut_typical(lm_candidates *c, double p, size_t min_keep);
 void lm_cut_top_n_sigma(lm_candidates *c, double n);
 void lm_cut_xtc(lm_candidates *c, double threshold, size_t min_keep);
 /* mirostat: drops those with a surprise above `bits` */
-void lm_cut_surprise(lm_candidates *c, double bits);
+void lm_cut_surprisal(lm_candidates *c, double bits);
 
 /* ---- repetition.c: earlier tokens ---- */
 
@@ -91,7 +91,7 @@ lm_status lm_sampler_open(lm_sampler *s, lm_error *e);
 
 /* Return, or restore, the state of a sampler in addition to its history: the surprise that mirostat allows
  * next, bits; NaN: no mirostat. Restoring has no effect with NaN, or without mirostat. */
-double lm_sampler_surprise(const lm_sampler *s);
+double lm_sampler_surprisal(const lm_sampler *s);
 void   lm_sampler_resume(lm_sampler *s, double surprise);
 
 /* Compute the candidates that a pick would draw from, with their probabilities; for tests and explanations.

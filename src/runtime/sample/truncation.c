@@ -133,7 +133,7 @@ void lm_cut_xtc(lm_candidates *c, double threshold, size_t min_keep)
         c->items[i] = c->items[i + above - 1];
 }
 
-void lm_cut_surprise(lm_candidates *c, double bits)
+void lm_cut_surprisal(lm_candidates *c, double bits)
 {
     size_t n = 0;
 

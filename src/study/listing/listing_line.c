@@ -369,7 +369,7 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
     case LM_OP_SEND:
     case LM_OP_RECEIVE:
     case LM_OP_EDIT:
-    case LM_OP_GIVEN:            /* not in an unmodified model */
+    case LM_OP_INPUT:            /* not in an unmodified model */
     case LM_OP_COUNT:
         return;
     }

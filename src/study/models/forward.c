@@ -37,7 +37,7 @@ static const char *const formulas[LM_OP_COUNT] = {
     [LM_OP_HEAD_LINEAR] = N_("x_h W_hᵀ of each head"),
     [LM_OP_JOIN]        = "[x ; y]",
     [LM_OP_EDIT]        = N_("x, changed"),
-    [LM_OP_GIVEN]       = "x",
+    [LM_OP_INPUT]       = "x",
 };
 
 const char *lm_forward_formula(const lm_node *n)

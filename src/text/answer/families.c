@@ -9,7 +9,7 @@
 #define COHERE_LIST .list = { "[\n    ", ",\n    ", "\n]" }
 
 const lm_answer_family lm_answer_families[] = {
-    { .name = "ministral", .has = { "[TOOL_CALLS]", "[ARGS]" }, .hasnt = "[CALL_ID]", .form = LM_FORM_NAMED, .call = { "[TOOL_CALLS]", NULL },
+    { .name = "ministral", .has = { "[TOOL_CALLS]", "[ARGS]" }, .lacks = "[CALL_ID]", .form = LM_FORM_NAMED, .call = { "[TOOL_CALLS]", NULL },
       .name_end = "[ARGS]", .ids = LM_IDS_NINE },
     { .name = "mistral-small", .has = { "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]" }, .form = LM_FORM_NAMED, .call = { "[TOOL_CALLS]", NULL },
       .name_end = "[ARGS]", .id_mark = "[CALL_ID]", .ids = LM_IDS_NINE },
@@ -95,7 +95,7 @@ static bool belongs(const lm_answer_family *f, const char *text)
     for (size_t i = 0; i < LM_FAMILY_HAS && f->has[i]; i++)
         if (!strstr(text, f->has[i]))
             return false;
-    return !f->hasnt || !strstr(text, f->hasnt);
+    return !f->lacks || !strstr(text, f->lacks);
 }
 
 void lm_answer_style_of(const char *chat_template, lm_answer_style *out)

@@ -28,7 +28,7 @@ typedef struct lm_answer_mark_pair { const char *open, *close; } lm_answer_mark_
 typedef struct lm_answer_family {
     const char    *name;
     const char    *has[LM_FAMILY_HAS];       /* the template contains all of these, */
-    const char    *hasnt;                    /* and not this one; may be NULL */
+    const char    *lacks;                    /* and not this one; may be NULL */
     lm_answer_form form;
     lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a
                                                 call. `open` may be NULL */

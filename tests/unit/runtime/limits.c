@@ -34,7 +34,7 @@ static void the_first_is_taken(void **state)
     lm_limits best = { .level = "ref" }, now = limits(470e9, 20e9, 0.4, 7);
 
     (void)state;
-    lm_limits_settle(&best, &now);
+    lm_limits_commit(&best, &now);
     assert_true(now.int8.all == 470e9 && now.below == 0 && now.busy == 0.4);
     assert_true(best.int8.all == 470e9 && best.memory.all == 20e9 && best.busy == 0.4 &&
                 best.measured_at == 7);
@@ -49,7 +49,7 @@ static void lower_measurements_are_not_the_limit(void **state)
 
     (void)state;
     assert_true(lm_limits_below(&best, &now) > 0.49 && lm_limits_below(&best, &now) < 0.5);
-    lm_limits_settle(&best, &now);
+    lm_limits_commit(&best, &now);
     assert_true(now.below > 0.49 && now.int8.all == 927e9 && now.int8.one == 463.5e9);
     /* within a tenth: the current value is used */
     assert_true(now.memory.all == 19.5e9);
@@ -63,7 +63,7 @@ static void the_better_measurement_is_stored(void **state)
     lm_limits best = limits(470e9, 20e9, 0.4, 7), now = limits(927e9, 19e9, 0.03, 9);
 
     (void)state;
-    lm_limits_settle(&best, &now);
+    lm_limits_commit(&best, &now);
     assert_true(now.below == 0 && now.int8.all == 927e9 && now.memory.all == 19e9);
     assert_true(best.int8.all == 927e9 && best.memory.all == 20e9 && best.busy == 0.03 &&
                 best.measured_at == 9);

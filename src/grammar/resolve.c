@@ -1,4 +1,4 @@
-/* settle.c - compute the properties of expressions that depend on all rules; remove unused expressions. */
+/* resolve.c - compute the properties of expressions that depend on all rules; remove unused expressions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,14 +145,14 @@ static lm_status refuse_left_recursion(lm_terms *p, uint32_t *rule, lm_error *e)
     return status;
 }
 
-lm_status lm_terms_settle(lm_terms *p, uint32_t *rule, lm_error *e)
+lm_status lm_terms_resolve(lm_terms *p, uint32_t *rule, lm_error *e)
 {
     LM_TRY(lm_terms_check(p, e));
     find_flags(p);
     LM_TRY(lm_terms_check(p, e));
     *rule = UINT32_MAX;
     LM_TRY(refuse_left_recursion(p, rule, e));
-    p->settled = true;
+    p->resolved = true;
     memset(p->known, 0, ((size_t)p->known_mask + 1) * sizeof *p->known);
     p->n_known = 0;
     return LM_OK;

@@ -1,5 +1,5 @@
-/* carrier.c - present a folder as a GGUF file. */
-#include "export/files/carrier.h"
+/* gguf_view.c - present a folder as a GGUF file. */
+#include "export/files/gguf_view.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 /* ---- tensors ---- */
 
-static lm_status add(lm_carrier *c, lm_carried t, lm_error *e)
+static lm_status add(lm_gguf_view *c, lm_gguf_tensor_view t, lm_error *e)
 {
     for (size_t i = 0; i < c->n; i++)
         if (strcmp(c->tensors[i].name, t.name) == 0)
@@ -24,10 +24,10 @@ static lm_status add(lm_carrier *c, lm_carried t, lm_error *e)
     return LM_OK;
 }
 
-static lm_status add_made(lm_carrier *c, const char *name, const float *values, uint64_t n, lm_error *e)
+static lm_status add_made(lm_gguf_view *c, const char *name, const float *values, uint64_t n, lm_error *e)
 {
     return add(c,
-               (lm_carried){ .name = name,
+               (lm_gguf_tensor_view){ .name = name,
                              .stored = LM_F32,
                              .type = LM_F32,
                              .n_dims = 1,
@@ -40,7 +40,7 @@ static lm_status add_made(lm_carrier *c, const char *name, const float *values, 
                e);
 }
 
-static lm_status add_weight(lm_carrier *c, uint32_t i, lm_error *e)
+static lm_status add_weight(lm_gguf_view *c, uint32_t i, lm_error *e)
 {
     const lm_weight *w = &c->program->weights[i];
     lm_piece_of      pieces[LM_MAX_PIECES];
@@ -49,7 +49,7 @@ static lm_status add_weight(lm_carrier *c, uint32_t i, lm_error *e)
         uint32_t n = lm_pieces_of(c->program, c->family, i, &c->arena, pieces);
         for (uint32_t k = 0; k < n; k++)
             LM_TRY(add(c,
-                       (lm_carried){ .name = pieces[k].gguf,
+                       (lm_gguf_tensor_view){ .name = pieces[k].gguf,
                                      .stored = lm_matrices_type(c->matrices, i),
                                      .n_dims = 2,
                                      .dims = { pieces[k].rows, w->dims[1] },
@@ -62,7 +62,7 @@ static lm_status add_weight(lm_carrier *c, uint32_t i, lm_error *e)
         return n ? LM_OK
                  : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "GGUF has no name for this tensor");
     }
-    lm_carried t = { .name = w->gguf,
+    lm_gguf_tensor_view t = { .name = w->gguf,
                      .stored = lm_matrices_type(c->matrices, i),
                      .n_dims = w->n_dims,
                      .elements = w->elements,
@@ -73,11 +73,11 @@ static lm_status add_weight(lm_carrier *c, uint32_t i, lm_error *e)
     return add(c, t, e);
 }
 
-static lm_status list_tensors(lm_carrier *c, lm_error *e)
+static lm_status list_tensors(lm_gguf_view *c, lm_error *e)
 {
     lm_rotary_tensors made;
 
-    c->tensors = lm_arena_new(&c->arena, c->program->n_weights + 3, lm_carried);
+    c->tensors = lm_arena_new(&c->arena, c->program->n_weights + 3, lm_gguf_tensor_view);
     if (!c->tensors)
         return lm_fail_memory(e, "tensors", c->program->n_weights * sizeof *c->tensors);
     LM_TRY(lm_rotary_tensors_of(c->config, c->program, &c->arena, &made, e));
@@ -100,7 +100,7 @@ static bool contains(const char *name, const char *const *words)
 
 /* Return whether a tensor is F32 in every file: vectors, biases, norms, routers, position and token-type
  * embeddings. */
-static bool stays_f32(const lm_carried *t)
+static bool stays_f32(const lm_gguf_tensor_view *t)
 {
     static const char *const words[] = { "ffn_gate_inp", "position_embd", "token_types", NULL };
     lm_view                  name = lm_view_of(t->name);
@@ -109,7 +109,7 @@ static bool stays_f32(const lm_carried *t)
            lm_view_ends(name, LM_VIEW("_norm.weight")) || contains(t->name, words);
 }
 
-uint32_t lm_carrier_choose(lm_carrier *c, const lm_dtype *matrices)
+uint32_t lm_gguf_view_choose(lm_gguf_view *c, const lm_dtype *matrices)
 {
     static const struct { lm_dtype type; uint32_t id; } ids[] = {
         { LM_F32, 0 }, { LM_F16, 1 }, { LM_Q8_0, 7 }, { LM_BF16, 32 }, { LM_MXFP4, 38 },
@@ -117,7 +117,7 @@ uint32_t lm_carrier_choose(lm_carrier *c, const lm_dtype *matrices)
     lm_dtype main = LM_F32;
 
     for (size_t i = 0; i < c->n; i++) {
-        lm_carried *t    = &c->tensors[i];
+        lm_gguf_tensor_view *t    = &c->tensors[i];
         bool        wide = t->stored == LM_F16 || t->stored == LM_BF16 || t->stored == LM_F32;
         t->type = t->values || stays_f32(t) ? LM_F32
                   : t->stored == LM_MXFP4   ? LM_MXFP4
@@ -139,7 +139,7 @@ uint32_t lm_carrier_choose(lm_carrier *c, const lm_dtype *matrices)
 
 /* ---- opening ---- */
 
-static void note_unused(lm_carrier *c)
+static void note_unused(lm_gguf_view *c)
 {
     size_t                n     = 0;
     const lm_tensor_info *first = lm_matrices_unused(c->matrices, &n);
@@ -149,7 +149,7 @@ static void note_unused(lm_carrier *c)
                        n, n > 1 ? "s" : "", first->name);
 }
 
-static lm_status open_folder(lm_carrier *c, lm_error *e)
+static lm_status open_folder(lm_gguf_view *c, lm_error *e)
 {
     lm_source source = { .kind = LM_SAFETENSORS, .meta = lm_container_meta(c->folder), .tensors = c->folder };
 
@@ -161,32 +161,32 @@ static lm_status open_folder(lm_carrier *c, lm_error *e)
     LM_TRY(lm_matrices_new(c->folder, c->family, c->config, c->program, &c->matrices, e));
     note_unused(c);
     LM_TRY(list_tensors(c, e));
-    lm_carrier_choose(c, NULL);
+    lm_gguf_view_choose(c, NULL);
     return LM_OK;
 }
 
-lm_status lm_carrier_open(lm_container *folder, lm_carrier **out, lm_error *e)
+lm_status lm_gguf_view_open(lm_container *folder, lm_gguf_view **out, lm_error *e)
 {
-    lm_carrier *c = lm_alloc_zero(1, sizeof *c);
+    lm_gguf_view *c = lm_alloc_zero(1, sizeof *c);
 
     if (c)
         c->folder = folder;
     if (!c || !(c->config = lm_alloc_zero(1, sizeof *c->config))) {
         if (!c)
             lm_container_close(folder);
-        lm_carrier_close(c);
+        lm_gguf_view_close(c);
         return lm_fail_memory(e, "a configuration", sizeof *c->config);
     }
     lm_status status = open_folder(c, e);
     if (status != LM_OK) {
-        lm_carrier_close(c);
+        lm_gguf_view_close(c);
         return status;
     }
     *out = c;
     return LM_OK;
 }
 
-void lm_carrier_close(lm_carrier *c)
+void lm_gguf_view_close(lm_gguf_view *c)
 {
     if (!c)
         return;
@@ -202,7 +202,7 @@ void lm_carrier_close(lm_carrier *c)
 
 /* ---- preview ---- */
 
-static lm_status read_back(lm_carrier *c, lm_error *e)
+static lm_status read_back(lm_gguf_view *c, lm_error *e)
 {
     lm_config *stored = lm_alloc_zero(1, sizeof *stored);
 
@@ -218,7 +218,7 @@ static lm_status read_back(lm_carrier *c, lm_error *e)
     return status;
 }
 
-static lm_status add_keys(lm_carrier *c, lm_gguf_writer *w, const char *name, lm_error *e)
+static lm_status add_keys(lm_gguf_view *c, lm_gguf_writer *w, const char *name, lm_error *e)
 {
     uint64_t parameters = 0;
 
@@ -232,7 +232,7 @@ static lm_status add_keys(lm_carrier *c, lm_gguf_writer *w, const char *name, lm
     return lm_add_folder_vocabulary(w, c->folder, c->program->n_vocab, &c->notes, e);
 }
 
-lm_status lm_carrier_preview(lm_carrier *c, const char *name, lm_error *e)
+lm_status lm_gguf_view_preview(lm_gguf_view *c, const char *name, lm_error *e)
 {
     lm_gguf_writer *w;
 
@@ -251,17 +251,17 @@ lm_status lm_carrier_preview(lm_carrier *c, const char *name, lm_error *e)
 
 /* ---- reading rows ---- */
 
-bool lm_carrier_is_raw(const lm_carrier *c, size_t i)
+bool lm_gguf_view_is_raw(const lm_gguf_view *c, size_t i)
 {
-    const lm_carried *t = &c->tensors[i];
+    const lm_gguf_tensor_view *t = &c->tensors[i];
 
     return t->type == t->stored && (t->values || !lm_matrices_lifted(c->matrices, t->weight));
 }
 
 /* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector
  * are reordered, its elements count as rows. */
-static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t from, uint64_t n, uint8_t *out,
-                           lm_error *e)
+static lm_status read_rows(const lm_gguf_view *c, const lm_gguf_tensor_view *t, uint64_t from, uint64_t n,
+                           uint8_t *out, lm_error *e)
 {
     uint64_t rows = lm_matrices_rows(c->matrices, t->weight), bytes = 0;
     bool     vector = t->n_dims == 1, moved = lm_row_order_changes(&t->order);
@@ -289,9 +289,10 @@ static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t fr
     return LM_OK;
 }
 
-lm_status lm_carrier_bytes(const lm_carrier *c, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
+lm_status lm_gguf_view_bytes(const lm_gguf_view *c, size_t i, uint64_t from, uint64_t n, void *out,
+                             lm_error *e)
 {
-    const lm_carried *t = &c->tensors[i];
+    const lm_gguf_tensor_view *t = &c->tensors[i];
 
     if (!t->values)
         return read_rows(c, t, from, n, out, e);
@@ -299,14 +300,15 @@ lm_status lm_carrier_bytes(const lm_carrier *c, size_t i, uint64_t from, uint64_
     return LM_OK;
 }
 
-lm_status lm_carrier_floats(const lm_carrier *c, size_t i, uint64_t from, uint64_t n, float *out, lm_error *e)
+lm_status lm_gguf_view_floats(const lm_gguf_view *c, size_t i, uint64_t from, uint64_t n, float *out,
+                              lm_error *e)
 {
-    const lm_carried    *t    = &c->tensors[i];
+    const lm_gguf_tensor_view    *t    = &c->tensors[i];
     const lm_dtype_info *type = lm_dtype_of(t->stored);
     uint64_t             bytes = 0;
 
     if (t->values || t->stored == LM_F32) {
-        LM_TRY(lm_carrier_bytes(c, i, from, n, out, e));
+        LM_TRY(lm_gguf_view_bytes(c, i, from, n, out, e));
     } else {
         if (!lm_dtype_row_bytes(t->stored, n * t->cols, &bytes))
             return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET,
@@ -326,7 +328,7 @@ lm_status lm_carrier_floats(const lm_carrier *c, size_t i, uint64_t from, uint64
     return LM_OK;
 }
 
-void lm_carrier_drop(const lm_carrier *c, size_t i)
+void lm_gguf_view_drop(const lm_gguf_view *c, size_t i)
 {
     if (!c->tensors[i].values)
         lm_matrices_drop(c->matrices, c->tensors[i].weight);

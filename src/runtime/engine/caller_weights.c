@@ -1,5 +1,5 @@
-/* given.c - load float32 matrices into the places that the plan assigned. */
-#include "runtime/engine/given.h"
+/* caller_weights.c - load float32 matrices into the places that the plan assigned. */
+#include "runtime/engine/caller_weights.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ void lm_engine_put(lm_engine *g, uint32_t weight, uint64_t k, const float *x)
 {
     const lm_placement *at = &g->plan->weights[weight];
     const lm_weight    *w  = &g->program->weights[weight];
-    uint64_t n = lm_given_elements(w),
+    uint64_t n = lm_caller_weight_elements(w),
              each = w->kind == LM_VECTOR ? at->bytes : at->bytes / lm_weight_matrices(w);
     uint8_t            *to = g->weights + at->offset + each * k;
 
@@ -46,7 +46,7 @@ void lm_engine_put(lm_engine *g, uint32_t weight, uint64_t k, const float *x)
     lm_pool_run_chunks(g->pool, pack_chunk, &p, p.chunks);
 }
 
-const lm_dtype *lm_given_types(const lm_program *p, lm_arena *arena)
+const lm_dtype *lm_caller_weight_types(const lm_program *p, lm_arena *arena)
 {
     lm_dtype *types = lm_arena_new(arena, p->n_weights + 1, lm_dtype);
 
@@ -72,15 +72,17 @@ static lm_status report_progress(const lm_engine_options *o, uint32_t done, uint
     return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
 }
 
-lm_status lm_engine_take_given(lm_engine *g, lm_given_values *values, void *arg, const lm_engine_options *o,
-                               lm_error *e)
+lm_status lm_engine_load_caller_weights(lm_engine *g, lm_caller_weights *values, void *arg,
+                                        const lm_engine_options *o, lm_error *e)
 {
     const lm_program *p    = g->program;
     uint64_t          max = 0;
     lm_status         status = LM_OK;
 
-    for (uint32_t i = 0; i < p->n_weights; i++)
-        max = lm_given_elements(&p->weights[i]) > max ? lm_given_elements(&p->weights[i]) : max;
+    for (uint32_t i = 0; i < p->n_weights; i++) {
+        uint64_t n = lm_caller_weight_elements(&p->weights[i]);
+        max = n > max ? n : max;
+    }
     float *x = lm_alloc(max * sizeof *x);
     if (!x)
         return lm_fail_memory(e, "a matrix", max * sizeof *x);
