@@ -104,11 +104,6 @@ uint32_t lm_members_add(lm_terms *p, const lm_object *o)
     return p->members->n++;
 }
 
-const lm_object *lm_members_of(const lm_terms *p, lm_expr_id n)
-{
-    return &p->members->objects[p->nodes[n].a];
-}
-
 lm_expr_id lm_members_begin(lm_terms *p, uint32_t object)
 {
     if (object == UINT32_MAX || p->status != LM_OK)

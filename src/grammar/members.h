@@ -40,9 +40,6 @@ bool lm_members_live(const lm_terms *p, uint32_t object, uint32_t seen);
 /* Return the expression of a state. */
 lm_expr_id lm_members_unfold(lm_terms *p, lm_expr_id n);
 
-/* Return the object of a state. */
-const lm_object *lm_members_of(const lm_terms *p, lm_expr_id n);
-
 /* objects are shared with `from`, which must live longer */
 bool lm_members_copy(const lm_members *from, lm_members **to);
 void lm_members_free(lm_members *m);

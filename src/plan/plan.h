@@ -251,6 +251,4 @@ lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types 
 /* Append the stages, steps, buffers and sizes in readable form. */
 void lm_plan_print(const lm_plan *p, lm_text *out);
 
-const char *lm_step_name(lm_step_code code);
-
 #endif

@@ -16,11 +16,6 @@ static const char *const step_names[] = {
     [LM_STEP_EDIT] = "edit",             [LM_STEP_INPUT] = "given",
 };
 
-const char *lm_step_name(lm_step_code code)
-{
-    return step_names[code];
-}
-
 static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
 {
     static const char *const kinds[] = { "mapped", "packed", "float32", "transposed", "copied" };

@@ -296,11 +296,3 @@ void lm_turn_free(lm_train_plan *t)
     lm_arena_free(&t->arena);
     lm_free(t);
 }
-
-void lm_turn_print(const lm_train_plan *t, lm_text *out)
-{
-    lm_text_printf(out, "a training step of %u rows: %u steps, %u buffers, %u layers checkpointed\n",
-                   t->options.rows, t->n_steps, t->n_buffers, t->checkpointed);
-    lm_text_printf(out, "slab %" PRIu64 " bytes: values and gradients %" PRIu64 ", scratch %" PRIu64 "\n",
-                   t->bytes, t->activations, t->bytes - t->activations);
-}

@@ -67,7 +67,4 @@ void      lm_turn_free(lm_train_plan *t);
 uint32_t lm_turn_value(const lm_train_plan *t, lm_turn_kind kind, const lm_node *n, lm_value v);
 uint32_t lm_turn_kept(const lm_train_plan *t, lm_turn_kind kind, uint32_t node);
 
-/* Append the steps, buffers and bytes in readable form. */
-void lm_turn_print(const lm_train_plan *t, lm_text *out);
-
 #endif

@@ -63,7 +63,6 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
         if (!c)
             return;
         lm_watch_drop(h->watch, c->watched);
-        atomic_fetch_sub(&h->connections, 1);
         lm_heap_free(c);
         *context = NULL;
         return;
@@ -76,7 +75,6 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
     c->number = atomic_fetch_add(&h->numbers, 1) + 1;
     c->watched = lm_watch_add(h->watch, c->fd, c);
     lm_watch_until(h->watch, c->watched, h->o.header_seconds);
-    atomic_fetch_add(&h->connections, 1);
     /* libmicrohttpd 0.9.75 does not notice that a connection ends while an older one is idle, unless it has
      * its own timeout: then it is checked after every event. The watch decides how long connections may
      * stay. */
@@ -215,11 +213,6 @@ void lm_http_stop(lm_http *h)
 const char *lm_http_url(const lm_http *h, size_t i)
 {
     return i < h->n ? h->urls[i] : NULL;
-}
-
-uint32_t lm_http_connections(const lm_http *h)
-{
-    return atomic_load(&h->connections);
 }
 
 uint32_t lm_http_exchanges(const lm_http *h)

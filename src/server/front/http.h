@@ -51,9 +51,8 @@ void lm_http_stop(lm_http *h);
 /* Return the i-th URL ("http://127.0.0.1:8080"), one per address; NULL past the end. */
 const char *lm_http_url(const lm_http *h, size_t i);
 
-uint32_t lm_http_connections(const lm_http *h);          /* now; any thread */
-uint32_t lm_http_exchanges(const lm_http *h);            /* of which wait for a response, or are being
-                                                            answered */
+/* Return how many exchanges wait for a response, or are being answered; any thread. */
+uint32_t lm_http_exchanges(const lm_http *h);
 
 /* ---- memory of requests ---- */
 
@@ -85,7 +84,6 @@ const char *lm_exchange_query(const lm_exchange *x, const char *name);       /* 
 const char *lm_exchange_other_query(const lm_exchange *x, const char *names);
 const char *lm_exchange_header(const lm_exchange *x, const char *name);
 const char *lm_exchange_body(const lm_exchange *x, size_t *n);
-uint64_t    lm_exchange_id(const lm_exchange *x);        /* unique in this process */
 uint64_t    lm_exchange_connection(const lm_exchange *x);
 bool        lm_exchange_is_encrypted(const lm_exchange *x);
 

@@ -57,11 +57,6 @@ const char *lm_exchange_body(const lm_exchange *x, size_t *n)
     return x->body.data ? x->body.data : "";
 }
 
-uint64_t lm_exchange_id(const lm_exchange *x)
-{
-    return x->id;
-}
-
 uint64_t lm_exchange_connection(const lm_exchange *x)
 {
     return x->conn->number;

@@ -62,7 +62,7 @@ struct lm_http {
     lm_watch         *watch;
     lm_workers       *workers;
     atomic_bool       stops;
-    atomic_uint       connections, exchanges;
+    atomic_uint       exchanges;
     atomic_uint_fast64_t held, max_held, refused;        /* bytes of all exchanges; requests rejected for
                                                             lack of memory */
     atomic_ullong     ids, numbers;
