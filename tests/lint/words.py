@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Count words to avoid, and find sentences that were replaced, in text that people read: words.py [TREE]
+"""Count words to avoid, find sentences that were replaced, and names of private words: words.py [TREE]
 
 Three kinds of text are read: pages (prose of Markdown), headers (comments of include/) and messages (strings of src/ that contain a phrase:
 errors, hints, help, descriptions of fields). AVOID maps words to their plain forms; counts are not findings, as some uses are right.
 tests/lint/replaced.tsv lists sentences that readers could not follow, with their replacements: none of them may be in these texts or in a
-comment of src/, word for word or as any run of seven words that the new sentence lacks. The exit status is 1 if one is. Run by `make lint`.
+comment of src/, word for word or as any run of seven words that the new sentence lacks. PRIVATE maps words that no name in src, include,
+bench and examples may have, split at _ and between cases, to the field's terms. The exit status is 1 if such a sentence or name is found.
+Run by `make lint`.
 """
 import pathlib
 import re
@@ -23,6 +25,13 @@ AVOID = {
     r"in turn": "alternately", r"in fewer bits": "quantised", r"nobody|somebody|whoever": "the role", r"(?<![,.] )(?:for|to|of) who": "the role",
     r"knows?": "supports", r"myths?|lore": "statement", r"visits?": "pass",
 }
+# Words that names in C had, and the field's terms that replaced them.
+PRIVATE = {
+    "most": "max", "foresee": "predict", "vocable": "lexeme", "vocables": "lexemes", "excuse": "neutralise", "stranger": "unknown", "strangers": "unknown",
+    "hasnt": "lacks", "lives": "live_ranges", "weave": "place, interleave", "departures": "overrides", "hope": "optimism", "fade": "decay",
+}
+NAME = re.compile(r"[A-Za-z_]\w*")
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 COUNTED = [(re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.I), pattern, plain) for pattern, plain in AVOID.items()]
 
 
@@ -63,6 +72,13 @@ def runs(sentence):
                 yield " " + " ".join(words[at:at + RUN]) + " "
 
 
+def private_names(text):
+    """Yield the names in C source that have a word of PRIVATE."""
+    for name in sorted(set(NAME.findall(LITERAL.sub(" ", text)))):
+        if found := PRIVATE.keys() & {part.lower() for part in PART.findall(name)}:
+            yield name, " ".join(sorted(found))
+
+
 def main():
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[2]
     kinds = {"pages": read(root, ["README.md", "CONTRIBUTING.md", "docs"], {".md"}, prose),
@@ -90,7 +106,13 @@ def main():
         for path, run in where[:1]:
             print(f"{path}: “{run}”, of a sentence that was replaced: {new}")
     print(f"{left} of {len(rows)} replaced sentences are left")
-    return 1 if left else 0
+    assert [n for n, _ in private_names("int max_MOST, foresee2, nMost, almost, mostly; /* most */ s = \"most\";")] == ["foresee2", "max_MOST", "nMost"]
+    sources = read(root, ["src", "include", "bench", "examples"], {".c", ".h"}, lambda text: text)
+    names = [(path, *found) for path, text in sources.items() for found in private_names(text)]
+    for path, name, word in names:
+        print(f"{path}: {name}: {word} is a private word; the field says {', '.join(PRIVATE[w] for w in word.split())}")
+    print(f"{len(names)} names have private words")
+    return 1 if left or names else 0
 
 
 sys.exit(main())
