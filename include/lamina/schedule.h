@@ -268,6 +268,9 @@ uint32_t  lm_schedule_slots(const lm_schedule *s);
 /* Describe a slot at the end of the last step. LM_USAGE: no such slot. */
 lm_status lm_schedule_slot(const lm_schedule *s, uint32_t slot, lm_slot_info *out, lm_error *e);
 
+/* Return whether the last request or restored file of the slot had this salt (NULL: ""). */
+bool      lm_schedule_slot_owned(const lm_schedule *s, uint32_t slot, const char *salt);
+
 typedef enum lm_slot_action {
     LM_SLOT_SAVE,                    /* save the content of the slot to a file (lm_engine_save). LM_USAGE: it
                                         is empty */
@@ -282,9 +285,9 @@ typedef struct lm_slot_task {
     lm_slot_action action;
     uint32_t    slot;
     const char *path;                /* file to save or restore; copied */
-    const char *salt;                /* owner; NULL: "". Save and erase return LM_NOT_FOUND for a slot with
+    const char *salt;                /* owner; NULL: "". LM_NOT_FOUND, about "slot": it holds tokens with
                                         another salt */
-    bool        any_salt;            /* save and erase regardless of the salt */
+    bool        any_salt;            /* whatever the salt of the slot is */
     /* Called once, by a thread of the schedule, when the task is done: `n` tokens, or the error. Then
      * `release` (may be NULL) is called, also if lm_schedule_slot_start fails. */
     void      (*done)(void *arg, lm_status status, size_t n, const lm_error *error);

@@ -127,7 +127,8 @@ typedef struct lm_slot {
     lm_reply   *reply;                   /* NULL: free */
     lm_token   *ids;                     /* [context + 1]: tokens of the last request … */
     uint32_t    n;                       /* … number of them, all held by the engine */
-    uint64_t    salt, owner;             /* hashes: with the adapters, without */
+    uint64_t    salt;                    /* hash of the owner and the adapters */
+    atomic_uint_fast64_t owner;          /* lm_prefixes_salt of the last request's salt; also for readers */
     bool        held;                    /* for a task: it is not assigned, and its content stays */
     uint64_t    used;                    /* order of use */
     atomic_uint busy, n_held, n_prompt, n_tokens;        /* for readers in other threads */

@@ -125,6 +125,7 @@ void lm_slot_assign(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node,
     r->held_for = 0;
     t->reply    = r;
     t->used     = ++s->turn;
+    t->owner    = r->owner;
     s->active[s->n_active++] = r;
     atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
     atomic_store_explicit(&t->n_prompt, (uint32_t)r->usage.n_prompt, memory_order_relaxed);
@@ -142,7 +143,6 @@ static void record_slot(lm_schedule *s, const lm_reply *r)
 
     t->n    = held < n ? held : (uint32_t)n;
     t->salt = r->salt;
-    t->owner = r->owner;
     t->used = ++s->turn;
     memcpy(t->ids, ids, t->n * sizeof *ids);
     atomic_store_explicit(&t->n_held, t->n, memory_order_relaxed);

@@ -159,7 +159,7 @@ static lm_status check_owner(const lm_schedule *s, lm_task *x)
 
     if (t->n && !x->any_owner && t->owner != x->owner)
         return lm_fail(&x->error, LM_NOT_FOUND, "slot", LM_NO_OFFSET,
-                       "the slot %u is empty, or belongs to another API key", x->slot);
+                       "the content of slot %u is of another API key", x->slot);
     if (t->n == 0 && x->action == LM_SLOT_SAVE)
         return lm_fail(&x->error, LM_USAGE, "slot", LM_NO_OFFSET, "the slot %u is empty", x->slot);
     x->n = t->n;
@@ -208,7 +208,9 @@ static bool begin(lm_schedule *s, lm_task *x, uint32_t slot)
         x->status = call(s, x, slot);
         return true;
     }
-    x->status = x->action == LM_SLOT_RESTORE ? hold(s, x) : check_owner(s, x);
+    x->status = check_owner(s, x);
+    if (x->status == LM_OK && x->action == LM_SLOT_RESTORE)
+        x->status = hold(s, x);
     if (x->status == LM_OK && x->action == LM_SLOT_ERASE)
         x->status = erase(s, x);
     if (x->status != LM_OK || x->action == LM_SLOT_ERASE)
@@ -460,6 +462,11 @@ lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_er
 uint32_t lm_schedule_slots(const lm_schedule *s)
 {
     return s ? s->n_slots : 0;
+}
+
+bool lm_schedule_slot_owned(const lm_schedule *s, uint32_t slot, const char *salt)
+{
+    return s && slot < s->n_slots && s->slots[slot].owner == lm_prefixes_salt(salt);
 }
 
 lm_status lm_schedule_slot(const lm_schedule *s, uint32_t slot, lm_slot_info *out, lm_error *e)

@@ -725,6 +725,7 @@ def test_many_sequences(lm, model, tmp_path):
                            done=fields["done"](lambda arg, status, n, error: received.append((status, n))), release=fields["release"](lambda arg: done.set()))
     lm.lm_schedule_slot_start(schedule, ref(task))
     assert done.wait(600) and received == [(lm.LM_NOT_FOUND, 0)]
+    assert lm.lm_schedule_slot_owned(schedule, slot, b"") and not lm.lm_schedule_slot_owned(schedule, slot, b"another")
     seen = []
     call = dict(lm.headers.functions)["lm_schedule_call"][1][1][0](lambda arg, g, slot, error: seen.append(lm.lm_engine_length(g, slot)) or lm.LM_OK)
     lm.lm_schedule_call(schedule, call, None)

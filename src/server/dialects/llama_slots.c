@@ -94,6 +94,8 @@ static lm_status answer_slots(lm_call *c, lm_error *e)
 
         if (lm_schedule_slot(s->schedule, i, &slot, e) != LM_OK)
             continue;
+        if (!lm_schedule_slot_owned(s->schedule, i, lm_call_key(c)))
+            slot = (lm_slot_info){ .busy = slot.busy };
         json_array_append_new(list, json_pack("{s:i, s:I, s:b, s:b, s:I, s:I, s:I}", "id", (int)i, "n_ctx",
                                               (json_int_t)lm_engine_context(s->engine), "speculative", 0,
                                               "is_processing", slot.busy, "n_prompt_tokens",
@@ -112,17 +114,22 @@ const lm_route lm_route_slots = {
 typedef struct slot_values { const char *filename; } slot_values;
 static const lm_field slot_fields[] = {
     { "filename", LM_FIELD_STRING, offsetof(slot_values, filename), 0, 0, NULL, false,
-      "name of a file in --slot-save-path" },
+      "name of a file in --slot-save-path, of this API key" },
     { 0 },
 };
 static const lm_field_group slot_groups[] = { { slot_fields, 0 }, { 0 } };
 
+/* Write the path of a saved slot. Names are those of the API key: the file's name begins with its owner, so
+ * that no key can tell a file of another key from a missing one. */
 static lm_status slot_path(const lm_call *c, const char *name, lm_text *path, lm_error *e)
 {
+    char owner[33];
+
     if (!name || !*name || *name == '.' || strchr(name, '/') || strlen(name) > 96)
         return lm_fail(e, LM_USAGE, "filename", LM_NO_OFFSET,
                        "'filename' must be a file name of 1 to 96 bytes without folders");
-    lm_text_printf(path, "%s/%s", c->service->o.slot_folder, name);
+    lm_call_owner(c, owner);
+    lm_text_printf(path, "%s/%s%s%s", c->service->o.slot_folder, owner, *owner ? "." : "", name);
     return path->failed ? lm_fail_memory(e, "a path", strlen(name)) : LM_OK;
 }
 
@@ -190,14 +197,14 @@ static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
     static const char *const words[] = {
         [LM_SLOT_SAVE] = "n_saved", [LM_SLOT_RESTORE] = "n_restored", [LM_SLOT_ERASE] = "n_erased"
     };
-    bool restores = j->action == LM_SLOT_RESTORE;
     lm_error e = w->error;
     json_t *o;
     char *text;
 
     if (w->status != LM_OK) {
-        if (w->status == LM_NOT_FOUND && !restores)
-            lm_fail(&e, LM_USAGE, "id_slot", LM_NO_OFFSET, "slot %u has no content of this key", j->slot);
+        if (w->status == LM_NOT_FOUND && strcmp(w->error.where, "slot") == 0)
+            lm_fail(&e, LM_USAGE, "id_slot", LM_NO_OFFSET, "slot %u has content, but none of this key",
+                    j->slot);
         else if (w->status == LM_NOT_FOUND || w->status == LM_BAD_MODEL || w->status == LM_DIFFERS)
             lm_fail(&e, LM_USAGE, "filename", LM_NO_OFFSET, "%.200s", w->error.message);
         lm_answer_fault(x, LM_DIALECT_NATIVE, 0, 0, &e);

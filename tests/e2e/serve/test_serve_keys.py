@@ -270,24 +270,37 @@ def test_several_addresses_at_once(build, tmp_path):
 
 
 def test_slots_belong_to_their_key(build, model, tmp_path):
-    """A key can neither save nor erase what another key left in a slot. The prefix in a file that it saved serves only its own requests."""
+    """A key can neither save, overwrite, restore, erase nor list what another key has in a slot or a file. A missing file and one of another
+    key are the same. The prefix in a file serves only requests of its key."""
     s = Server(build, "--api-key", "one", "--api-key", "two", "-c", 512, "--parallel", 1, "--temp", 0, "--slot-save-path", tmp_path).ready()
 
     def ask(key, path, body):
         return s.post(path, body, headers={"Authorization": f"Bearer {key}"})
+
+    def cached(key):
+        return ask(key, "/completion", {"prompt": text, "n_predict": 2})[1]["timings"]["cache_n"]
+
+    def listed(key):
+        return s.get("/slots", headers={"Authorization": f"Bearer {key}"})[1][0]
     text = "The keeper of the lighthouse wrote a letter to her sister every week. " * 8
-    assert ask("one", "/completion", {"prompt": text, "n_predict": 2})[0] == 200
+    assert cached("one") == 0
+    saved = ask("one", "/slots/0?action=save", {"filename": "mine"})[1]["n_saved"]
+    assert saved > 64 and listed("one")["n_held"] == saved
+    assert {listed("two")[name] for name in ("n_held", "n_prompt_tokens", "n_decoded")} == {0}
+    foreign, missing = (ask("two", "/slots/0?action=restore", {"filename": name}) for name in ("mine", "none"))
+    assert foreign[:2] == missing[:2] and (foreign[0], foreign[1]["error"]["param"]) == (400, "filename")
+    assert "mine" not in foreign[1]["error"]["message"] and str(tmp_path) not in foreign[1]["error"]["message"]
     for action in ("save", "erase"):
-        status, answer, _ = ask("two", f"/slots/0?action={action}", {"filename": "theirs"})
+        status, answer, _ = ask("two", f"/slots/0?action={action}", {"filename": "mine"})
         assert (status, answer["error"]["param"]) == (400, "id_slot") and "of this key" in answer["error"]["message"]
-    assert ask("one", "/slots/0?action=save", {"filename": "mine"})[1]["n_saved"] > 64
-    assert ask("one", "/slots/0?action=erase", {})[0] == 200
-    cached = {}
-    for key in ("one", "two"):
+    assert cached("two") == 0 and ask("two", "/slots/0?action=save", {"filename": "mine"})[1]["n_saved"] > 64       # another file
+    status, answer, _ = ask("one", "/slots/0?action=restore", {"filename": "mine"})            # it would empty the slot of the other key
+    assert (status, answer["error"]["param"]) == (400, "id_slot") and listed("two")["n_held"] > 64
+    assert len(list(tmp_path.iterdir())) == 2
+    for key, other in (("one", "two"), ("two", "one")):
+        assert cached(key) > 0 and ask(key, "/slots/0?action=erase", {})[0] == 200
         assert ask(key, "/slots/0?action=restore", {"filename": "mine"})[1]["n_restored"] > 64
-        cached[key] = ask("one", "/completion", {"prompt": text, "n_predict": 2})[1]["timings"]["cache_n"]
-        assert ask("one", "/slots/0?action=erase", {})[0] == 200
-    assert cached["one"] >= 64 and cached["two"] == 0
+        assert ask(other, "/slots/0?action=erase", {})[0] == 400 and cached(key) >= 64
     assert s.close() == 0
 
 
