@@ -1,5 +1,5 @@
-/* logits.h - restricts the tokens that a sequence may generate: by a constraint, by a reasoning budget, or
- * both, in one logits hook.
+/* logits.h - restricts the tokens that a sequence may generate: by a constraint, by a reasoning budget, by
+ * excluding end tokens, or by all of these, in one logits hook.
  *
  *   lm_logits_options o = { .constraint = c, .budget = true, .max_reasoning = 100, .style = &style,
  *       .tokenizer = t };
@@ -27,7 +27,9 @@ typedef struct lm_logits_options {
     uint64_t    max_reasoning;
     const lm_answer_style *style;    /* with `budget`: the model's reasoning markers; copied */
     const lm_tokenizer *tokenizer;   /* with `budget`; must outlive the processor */
-    uint64_t    reserved[4];         /* zero */
+    const lm_model *endless;         /* exclude the end tokens of this model where any other token is allowed;
+                                        only used by lm_logits_new; NULL: end tokens are allowed */
+    uint64_t    reserved[3];         /* zero */
 } lm_logits_options;
 
 typedef struct lm_logits_processor lm_logits_processor;

@@ -67,7 +67,7 @@ const lm_flag lm_sampling_flag_table[] = {
     { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS",
       "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", -1, 0, NULL },
     { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL,
-      "never choose an end-of-text token", 0, 0, NULL },
+      "never choose an end-of-text token, unless a constraint allows nothing else", 0, 0, NULL },
     { 0 },
 };
 
@@ -94,33 +94,23 @@ static lm_status read_bias(const char *text, lm_logit_bias *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_biases(lm_cli *cli, const lm_sampling_flags *f, const lm_model *m,
-                             lm_sampler_options *out, lm_error *e)
+static lm_status read_biases(lm_cli *cli, const lm_sampling_flags *f, lm_sampler_options *out, lm_error *e)
 {
-    lm_model_info info;
     lm_logit_bias *list;
-    size_t ends = 0, n = 0;
 
-    lm_model_describe(m, &info);
-    for (uint32_t id = 0; f->ignore_eos && id < info.n_vocab; id++)
-        ends += lm_model_is_end(m, (lm_token)id);
-    if (f->bias.n + ends == 0)
+    if (f->bias.n == 0)
         return LM_OK;
-    list = lm_store_new(&cli->store, f->bias.n + ends, lm_logit_bias);
+    list = lm_store_new(&cli->store, f->bias.n, lm_logit_bias);
     if (!list)
-        return lm_fail_memory(e, "logit biases", (f->bias.n + ends) * sizeof *list);
-    for (; n < f->bias.n; n++)
-        LM_TRY(read_bias(f->bias.items[n], &list[n], e));
-    for (uint32_t id = 0; f->ignore_eos && id < info.n_vocab; id++)
-        if (lm_model_is_end(m, (lm_token)id))
-            list[n++] = (lm_logit_bias){ (lm_token)id, -INFINITY };
+        return lm_fail_memory(e, "logit biases", f->bias.n * sizeof *list);
+    for (size_t i = 0; i < f->bias.n; i++)
+        LM_TRY(read_bias(f->bias.items[i], &list[i], e));
     out->bias = list;
-    out->n_bias = n;
+    out->n_bias = f->bias.n;
     return LM_OK;
 }
 
-lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out,
-                              lm_error *e)
+lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, lm_sampler_options *out, lm_error *e)
 {
     static const char *const none[] = { NULL };
 
@@ -138,5 +128,5 @@ lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model 
     *out = f->o;
     if (f->breakers.n)
         out->dry_breakers = strcmp(f->breakers.items[0], "none") == 0 ? none : f->breakers.items;
-    return read_biases(cli, f, m, out, e);
+    return read_biases(cli, f, out, e);
 }

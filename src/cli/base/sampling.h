@@ -8,7 +8,7 @@ typedef struct lm_sampling_flags {
     lm_sampler_options o;
     lm_flag_list       bias;             /* "ID+BIAS", "ID-BIAS", "ID-inf" */
     lm_flag_list       breakers;         /* "none": no breakers */
-    bool               ignore_eos;
+    bool               ignore_eos;       /* for lm_constraining_open */
 } lm_sampling_flags;
 
 extern const lm_flag lm_sampling_flag_table[];
@@ -17,7 +17,6 @@ void lm_sampling_defaults(lm_sampling_flags *f);
 
 /* Set sampler options from the flags; their pointers are valid as long as the command runs. A seed of
  * UINT64_MAX is replaced by a random one, which is also stored in `f`. */
-lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out,
-                              lm_error *e);
+lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, lm_sampler_options *out, lm_error *e);
 
 #endif

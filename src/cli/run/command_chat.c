@@ -138,7 +138,7 @@ static lm_status open_talk(lm_cli *cli, lm_talk_flags *o, lm_talk *t, lm_error *
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
     LM_TRY(lm_prompt_template_open(t->s.model, &o->chat, &t->s.chat, e));
     LM_TRY(lm_session_sampler(&t->s, e));
-    LM_TRY(lm_constraining_open(&o->constraint, t->s.model, &t->s.constraining, e));
+    LM_TRY(lm_constraining_open(&o->constraint, o->sampling.ignore_eos, t->s.model, &t->s.constraining, e));
     if (o->load)
         LM_TRY(lm_session_load(&t->s, o->load, e));
     if (o->system)

@@ -301,8 +301,8 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_unescape_all(cli, &o->stops, !o->no_escape, e));
     if (o->verbose_prompt)
         show_tokens(s);
-    LM_TRY(lm_sampling_options(cli, &o->sampling, s->model, &sampling, e));
-    LM_TRY(lm_constraining_open(&o->constraint, s->model, &s->constraining, e));
+    LM_TRY(lm_sampling_options(cli, &o->sampling, &sampling, e));
+    LM_TRY(lm_constraining_open(&o->constraint, o->sampling.ignore_eos, s->model, &s->constraining, e));
     lm_model_describe(s->model, &info);
     LM_TRY(lm_sampler_new(&sampling, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e));
     LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + max, &engine, e));

@@ -140,13 +140,14 @@ static lm_status constrain(const lm_constraint_flags *f, const wishes *w, lm_con
     return lm_constraint_new(out->grammar, out->vocabulary, &out->constraint, e);
 }
 
-lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out,
-                               lm_error *e)
+lm_status lm_constraining_open(const lm_constraint_flags *f, bool ignore_eos, const lm_model *m,
+                               lm_constraining *out, lm_error *e)
 {
     wishes w = { 0 };
     lm_status status;
 
     out->model = m;
+    out->ignore_eos = ignore_eos;
     LM_TRY(open_reasoning(f, out, e));
     status = read_wishes(f, &w, e);
     if (status == LM_OK)
@@ -170,7 +171,9 @@ static lm_status in_reasoning(const lm_constraining *c, const lm_tokens *prompt,
 lm_status lm_constraining_sequence(const lm_constraining *c, const lm_tokens *prompt, lm_sequence_options *o,
                                    lm_error *e)
 {
-    lm_logits_options    l = { .budget = c->reasoning >= 0 && c->style.reasoning_end, .style = &c->style };
+    lm_logits_options    l = { .budget = c->reasoning >= 0 && c->style.reasoning_end,
+                               .style = &c->style,
+                               .endless = c->ignore_eos ? c->model : NULL };
     lm_logits_processor *p;
 
     if (l.budget) {

@@ -23,13 +23,14 @@ typedef struct lm_constraining {
     const lm_model *model;
     lm_answer_style style;
     int64_t         reasoning;
+    bool            ignore_eos;
 } lm_constraining;
 
 /* Compile the constraint given by the flags for the model's tokens. Without such a flag there is none.
- * LM_USAGE names the flag, and the JSON pointer of a keyword that cannot be enforced, also if the library
- * returns LM_UNSUPPORTED. */
-lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out,
-                               lm_error *e);
+ * `ignore_eos`: end tokens are excluded where another token is allowed. LM_USAGE names the flag, and the JSON
+ * pointer of a keyword that cannot be enforced, also if the library returns LM_UNSUPPORTED. */
+lm_status lm_constraining_open(const lm_constraint_flags *f, bool ignore_eos, const lm_model *m,
+                               lm_constraining *out, lm_error *e);
 
 /* Add the constraint to the options of a sequence that starts after `prompt`. Use the options for one
  * sequence only. */

@@ -109,7 +109,7 @@ lm_status lm_session_sampler(lm_session *s, lm_error *e)
 
     if (s->sampler)
         return LM_OK;
-    LM_TRY(lm_sampling_options(s->cli, s->sampling, s->model, &o, e));
+    LM_TRY(lm_sampling_options(s->cli, s->sampling, &o, e));
     o.seed += s->regenerations;
     lm_model_describe(s->model, &info);
     return lm_sampler_new(&o, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e);

@@ -82,7 +82,7 @@ static lm_status engine_options(lm_cli *cli, lm_serve_flags *o, lm_service_optio
     lm_model_close(m);
     uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     s->engine.sequences = o->parallel;
-    s->engine.max_logits = o->parallel * 2;
+    s->engine.max_logits = o->parallel * 2 < s->engine.max_rows ? o->parallel * 2 : s->engine.max_rows;
     s->engine.kv_positions = o->cache_tokens ? o->cache_tokens
                                              : context * (o->parallel < 4 ? o->parallel : 4);
     s->engine.hidden = o->embeddings;

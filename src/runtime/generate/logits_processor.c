@@ -1,4 +1,4 @@
-/* logits_processor.c - a constraint and a reasoning budget as one logits hook. */
+/* logits_processor.c - a constraint, a reasoning budget and excluded end tokens as one logits hook. */
 #include "lamina/logits.h"
 
 #include <math.h>
@@ -17,6 +17,7 @@ struct lm_logits_processor {
     const lm_tokenizer *t;           /* NULL: reasoning is not counted */
     const char *open, *close;        /* markers of its beginning and end */
     lm_tokens   ending;              /* tokens that end reasoning */
+    lm_tokens   ends;                /* end tokens, excluded where another token is allowed; in order */
     uint64_t    max, used;
     size_t      n_ids, ended;        /* tokens seen; tokens of `ending` generated */
     reasoning_state state;
@@ -42,6 +43,21 @@ static lm_status count_reasoning(lm_logits_processor *p, const lm_logits_options
     return lm_tokenize(p->t, ending, strlen(ending), 0, &p->ending, e);
 }
 
+/* Set the end tokens of a model, in order. */
+static lm_status find_ends(const lm_model *m, lm_tokens *out, lm_error *e)
+{
+    lm_model_info info;
+
+    lm_model_describe(m, &info);
+    out->ids = lm_alloc((info.n_vocab + 1) * sizeof *out->ids);
+    if (!out->ids)
+        return lm_fail_memory(e, "end tokens", info.n_vocab * sizeof *out->ids);
+    for (uint32_t i = 0; i < info.n_vocab; i++)
+        if (lm_model_is_end(m, (lm_token)i))
+            out->ids[out->n++] = (lm_token)i;
+    return LM_OK;
+}
+
 static lm_status make(const lm_logits_options *o, lm_logits_processor **out, lm_error *e)
 {
     lm_logits_processor *p = lm_alloc_zero(1, sizeof *p);
@@ -51,7 +67,9 @@ static lm_status make(const lm_logits_options *o, lm_logits_processor **out, lm_
         return lm_fail_memory(e, "a processor of logits", sizeof *p);
     if (o->budget)
         status = count_reasoning(p, o, e);
-    if (status == LM_OK && (o->constraint || p->t)) {
+    if (status == LM_OK && o->endless)
+        status = find_ends(o->endless, &p->ends, e);
+    if (status == LM_OK && (o->constraint || p->t || p->ends.n)) {
         p->constraint = o->constraint;
         *out = p;
     } else {
@@ -85,6 +103,7 @@ void lm_logits_free(void *processor)
         return;
     lm_constraint_free(p->constraint);
     lm_tokens_free(&p->ending);
+    lm_tokens_free(&p->ends);
     lm_text_free(&p->text);
     lm_free(p);
 }
@@ -181,16 +200,9 @@ static void force(lm_logits_processor *p, float *logits, uint32_t n_vocab)
             logits[i] = -INFINITY;
 }
 
-lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
-                            lm_error *e)
+static lm_status limit_reasoning(lm_logits_processor *p, float *logits, uint32_t n_vocab, const lm_token *ids,
+                                 size_t n, lm_error *e)
 {
-    lm_logits_processor *p = processor;
-
-    LM_REQUIRE(e, p && logits && ids);
-    if (p->constraint)
-        LM_TRY(lm_constraint_logits(p->constraint, logits, n_vocab, ids, n, e));
-    if (!p->t)
-        return LM_OK;
     if (!p->begun) {
         p->begun = true;
         p->n_ids = n;
@@ -201,6 +213,37 @@ lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, co
         p->state = ENDING;
     if (p->state == ENDING)
         force(p, logits, n_vocab);
+    return LM_OK;
+}
+
+/* Exclude end tokens, unless no other token is allowed: a constraint that is complete ends the sequence. */
+static void exclude_ends(const lm_logits_processor *p, float *logits, uint32_t n_vocab)
+{
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < n_vocab; i++) {
+        if (at < p->ends.n && p->ends.ids[at] == (lm_token)i) {
+            at++;
+        } else if (!(isinf(logits[i]) && logits[i] < 0)) {
+            for (at = 0; at < p->ends.n && (uint32_t)p->ends.ids[at] < n_vocab; at++)
+                logits[p->ends.ids[at]] = -INFINITY;
+            return;
+        }
+    }
+}
+
+lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                            lm_error *e)
+{
+    lm_logits_processor *p = processor;
+
+    LM_REQUIRE(e, p && logits && ids);
+    if (p->constraint)
+        LM_TRY(lm_constraint_logits(p->constraint, logits, n_vocab, ids, n, e));
+    if (p->t)
+        LM_TRY(limit_reasoning(p, logits, n_vocab, ids, n, e));
+    if (p->ends.n)
+        exclude_ends(p, logits, n_vocab);
     return LM_OK;
 }
 

@@ -368,14 +368,6 @@ lm_status lm_constraints_check(const lm_constraints *given, lm_error *e)
     return LM_OK;
 }
 
-bool lm_constraints_any(const lm_constraints *given)
-{
-    lm_constraints copy, *v = &copy;
-
-    return merge_structured(given, v, NULL) != LM_OK || v->grammar || v->regex || v->choice || v->schema ||
-           v->format || v->any_json || v->response_format;
-}
-
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *given, lm_grammar **out,
                                  lm_error *e)
 {

@@ -30,9 +30,6 @@ lm_whitespace lm_constraints_whitespace(const lm_constraints *v);
 /* Check that the constraints can be combined, without compiling any. LM_USAGE names the field. */
 lm_status lm_constraints_check(const lm_constraints *v, lm_error *e);
 
-/* Whether there is any constraint. */
-bool      lm_constraints_any(const lm_constraints *v);
-
 /* Compile the constraint, after lm_constraints_check. *out NULL: there is none. LM_USAGE names the field and,
  * in a schema, the location of what cannot be enforced. */
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *v, lm_grammar **out, lm_error *e);

@@ -62,7 +62,7 @@ const lm_field lm_turn_fields[] = {
       "false: never" },
     { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send the output as it is generated" },
     { "ignore_eos", LM_FIELD_BOOL, T(ignore_eos), 0, 0, NULL, false,
-      "never choose an end-of-text token, unless a constraint is complete" },
+      "never choose an end-of-text token, unless a constraint allows nothing else" },
     { "id_slot", LM_FIELD_I32, T(slot), -1, 1e6, NULL, false, "slot to use; -1: any" },
     { "priority", LM_FIELD_I32, T(priority), -LM_MAX_PRIORITY, LM_MAX_PRIORITY, NULL, false,
       "requests with lower numbers are admitted first (default: that of the API key, or 0); with API "

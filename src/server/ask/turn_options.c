@@ -130,15 +130,6 @@ static lm_status add_pairs(const lm_service *s, json_t *bias, biases *out, lm_er
     return LM_OK;
 }
 
-/* Exclude the tokens that end a sequence, as in llama-server and lamina run. */
-static lm_status add_ends(const lm_service *s, biases *out, lm_error *e)
-{
-    for (uint32_t i = 0; i < s->info.n_vocab; i++)
-        if (lm_model_is_end(s->model, (lm_token)i))
-            LM_TRY(add_bias(s, out, i, json_false(), e));
-    return LM_OK;
-}
-
 static lm_status read_bias(const lm_service *s, lm_turn *t, lm_error *e)
 {
     json_t *bias = t->body.logit_bias;
@@ -157,8 +148,6 @@ static lm_status read_bias(const lm_service *s, lm_turn *t, lm_error *e)
         if (status == LM_OK)
             status = *key && !*end ? add_bias(s, &list, id, value, e) : add_biases(s, &list, key, value, e);
     }
-    if (status == LM_OK && t->ignore_eos && !lm_constraints_any(&t->constraints))
-        status = add_ends(s, &list, e);
     t->sampling.bias = t->bias = list.items;
     t->sampling.n_bias = list.n;
     return status;

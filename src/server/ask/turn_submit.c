@@ -36,11 +36,12 @@ static lm_status parse_output(const lm_turn *t, lm_choice *c, lm_sequence_option
     return lm_answer_new(&s->style, &a, &c->answer, e);
 }
 
-/* Restrict the output by the grammar and the reasoning budget. The sequence owns the hook. */
+/* Restrict the output by the grammar, the reasoning budget and `ignore_eos`. The sequence owns the hook. */
 static lm_status constrain(const lm_turn *t, lm_sequence_options *o, lm_error *e)
 {
     const lm_service *s = t->service;
-    lm_logits_options l = { .style = &s->style, .tokenizer = s->tokenizer };
+    lm_logits_options l = { .style = &s->style, .tokenizer = s->tokenizer,
+                            .endless = t->ignore_eos ? s->model : NULL };
     lm_logits_processor *p;
 
     if (t->grammar && !s->vocabulary)
@@ -65,8 +66,8 @@ static lm_sequence_options sequence_options(const lm_turn *t)
 
     return (lm_sequence_options){ .shown = t->shown.ids, .n_shown = t->shown.n, .sampled = t->sampled,
                                   .max_tokens = t->max_tokens, .stops = t->stops, .stop_ids = t->stop_ids.ids,
-                                  .n_stop_ids = t->stop_ids.n, .ignore_eos = t->ignore_eos,
-                                  .prompt_only = t->prompt_only, .logprobs = t->logprobs ? logprobs : 0 };
+                                  .n_stop_ids = t->stop_ids.n, .prompt_only = t->prompt_only,
+                                  .logprobs = t->logprobs ? logprobs : 0 };
 }
 
 /* Submit sequence i. `r` has what all sequences share. */

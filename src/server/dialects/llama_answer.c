@@ -25,13 +25,18 @@ static json_t *bias_json(float bias)
     return isfinite(bias) ? json_real((double)bias) : json_null();
 }
 
-static json_t *biases(const lm_sampler_options *p)
+/* As in llama-server, end tokens that ignore_eos excludes are banned tokens. */
+static json_t *biases(const lm_service *s, const lm_turn *t)
 {
+    const lm_sampler_options *p = &t->sampling;
     json_t *list = json_array();
 
     for (size_t i = 0; i < p->n_bias; i++)
         json_array_append_new(list, json_pack("{s:i, s:o}", "token", p->bias[i].id, "bias",
                                               bias_json(p->bias[i].bias)));
+    for (uint32_t i = 0; t->ignore_eos && i < s->info.n_vocab; i++)
+        if (lm_model_is_end(s->model, (lm_token)i))
+            json_array_append_new(list, json_pack("{s:i, s:n}", "token", (int)i, "bias"));
     return list;
 }
 
@@ -82,7 +87,7 @@ json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_pro
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(all, numbers[i].name, json_real((double)numbers[i].value));
     json_object_set_new(all, "stop", strings(t->stops));
-    json_object_set_new(all, "logit_bias", biases(p));
+    json_object_set_new(all, "logit_bias", biases(s, t));
     json_object_set_new(all, "samplers", order(p));
     json_object_set_new(all, "dry_sequence_breakers",
                         p->dry_breakers ? strings(p->dry_breakers)

@@ -45,6 +45,15 @@ def test_regex_choice_and_grammar(lamina, tmp_path):
         assert re.fullmatch("(ha|ho){3}!", lamina("-p", "Laugh:", *flags, "-n", "20", "--seed", "2").stdout.strip())
 
 
+def test_a_complete_constraint_ends_the_text_with_ignore_eos(lamina):
+    """End tokens are excluded where the constraint allows another token; after its last one, the text ends without an error."""
+    for flags, text in ((["--regex", "ab"], "ab"), (["--choice", "abc"], "abc"), (["--json-schema", '{"const": [1]}'], "[1]")):
+        done = lamina("-p", "x", *flags, "--ignore-eos", "-n", "20")
+        assert (done.returncode, done.stdout.strip()) == (0, text), done.stderr
+    done = lamina("-p", "x", "--regex", "a*", "--ignore-eos", "-n", "20", "--json")
+    assert done.returncode == 0 and len(json.loads(done.stdout)["ids"]) == 20
+
+
 @pytest.mark.parametrize("flags, where", [
     (["--json-schema", '{"properties": {"a": {"uniqueItems": true}}}'], r"--json-schema: #/properties/a/uniqueItems: uniqueItems"),
     (["--json-schema", '{"$ref": "http://example.com/x"}'], r"--json-schema: #/\$ref"),

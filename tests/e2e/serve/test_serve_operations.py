@@ -1,4 +1,5 @@
 """What operators of a server rely on: Prometheus metrics, orderly shutdown, an enforced context limit, conversations found in the cache."""
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -129,6 +130,15 @@ def test_a_half_closed_client_gets_immediate_answers(server):
     while any(x["is_processing"] for x in server.get("/slots")[1]) and time.monotonic() < until:
         pass
     assert not any(x["is_processing"] for x in server.get("/slots")[1])
+
+
+def test_more_sequences_than_rows_of_a_forward_pass(build, model):
+    """--ubatch-size limits the rows of a forward pass, not the sequences: those without a row in one wait for the next."""
+    s = Server(build, "-c", 128, "--parallel", 8, "-ub", 4, "--temp", 0).ready()
+    with concurrent.futures.ThreadPoolExecutor(8) as crowd:
+        running = [crowd.submit(s.post, "/v1/completions", {"prompt": f"tale {i}", "max_tokens": 12, "ignore_eos": True}) for i in range(8)]
+        assert [r.result()[1]["usage"]["completion_tokens"] for r in running] == [12] * 8
+    assert s.close() == 0
 
 
 def test_requests_that_wait_hold_no_worker(build, model):

@@ -125,6 +125,27 @@ def test_constraints_are_enforced_in_every_dialect(server, dialect, more, texts)
 
 
 @each
+def test_a_complete_constraint_ends_a_text_with_ignore_eos(server, dialect):
+    """End tokens are excluded where the constraint allows another token. Where it does not, the text ends: there is no other token left."""
+    def ask(**more):
+        path, body = body_of(dialect, 12, ignore_eos=True, **more)
+        if "ollama" in dialect:
+            body["options"]["ignore_eos"] = body.pop("ignore_eos")
+        return text_of(ok(server, path, body))
+    assert ask(guided_choice=["abc"]) == "abc" and ask(guided_regex="a{3}") == "aaa"
+    assert re.fullmatch("a{12,}", ask(guided_regex="a*"))
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+def test_a_complete_tool_call_ends_an_answer_with_ignore_eos(server, dialect):
+    tool = {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}
+    forms = {"messages": {"tools": [{"name": "now", "input_schema": tool["parameters"]}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
+             "responses": {"tools": [{"type": "function", **tool}], "tool_choice": "required", "parallel_tool_calls": False}}
+    chat = {"tools": [{"type": "function", "function": tool}], "tool_choice": "required", "parallel_tool_calls": False}
+    assert '"now"' in json.dumps(ok(server, *body_of(dialect, 64, ignore_eos=True, **forms.get(dialect, chat))))
+
+
+@each
 def test_unsupported_options_are_rejected_by_name(server, dialect):
     for more in REFUSED:
         path, body = body_of(dialect, **({"options": more} if "ollama" in dialect else more))
