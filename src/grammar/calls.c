@@ -52,12 +52,23 @@ static void add_literal(writer *w, const char *text, size_t n)
     lm_text_add_str(&w->out, "\" ");
 }
 
+/* White space that a model may leave out, or write otherwise than its template does. */
+static void add_gap(writer *w)
+{
+    lm_text_add_str(&w->out, "gap ");
+}
+
+static void add_text(writer *w, const char *text)
+{
+    add_literal(w, text, strlen(text));
+}
+
 /* Write text in which control tokens are written as tokens. */
 static void add_mark(writer *w, const char *text)
 {
     static const char *const inner[] = {
         "<|channel|>",           "<|message|>",         "<|call|>", "<|constrain|>", "<｜tool▁sep｜>",
-        "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", NULL
+        "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<|open|>", "<|close|>", "<|sep|>", NULL
     };
     lm_token id = text ? control(w, text) : -1;
 
@@ -209,31 +220,39 @@ static bool is_limited(const json_t *schema)
 
 static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_t *schema)
 {
-    const char *gap  = w->f->own_lines ? "\n" : "";
     json_t     *list = json_object_get(schema, "enum");
     bool        text = is_text(schema), free_text = text && !json_is_array(list);
-    lm_text     close = { 0 };
 
-    if (w->f->typed)
+    if (w->f->typed == LM_TYPED_BY_NAME) {
+        const char *type = json_string_value(json_object_get(schema, "type"));
+        add_text(w, " type=\"");
+        add_text(w, text ? "string" : type ? type : "object");
+        add_text(w, "\"");
+        add_mark(w, w->f->head_end);
+    } else if (w->f->typed)
         add_mark(w, text ? " string=\"true\">" : " string=\"false\">");
     if (free_text && is_limited(schema))
         return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
                        "'pattern', 'format', 'const', 'minLength' and 'maxLength' cannot be enforced for a "
                        "string that %s writes between tags",
                        w->f->name);
-    lm_text_printf(&close, "%s%s", gap, w->f->argument.close);
-    if (*gap)
-        add_literal(w, gap, 1);
-    if (free_text) {
+    if (free_text && w->f->own_lines) {
+        lm_text close = { 0 };
+        add_literal(w, "\n", 1);
+        lm_text_printf(&close, "\n%s", w->f->argument.close);
         lm_text_printf(&w->out, "until-%u ", until_rule(w, rules, close.data));
+        lm_text_free(&close);
+    } else if (free_text) {
+        lm_text_printf(&w->out, "until-%u ", until_rule(w, rules, w->f->argument.close));
     } else {
+        add_gap(w);
         if (text)
             add_choice(w, list);
         else
             add_json_value(w, whole, schema);
-        add_literal(w, close.data, close.size);
+        add_gap(w);
+        add_mark(w, w->f->argument.close);
     }
-    lm_text_free(&close);
     return LM_OK;
 }
 
@@ -246,6 +265,23 @@ static bool is_required(const json_t *schema, const char *name)
             strcmp(json_string_value(json_array_get(list, i)), name) == 0)
             return true;
     return false;
+}
+
+/* Write what is between the name of an argument and its value; white space may be between two tags. */
+static void add_key_end(writer *w)
+{
+    const char *mark = w->f->key_end, *second = strchr(mark + 1, '<');
+    char first[64];
+
+    if (!second || (size_t)(second - mark) >= sizeof first) {
+        add_mark(w, mark);
+        return;
+    }
+    memcpy(first, mark, (size_t)(second - mark));
+    first[second - mark] = 0;
+    add_mark(w, first);
+    add_gap(w);
+    add_mark(w, second);
 }
 
 /* Write arguments between tags, in schema order. */
@@ -272,111 +308,172 @@ static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
             lm_text_add_str(&w->out, "( ");
         add_mark(w, w->f->argument.open);
         add_literal(w, name, strlen(name));
-        add_mark(w, w->f->key_end);
+        add_key_end(w);
         LM_TRY(add_value(w, rules, schema, value));
-        if (!w->f->tight)
-            add_literal(w, "\n", 1);
+        add_gap(w);
         if (!required)
             lm_text_add_str(&w->out, ")? ");
     }
     return LM_OK;
 }
 
+/* Write "key" : with white space anywhere. */
+static void add_key(writer *w, const char *key)
+{
+    lm_text text = { 0 };
+
+    lm_text_add_json(&text, key, strlen(key));
+    add_literal(w, text.data ? text.data : "", text.size);
+    add_gap(w);
+    add_text(w, ":");
+    add_gap(w);
+    lm_text_free(&text);
+}
+
+static void add_json_text(writer *w, const char *value)
+{
+    lm_text text = { 0 };
+
+    lm_text_add_json(&text, value, strlen(value));
+    add_literal(w, text.data ? text.data : "", text.size);
+    lm_text_free(&text);
+}
+
+static void add_comma(writer *w)
+{
+    add_gap(w);
+    add_text(w, ",");
+    add_gap(w);
+}
+
+/* {"name": …, "arguments": …}, with an id where the family writes one. */
+static void add_object(writer *w, const char *name, const json_t *schema)
+{
+    const lm_answer_family *f = w->f;
+
+    add_text(w, "{");
+    add_gap(w);
+    if (f->ids == LM_IDS_COUNTER) {
+        add_key(w, "tool_call_id");
+        lm_text_add_str(&w->out, "\"\\x22\" [0-9]{1,4} \"\\x22\" ");
+        add_comma(w);
+    }
+    add_key(w, f->name_key);
+    add_json_text(w, name);
+    add_comma(w);
+    add_key(w, f->arguments_key);
+    add_schema(w, schema);
+    if (f->ids == LM_IDS_NINE) {
+        lm_text_add_str(&w->out, "( ");
+        add_comma(w);
+        add_key(w, "id");
+        lm_text_add_str(&w->out, "\"\\x22\" [a-zA-Z0-9]{9} \"\\x22\" )? ");
+    }
+    add_gap(w);
+    add_text(w, "}");
+}
+
+/* The name between marks, then arguments as JSON. */
+static void add_named(writer *w, const char *name, const json_t *schema)
+{
+    const lm_answer_family *f = w->f;
+    bool fenced = strcmp(f->name_end, "```json") == 0;
+
+    if (f->ids == LM_IDS_KIMI)
+        add_text(w, "functions.");
+    if (f->id_first) {
+        lm_text_add_str(&w->out, "[a-zA-Z0-9_]{1,40} ");
+        add_mark(w, f->id_first);
+    }
+    add_text(w, name);
+    if (f->ids == LM_IDS_KIMI)
+        lm_text_add_str(&w->out, "\":\" [0-9]{1,4} ");
+    if (f->id_mark) {
+        add_mark(w, f->id_mark);
+        lm_text_add_str(&w->out, "[a-zA-Z0-9]{9} ");
+    }
+    if (fenced)
+        add_gap(w);
+    add_mark(w, f->name_end);
+    add_gap(w);
+    add_schema(w, schema);
+    if (f->call.close)
+        add_gap(w);
+}
+
+/* A message to a tool; its recipient stands before or after the channel. */
+static void add_message(writer *w, const char *name, const json_t *schema)
+{
+    lm_text to = { 0 };
+
+    lm_text_printf(&to, " to=functions.%s", name);
+    lm_text_add_str(&w->out, "( ");
+    add_text(w, to.data ? to.data : "");
+    add_mark(w, "<|channel|>");
+    add_text(w, "commentary");
+    lm_text_add_str(&w->out, "| ");
+    add_mark(w, "<|channel|>");
+    add_text(w, "commentary");
+    add_text(w, to.data ? to.data : "");
+    lm_text_add_str(&w->out, ") ( \" \" ( ");
+    add_mark(w, "<|constrain|>");
+    lm_text_add_str(&w->out, ")? ");
+    add_text(w, "json");
+    lm_text_add_str(&w->out, ")? ");
+    add_mark(w, "<|message|>");
+    add_schema(w, schema);
+    add_mark(w, "<|call|>");
+    lm_text_free(&to);
+}
+
 static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
 {
     const lm_answer_family *f = w->f;
     json_t *schema = schema_of(t);
-    lm_text head = { 0 };
     lm_status status = LM_OK;
 
     switch (f->form) {
-    case LM_FORM_OBJECT:
-        lm_text_add_str(&head, "{");
-        if (f->ids == LM_IDS_COUNTER) {
-            lm_text_add_str(&head, "\"tool_call_id\": \"");
-            add_literal(w, head.data, head.size);
-            lm_text_add_str(&w->out, "[0-9]{1,4} ");
-            lm_text_clear(&head);
-            lm_text_add_str(&head, "\", ");
-        }
-        lm_text_printf(&head, "\"%s\": ", f->name_key);
-        lm_text_add_json(&head, t->name, strlen(t->name));
-        lm_text_printf(&head, ", \"%s\": ", f->arguments_key);
-        add_literal(w, head.data, head.size);
-        add_schema(w, schema);
-        if (f->ids == LM_IDS_NINE) {
-            add_literal(w, ", \"id\": \"", 9);
-            lm_text_add_str(&w->out, "[a-zA-Z0-9]{9} ");
-            add_literal(w, "\"", 1);
-        }
-        add_literal(w, "}", 1);
-        break;
+    case LM_FORM_OBJECT: add_object(w, t->name, schema); break;
     case LM_FORM_KEYED:
-        lm_text_add_str(&head, "{");
-        lm_text_add_json(&head, t->name, strlen(t->name));
-        lm_text_add_str(&head, ": ");
-        add_literal(w, head.data, head.size);
+        add_text(w, "{");
+        add_gap(w);
+        add_key(w, t->name);
         add_schema(w, schema);
-        add_literal(w, "}", 1);
+        add_gap(w);
+        add_text(w, "}");
         break;
-    case LM_FORM_NAMED:
-        if (f->ids == LM_IDS_KIMI)
-            add_literal(w, "functions.", 10);
-        add_literal(w, t->name, strlen(t->name));
-        if (f->ids == LM_IDS_KIMI)
-            lm_text_add_str(&w->out, "\":\" [0-9]{1,4} ");
-        if (f->id_mark) {
-            add_mark(w, f->id_mark);
-            lm_text_add_str(&w->out, "[a-zA-Z0-9]{9} ");
-        }
-        if (strcmp(f->name_end, "```json") == 0)
-            add_literal(w, "\n```json\n", 9);
-        else
-            add_mark(w, f->name_end);
-        add_schema(w, schema);
-        if (strcmp(f->name_end, "```json") == 0)
-            add_literal(w, "\n", 1);
-        break;
+    case LM_FORM_NAMED: add_named(w, t->name, schema); break;
     case LM_FORM_TAGGED:
-        add_literal(w, t->name, strlen(t->name));
+        add_text(w, t->name);
         add_mark(w, f->name_end);
-        if (!f->tight)
-            add_literal(w, "\n", 1);
+        if (f->head_end) {
+            lm_text_add_str(&w->out, "\" index=\\x22\" [0-9]{1,4} \"\\x22\" ");
+            add_mark(w, f->head_end);
+        }
+        add_gap(w);
         status = add_tagged(w, rules, schema);
         break;
     case LM_FORM_HARMONY:
-        lm_text_printf(&head, " to=functions.%s", t->name);
-        add_literal(w, head.data, head.size);
-        add_mark(w, "<|channel|>");
-        add_literal(w, "commentary json", 15);
-        add_mark(w, "<|message|>");
-        add_schema(w, schema);
-        add_mark(w, "<|call|>");
-        break;
+        if (!f->call.open) {
+            add_message(w, t->name, schema);
+            break;
+        }
+        /* fall through */
     default:
         status = lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
                          "calls as %s writes them cannot be required", f->name);
     }
-    lm_text_free(&head);
     json_decref(schema);
     return status;
 }
 
 /* ---- lists of calls ---- */
 
-/* Where a family puts line breaks, and what opens, separates and closes its list of calls. */
-typedef struct call_layout { bool list, bracket, lines; const char *open, *between, *close; } call_layout;
-
-static call_layout layout_of(const lm_answer_family *f)
+/* Return whether the calls are a list between brackets. */
+static bool is_list(const lm_answer_family *f)
 {
-    bool list = f->form == LM_FORM_OBJECT || f->form == LM_FORM_KEYED;
-
-    return (call_layout){ .list = list,
-                          .bracket = list && f->section.open && !f->bare,
-                          .lines = (f->form == LM_FORM_TAGGED && !f->tight) || (list && f->call.open),
-                          .open = f->list.open ? f->list.open : "[",
-                          .between = f->list.between ? f->list.between : ", ",
-                          .close = f->list.close ? f->list.close : "]" };
+    return (f->form == LM_FORM_OBJECT || f->form == LM_FORM_KEYED) &&
+           (f->array || (f->section.open && !f->bare));
 }
 
 static void write_reasoning(writer *w, lm_text *rules, const lm_grammar_calls_options *o)
@@ -391,71 +488,80 @@ static void write_reasoning(writer *w, lm_text *rules, const lm_grammar_calls_op
 }
 
 /* Write the repetition that matches further calls of the same answer. */
-static void write_repetition(writer *w, const call_layout *l)
+static void write_repetition(writer *w)
 {
     const lm_answer_family *f = w->f;
 
     lm_text_add_str(&w->out, "( ");
-    if (l->bracket) {
-        add_literal(w, l->between, strlen(l->between));
-    } else if (l->lines && f->section.open && f->section.close &&
-               strcmp(f->section.close, "</tool_call>") == 0) {
-        add_literal(w, "\n", 1);                         /* each call has its own section */
+    if (is_list(f)) {
+        add_comma(w);
+    } else if (f->section.close && strcmp(f->section.close, "</tool_call>") == 0) {
+        add_gap(w);                                      /* each call has its own section */
         add_mark(w, f->section.close);
-        add_literal(w, "\n", 1);
+        add_gap(w);
         add_mark(w, f->section.open);
-        add_literal(w, "\n", 1);
-    } else if (l->lines || (f->name_end && strcmp(f->name_end, "```json") == 0)) {
-        add_literal(w, "\n", 1);
+        add_gap(w);
+    } else {
+        add_gap(w);
     }
     lm_text_add_str(&w->out, "call )* ");
 }
 
-static void write_root(writer *w, lm_text *rules, const call_layout *l, const lm_grammar_calls_options *o)
+/* White space may follow the calls: a model that ends with a line break has not begun another call. */
+static void write_root(writer *w, lm_text *rules, const lm_grammar_calls_options *o)
 {
     const lm_answer_family *f = w->f;
+    bool list = is_list(f), bracketed = f->section.close && strcmp(f->section.close, "]") == 0;
 
     lm_text_add_str(&w->out, "root ::= ");
     if (o->required && w->style->reasoning && f->form != LM_FORM_HARMONY)
         write_reasoning(w, rules, o);
-    if (f->section.open && !f->bare)
+    if (f->section.open && !f->bare) {
         add_mark(w, f->section.open);
-    if (l->bracket)
-        add_literal(w, l->open, strlen(l->open));
-    else if (l->lines && f->section.open)
-        add_literal(w, "\n", 1);
-    lm_text_add_str(&w->out, "call ");
-    if (!o->single && !f->bare && f->form != LM_FORM_HARMONY)
-        write_repetition(w, l);
-    if (l->bracket)
-        add_literal(w, l->close, strlen(l->close));
-    else if (l->lines && f->section.close)
-        add_literal(w, "\n", 1);
-    if (!f->bare)
+        add_gap(w);
+    }
+    if (list && !bracketed) {
+        add_text(w, "[");
+        add_gap(w);
+    }
+    lm_text_add_str(&w->out, f->prompted ? "body " : "call ");
+    if (!o->single && (!f->bare || f->array) && f->form != LM_FORM_HARMONY)
+        write_repetition(w);
+    if (list && !bracketed) {
+        add_gap(w);
+        add_text(w, "]");
+    }
+    if (f->section.close && !f->bare) {
+        add_gap(w);
         add_mark(w, f->section.close);
+    }
+    if (f->form != LM_FORM_HARMONY)
+        add_gap(w);
+    lm_text_add_str(&w->out, "\ngap ::= ( \" \" | \"\\x0A\"{1,2} \" \"{0,20} )?");
 }
 
 static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n,
                            const lm_grammar_calls_options *o)
 {
     const lm_answer_family *f = w->f;
-    call_layout l = layout_of(f);
     lm_text rules = { 0 };
     lm_status status = LM_OK;
-    bool breaks = l.list && f->call.open;
+    bool gaps = f->form == LM_FORM_OBJECT && f->call.open;
 
-    write_root(w, &rules, &l, o);
+    write_root(w, &rules, o);
     lm_text_add_str(&w->out, "\ncall ::= ");
+    add_mark(w, f->call.open);
+    if (gaps)
+        add_gap(w);
+    lm_text_add_str(&w->out, "body ");
+    if (gaps)
+        add_gap(w);
+    add_mark(w, f->call.close);
+    lm_text_add_str(&w->out, "\nbody ::= ");
     for (size_t i = 0; i < n && status == LM_OK; i++) {
         if (i)
             lm_text_add_str(&w->out, "| ");
-        add_mark(w, f->call.open);
-        if (breaks)
-            add_literal(w, "\n", 1);
         status = add_call(w, &rules, tools + i);
-        if (breaks)
-            add_literal(w, "\n", 1);
-        add_mark(w, f->call.close);
     }
     lm_text_add_str(&w->out, "\n");
     lm_text_add(&w->out, rules.data ? rules.data : "", rules.size);
@@ -510,7 +616,7 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
         return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "the request has %zu tools; at most %d are allowed",
                        n, MAX_SCHEMAS);
     if (!o->required && (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON ||
-                         w.f->form == LM_FORM_BRACED))
+                         w.f->form == LM_FORM_BRACED || w.f->form == LM_FORM_NESTED || w.f->prompted))
         return LM_OK; /* nothing distinguishes the beginning of a call from
                                                             text */
     status = write_all(&w, tools, n, o);

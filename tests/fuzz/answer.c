@@ -9,6 +9,9 @@ static const char *const templates[] = {
     "<minimax:tool_call>", "seed:tool_call <seed:think>", "<tool_call><arg_key>", "<tool_call><function=<parameter=<think>",
     "<｜tool▁calls▁begin｜>```json", "<｜tool▁calls▁begin｜><think>", "<TOOLCALL>", "<|tools_prefix|>", "<|/tool_call|>", "<|tool_call|>",
     "<tool_call><think>", "[TOOL_CALLS]", "<function=</function>", "Action:```json tool_name", "<|start_header_id|> ipython parameters",
+    "<atem:function_calls><|message|>", "<|open|><|close|><|sep|>", "]<]minimax[>[", "<|function_call|>", "<|tool_call:begin|><|tool_call:args|>", ">>>all",
+    "<start_function_call>", "<｜tool_calls_begin｜>steptml", "<|plugin|><|action_start|>", "<|tool_call_start|>```python", "<tool_sep arg_key", "functools",
+    "<function_calls></functions>", "<tool_call><response><think>", "make calls in a single JSON array", "<|python_start|>", "[func_name1(",
 };
 static const char *const pieces[] = {
     "<tool_call>", "</tool_call>", "{\"name\": \"f\", \"arguments\": {", "}}", "\"a\": 1", "<think>", "</think>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]",
@@ -16,6 +19,9 @@ static const char *const pieces[] = {
     "<parameter=a>", "</parameter>", "</function>", "f<arg_key>a</arg_key>", "<arg_value>x</arg_value>", "call:f{", "<|\"|>", "f(a='x')",
     "<|tool_call_start|>[", "]<|tool_call_end|>", "<|START_ACTION|>[", "{\"tool_name\": \"f\", \"parameters\": {}}", "]<|END_ACTION|>", "\\u00e9", "<|tool_call>",
     "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "\n", "{}", "[", "]", "f", "\"",
+    "]<]minimax[>[<tool_call>", "]<]minimax[>[<invoke name=\"f\">", "]<]minimax[>[<a>", "]<]minimax[>[</a>", "]<]minimax[>[</invoke>", ">>>", "all\n",
+    "<|open|>call tool=\"f\" index=\"1\"<|sep|>", "<|close|>call<|sep|>", "<|open|>argument key=\"a\" type=\"string\"<|sep|>", "<|close|>argument<|sep|>",
+    " to=self<|message|>", " to=f<|message|>", "<atem:invoke name=\"f\">", "</atem:invoke>", "<|eom|>", "functools[",
 };
 
 typedef struct received { lm_text texts[2], calls; uint32_t n; bool open; } received;

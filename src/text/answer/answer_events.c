@@ -31,9 +31,12 @@ void lm_answer_emit_text(lm_answer *a, bool reasoning, const char *text, size_t 
                 from++;
         if (!a->edge && a->space.size)
             lm_answer_emit(a, kind, a->space.data, a->space.size, NULL);
+        if (a->joins)
+            lm_answer_emit(a, kind, "\n", 1, NULL);
         lm_text_clear(&a->space);
-        a->edge = false;
+        a->edge = a->joins = false;
         a->text_begun |= !reasoning;
+        a->reasoning_begun |= reasoning;
         lm_answer_emit(a, kind, text + from, end - from, NULL);
     }
     if (!a->edge)
@@ -77,7 +80,9 @@ static void make_id(lm_answer *a)
 
 void lm_answer_call(lm_answer *a)
 {
-    lm_answer_part(a, true);
+    if (!a->text_begun || a->before == LM_MODE_REASONING)
+        lm_answer_part(a, true);                         /* white space in front of calls stays in case more
+                                                            content follows them */
     make_id(a);
     lm_answer_emit(a, LM_ANSWER_CALL, a->call.tool->name, strlen(a->call.tool->name), a->id);
 }
@@ -107,17 +112,26 @@ void lm_answer_consume(lm_answer *a, size_t n)
 void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at,
                     const char **mark)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        const char *longest = NULL;
+        size_t length = 0;
+        bool whole = false;
         for (size_t m = 0; marks[m]; m++) {
             size_t size = strlen(marks[m]), here = n - i < size ? n - i : size;
-            if (s[i] != marks[m][0] || memcmp(s + i, marks[m], here) != 0)
+            if (s[i] != marks[m][0] || size <= length || memcmp(s + i, marks[m], here) != 0)
                 continue;
             if (here < size && final)
                 continue;
+            longest = marks[m];
+            length = size;
+            whole = here == size;
+        }
+        if (longest) {
             *at   = i;
-            *mark = here == size ? marks[m] : NULL;
+            *mark = whole ? longest : NULL;
             return;
         }
+    }
     *at   = n;
     *mark = NULL;
 }

@@ -42,6 +42,8 @@ static void marks_of(const lm_answer *a, const char *out[MAX_MARKS])
         out[n++] = a->o.ends[i];
     if (a->f && a->f->section.open)
         out[n++] = a->f->section.open;
+    if (a->f && a->f->section_also)
+        out[n++] = a->f->section_also;
     if (a->f && a->f->call.open)
         out[n++] = a->f->call.open;
     if (!a->o.keep_reasoning && a->style.reasoning) {
@@ -69,8 +71,20 @@ static void to_calls(lm_answer *a, bool section)
 
 static void calls_over(lm_answer *a)
 {
-    a->mode = LM_MODE_TEXT;
+    a->mode = a->before = LM_MODE_TEXT;
     lm_text_clear(&a->raw);
+}
+
+/* Content follows the calls. The white space between them belongs to it: [n] of the buffer. */
+static void content_follows(lm_answer *a, size_t n)
+{
+    size_t from = n;
+
+    while (from && strchr(" \t\r\n", a->buffer.data[from - 1]))
+        from--;
+    lm_answer_emit_text(a, false, a->buffer.data + from, n - from);
+    lm_answer_consume(a, n);
+    calls_over(a);
 }
 
 /* Emit what has been held back as text after all: at least one byte of it; what follows is examined again. */
@@ -101,8 +115,13 @@ static void not_a_call(lm_answer *a, size_t n)
 
 static bool separates(const lm_answer *a, char c)
 {
+    const char *close = a->f->section.close;
+
+    if (c == ']' && close && strcmp(close, "]") == 0)
+        return false;
     if (c == '[' || c == ']')
-        return a->section && a->f->form != LM_FORM_NAMED && a->f->form != LM_FORM_TAGGED;
+        return a->section && a->f->form != LM_FORM_NAMED && a->f->form != LM_FORM_TAGGED &&
+               a->f->form != LM_FORM_NESTED;
     return c && strchr(" \t\r\n,;", c);
 }
 
@@ -166,6 +185,21 @@ static void take_call(lm_answer *a, bool whole, size_t size)
     lm_answer_consume(a, size);
 }
 
+/* Handle text where a call was due. `begun`: its opening mark was read. */
+static void no_call_follows(lm_answer *a, size_t skipped, bool begun)
+{
+    const lm_answer_family *f = a->f;
+
+    if (a->in_section && !f->call.open && !f->section.close) {
+        content_follows(a, skipped);
+    } else if (begun && f->prompted && !a->text_begun && !a->n_calls) {
+        lm_answer_consume(a, strlen(f->call.open));      /* the prompt's own */
+        calls_over(a);
+    } else {
+        not_a_call(a, skipped + (begun && f->call.open ? strlen(f->call.open) : 1));
+    }
+}
+
 static bool step_calls(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
@@ -183,26 +217,20 @@ static bool step_calls(lm_answer *a, bool final)
     if ((was = close_section(a, &r)) != LM_READ_NONE)
         return was == LM_READ_DONE;
     was = a->f->call.open ? lm_reader_mark(&r, a->f->call.open) : LM_READ_DONE;
-    if (was == LM_READ_DONE) {
+    bool begun = was == LM_READ_DONE;
+    if (begun) {
         lm_reader_space(&r);
         was = begin_call(a, &r, &whole);
     } else if (was == LM_READ_NONE && a->in_section && !(a->section && a->f->section.close)) {
-        lm_answer_consume(a, skipped);
-        calls_over(a);                                   /* something else follows the calls */
+        content_follows(a, skipped);
         return true;
     }
     if (was == LM_READ_MORE)
         return false;
-    if (was == LM_READ_NONE) {
-        if (a->in_section && !a->f->call.open && !a->f->section.close) {
-            lm_answer_consume(a, skipped);
-            calls_over(a);
-            return true;
-        }
-        not_a_call(a, a->f->call.open ? skipped + strlen(a->f->call.open) : 1);
-        return true;
-    }
-    take_call(a, whole, r.at);
+    if (was == LM_READ_NONE)
+        no_call_follows(a, skipped, begun);
+    else
+        take_call(a, whole, r.at);
     return true;
 }
 
@@ -247,7 +275,57 @@ static bool begins_bare(lm_answer *a)
         return false;
     while (at < a->buffer.size && strchr(" \t\r\n", a->buffer.data[at]) && a->buffer.data[at])
         at++;
-    return at < a->buffer.size && a->buffer.data[at] == '{';
+    return at < a->buffer.size && strchr(a->f->form == LM_FORM_PYTHON ? "[" : "{[", a->buffer.data[at]) &&
+           a->buffer.data[at];
+}
+
+/* Return whether the mark at the start of the buffer, inside reasoning, begins a call: LM_READ_DONE if the
+ * output ends without the mark that ends reasoning. A call that this mark follows is quoted. */
+static lm_answer_reading call_ends_reasoning(lm_answer *a, size_t mark, bool section, bool final)
+{
+    const char *const ends[] = { a->style.reasoning_end, NULL }, *end;
+    lm_reader r = { a->buffer.data, a->buffer.size, mark, final };
+    lm_answer_reading was = LM_READ_DONE;
+    size_t at;
+
+    lm_reader_space(&r);
+    if (section && a->f->call.open) {
+        was = lm_reader_mark(&r, a->f->call.open);
+        lm_reader_space(&r);
+    } else if (section && r.at < r.n && r.s[r.at] == '[') {
+        r.at++;
+        lm_reader_space(&r);
+    }
+    if (was == LM_READ_DONE)
+        was = lm_call_read(a->f, &a->o, &r, &a->call);
+    if (was != LM_READ_DONE)
+        return was;
+    lm_answer_find(a->buffer.data, a->buffer.size, ends, true, &at, &end);
+    return end ? LM_READ_NONE : final ? LM_READ_DONE : LM_READ_MORE;
+}
+
+/* Handle a mark that begins calls. `section`: it is around all of them. */
+static bool begin_calls(lm_answer *a, const char *mark, bool section, bool final)
+{
+    lm_answer_reading was = LM_READ_DONE;
+
+    if (a->mode == LM_MODE_REASONING)
+        was = call_ends_reasoning(a, strlen(mark), section, final);
+    if (was == LM_READ_MORE)
+        return false;
+    if (was == LM_READ_NONE) {
+        lm_answer_emit_text(a, true, mark, strlen(mark));
+        lm_answer_consume(a, strlen(mark));
+        return true;
+    }
+    to_calls(a, section);
+    if (!section)
+        return true;
+    if (a->space.size && !a->edge)
+        lm_text_add(&a->raw, a->space.data, a->space.size), lm_text_clear(&a->space);
+    lm_text_add_str(&a->raw, mark);
+    lm_answer_consume(a, strlen(mark));
+    return true;
 }
 
 static bool step_text(lm_answer *a, bool final)
@@ -256,7 +334,7 @@ static bool step_text(lm_answer *a, bool final)
     size_t at;
 
     if (begins_bare(a)) {
-        to_calls(a, false);
+        to_calls(a, true);
         return true;
     }
     marks_of(a, marks);                                  /* a partial mark at the end, after a call, is not
@@ -266,22 +344,18 @@ static bool step_text(lm_answer *a, bool final)
     lm_answer_consume(a, at);
     if (!mark)
         return false;
-    if (!is_one_of(mark, a->o.ends) && a->f && mark == a->f->call.open && mark != a->f->section.open) {
-        to_calls(a, false);
+    if (is_one_of(mark, a->o.ends)) {
+        lm_answer_consume(a, strlen(mark));
         return true;
     }
-    if (a->f && mark == a->f->section.open) {
-        to_calls(a, true);
-        if (a->space.size && !a->edge)
-            lm_text_add(&a->raw, a->space.data, a->space.size), lm_text_clear(&a->space);
-        lm_text_add_str(&a->raw, mark);
-    } else if (mark == a->style.reasoning && !is_one_of(mark, a->o.ends)) {
-        a->mode = LM_MODE_REASONING;
+    if (a->f && (mark == a->f->section.open || mark == a->f->section_also))
+        return begin_calls(a, mark, true, final);
+    if (a->f && mark == a->f->call.open)
+        return begin_calls(a, mark, false, final);
+    if (mark == a->style.reasoning || mark == a->style.reasoning_end) {
+        a->mode = mark == a->style.reasoning ? LM_MODE_REASONING : LM_MODE_TEXT;
         lm_answer_part(a, true);
-    } else if (mark == a->style.reasoning_end && !is_one_of(mark, a->o.ends)) {
-        a->mode = LM_MODE_TEXT;
-        lm_answer_part(a, true);
-    } else if (!is_one_of(mark, a->o.ends)) {
+    } else {
         lm_answer_part(a, !a->text_begun);
     }
     lm_answer_consume(a, strlen(mark));
@@ -320,8 +394,11 @@ lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm
     a->f    = a->o.n_tools ? s->family : NULL;
     a->mode = a->o.in_reasoning && !a->o.keep_reasoning ? LM_MODE_REASONING : LM_MODE_TEXT;
     a->edge = a->mode == LM_MODE_REASONING;
-    if (s->family && ((const lm_answer_family *)s->family)->form == LM_FORM_HARMONY)
+    const lm_answer_family *f = s->family;
+    if (f && f->form == LM_FORM_HARMONY)
         a->mode = LM_MODE_HEADER;
+    if (f && f->prompted)
+        lm_text_add_str(&a->buffer, f->call.open);
     *out = a;
     return LM_OK;
 }
@@ -346,9 +423,9 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size,
     a->on_event = on_event;
     a->arg      = arg;
     /* a call that is read as a whole is not read again before it may have ended */
-    if (a->mode != LM_MODE_CALLS || bracket || !a->waits || a->o.eager)
+    if (bracket || !a->waits || (a->mode == LM_MODE_CALLS && a->o.eager))
         work(a, false);
-    a->waits = a->mode == LM_MODE_CALLS && a->buffer.size > 0;
+    a->waits = (a->mode == LM_MODE_CALLS || a->mode == LM_MODE_REASONING) && a->buffer.size > 0;
     return memory_of(a, e);
 }
 
@@ -358,6 +435,7 @@ lm_status lm_answer_end(lm_answer *a, void (*on_event)(void *arg, const lm_answe
     LM_REQUIRE(e, a && on_event);
     a->on_event = on_event;
     a->arg      = arg;
+    work(a, false);
     a->ending   = true;
     work(a, true);
     if (a->mode == LM_MODE_ARGUMENTS || a->mode == LM_MODE_TAIL)

@@ -22,6 +22,8 @@ struct lm_answer {
     bool      edge;                  /* at the start of a part: white space is trimmed, nothing of the part
                                         has been emitted */
     bool      text_begun;            /* content has been emitted */
+    bool      reasoning_begun;       /* reasoning has been emitted */
+    bool      joins;                 /* a line break comes before the next text of this part */
     bool      section;               /* CALLS: the opening mark of the section was read */
     uint32_t  n_calls, in_section;   /* calls emitted; those in this section */
     bool      ending;                /* no more input */
@@ -29,6 +31,7 @@ struct lm_answer {
     lm_balance balance;              /* ARGUMENTS */
     lm_written call;
     bool      analysis, recipient;   /* harmony: the message is reasoning; it is a call */
+    bool      marked;                /* harmony: the content ends with the mark of a message of reasoning */
     char      id[80];
     void    (*on_event)(void *arg, const lm_answer_event *event);
     void     *arg;
@@ -46,8 +49,9 @@ void lm_answer_arguments(lm_answer *a, const char *text, size_t n);
 void lm_answer_call_end(lm_answer *a);
 void lm_answer_consume(lm_answer *a, size_t n);
 
-/* Find the first of the marks, a list that ends with NULL: *at is where it begins, *mark which it is (NULL:
- * none, or only a part of one). What precedes *at is not part of a mark, whatever follows. */
+/* Find the first of the marks, a list that ends with NULL, and the longest of those that begin there: *at is
+ * where it begins, *mark which it is (NULL: none, or only a part of one). What precedes *at is not part of a
+ * mark, whatever follows. */
 void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at,
                     const char **mark);
 

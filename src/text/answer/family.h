@@ -9,9 +9,11 @@ typedef enum lm_answer_form {
     LM_FORM_KEYED,                   /* {"f": {…}}, a list */
     LM_FORM_NAMED,                   /* the name between marks, then arguments as JSON */
     LM_FORM_TAGGED,                  /* the name, then each argument between marks */
+    LM_FORM_NESTED,                  /* the name, then elements named after arguments, which may nest */
     LM_FORM_PYTHON,                  /* [f(a='x', b=1)] */
     LM_FORM_BRACED,                   /* call:f{a:<|"|>x<|"|>,b:1} */
-    LM_FORM_HARMONY,                 /* messages with channels and recipients */
+    LM_FORM_HARMONY,                 /* messages with channels and recipients; with `call`: tagged
+                                        calls in them */
 } lm_answer_form;
 
 typedef enum lm_answer_ids {
@@ -20,6 +22,12 @@ typedef enum lm_answer_ids {
     LM_IDS_KIMI /* functions.NAME:I */,
     LM_IDS_COUNTER
 } lm_answer_ids;
+
+typedef enum lm_answer_typed {
+    LM_TYPED_NOT,
+    LM_TYPED_AS_TEXT,                /* string="true"> or string="false"> */
+    LM_TYPED_BY_NAME,                /* type="number"<|sep|> */
+} lm_answer_typed;
 
 enum { LM_FAMILY_HAS = 3, LM_FAMILY_DROPS = 3 };
 
@@ -32,23 +40,30 @@ typedef struct lm_answer_family {
     lm_answer_form form;
     lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a
                                                 call. `open` may be NULL */
+    const char    *section_also;             /* another spelling of section.open; may be NULL */
     lm_answer_mark_pair call;                /* around each call; may be NULL */
-    bool           bare;                     /* an answer that begins with "{" may be a call */
+    bool           bare;                     /* an answer that begins with "{" or "[" may be a call */
+    bool           array;                    /* OBJECT, bare: the model writes a list */
+    bool           prompted;                 /* the prompt ends with call.open: an answer begins after it */
     const char    *name_end;                 /* NAMED, TAGGED: between the name and the arguments; NULL: white
                                                 space or "<" */
+    const char    *head_end;                 /* TAGGED: ends further attributes after name_end; NULL: none */
+    const char    *id_first;                 /* NAMED: between the call's id and the name; NULL: no id */
     const char    *id_mark;                  /* NAMED: between the name and the call's id, which `name_end`
                                                 follows; NULL: no id */
     lm_answer_mark_pair argument;            /* TAGGED: before the name of an argument, and after its value */
-    const char    *key_end;                  /* TAGGED: between name and value; white space in it is optional
-                                                in the output */
-    bool           typed;                    /* TAGGED: key_end is followed by string="true"> or
-                                                string="false"> */
+    const char    *key_end;                  /* TAGGED: between name and value; white space may be between two
+                                                tags of it */
+    lm_answer_typed typed;                   /* TAGGED: what follows key_end */
+    const char    *tag;                      /* NESTED: in front of every tag */
+    const char    *quote;                    /* BRACED: around strings; NULL: Gemma 4's */
+    bool           cdata;                    /* TAGGED: a value may be wrapped in <![CDATA[ and ]]> */
     bool           own_lines;                /* TAGGED: the model writes a value on separate lines */
-    bool           tight;                    /* TAGGED: the model writes no line breaks between the parts */
-    struct { const char *open, *between, *close; } list;     /* OBJECT, in a section: around the calls; all
-                                                                NULL: "[", ", ", "]" */
+    bool           lines;                    /* TAGGED: it may write a value on separate lines */
     const char    *name_key, *arguments_key; /* OBJECT: as the model writes them */
     lm_answer_ids  ids;
+    lm_answer_mark_pair reasoning;           /* around reasoning, if the template makes them of parts; NULL:
+                                                those that the template contains */
     const char    *drops[LM_FAMILY_DROPS];   /* marks around text that are dropped */
 } lm_answer_family;
 

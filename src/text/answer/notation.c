@@ -259,6 +259,9 @@ lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_wr
 static part_reader gemma_value;
 static const notation gemma = { name_key, gemma_value, ':', false };
 
+/* The marks around strings of the two families that write calls with braces. */
+static const char *const quotes[] = { "<|\"|>", "<escape>" };
+
 static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
 {
     lm_text text = { 0 };
@@ -271,9 +274,12 @@ static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
         return read_members(r, &gemma, c == '{', c == '{' ? '}' : ']', depth + 1, out);
     if (c != '<')
         return read_plain(r, out);
-    if ((was = lm_reader_mark(r, "<|\"|>")) != LM_READ_DONE)
+    const char *quote = r->at + 1 < r->n && r->s[r->at + 1] == 'e' ? quotes[1] : quotes[0];
+    if (r->at + 1 == r->n)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    if ((was = lm_reader_mark(r, quote)) != LM_READ_DONE)
         return was;
-    if ((was = lm_reader_until(r, "<|\"|>", SIZE_MAX / 2, &text)) == LM_READ_DONE)
+    if ((was = lm_reader_until(r, quote, SIZE_MAX / 2, &text)) == LM_READ_DONE)
         lm_text_add_json(out, text.data ? text.data : "", text.size);
     lm_text_free(&text);
     return was;

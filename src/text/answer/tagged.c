@@ -9,8 +9,7 @@ enum { MAX_KEY = 256, MAX_VALUE = 1 << 20 };
 
 /* ---- values ---- */
 
-/* Return whether a schema allows a type; what it does not restrict is allowed. */
-static bool allows(const json_t *schema, const char *type)
+bool lm_schema_allows(const json_t *schema, const char *type)
 {
     const json_t *t = json_object_get(schema, "type"), *any = json_object_get(schema, "anyOf");
 
@@ -25,7 +24,7 @@ static bool allows(const json_t *schema, const char *type)
     if (json_is_array(t))
         return false;
     for (size_t i = 0; i < json_array_size(any); i++)
-        if (allows(json_array_get(any, i), type))
+        if (lm_schema_allows(json_array_get(any, i), type))
             return true;
     if (json_is_array(any))
         return false;
@@ -42,14 +41,14 @@ static bool allows(const json_t *schema, const char *type)
 static bool fits(const json_t *schema, const json_t *v)
 {
     switch (json_typeof(v)) {
-    case JSON_STRING:  return allows(schema, "string");
-    case JSON_INTEGER: return allows(schema, "integer") || allows(schema, "number");
-    case JSON_REAL:    return allows(schema, "number") || allows(schema, "integer");
+    case JSON_STRING:  return lm_schema_allows(schema, "string");
+    case JSON_INTEGER: return lm_schema_allows(schema, "integer") || lm_schema_allows(schema, "number");
+    case JSON_REAL:    return lm_schema_allows(schema, "number") || lm_schema_allows(schema, "integer");
     case JSON_TRUE:
-    case JSON_FALSE:   return allows(schema, "boolean");
-    case JSON_NULL:    return allows(schema, "null");
-    case JSON_ARRAY:   return allows(schema, "array");
-    case JSON_OBJECT:  return allows(schema, "object");
+    case JSON_FALSE:   return lm_schema_allows(schema, "boolean");
+    case JSON_NULL:    return lm_schema_allows(schema, "null");
+    case JSON_ARRAY:   return lm_schema_allows(schema, "array");
+    case JSON_OBJECT:  return lm_schema_allows(schema, "object");
     }
     return false;
 }
@@ -70,16 +69,25 @@ static bool allows_only_text(const json_t *schema)
     static const char *const others[] = { "integer", "number", "boolean", "null", "array", "object" };
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (schema && allows(schema, others[i]))
+        if (schema && lm_schema_allows(schema, others[i]))
             return false;
-    return schema && allows(schema, "string");
+    return schema && lm_schema_allows(schema, "string");
 }
 
-/* Append the text as a value that the schema allows: as JSON if it is valid JSON, otherwise as a string.
- * `how`: -1: the schema decides, 0: it is JSON, 1: it is text. */
-static void add_value(const json_t *schema, const char *text, size_t n, int how, lm_text *out)
+/* Set [*from, *to) to the text without white space around it. */
+static void trim(const char *text, size_t *from, size_t *to)
 {
-    const char *word = python_word(text, n);
+    for (*from = 0; *from < *to && strchr(" \t\r\n", text[*from]) && text[*from]; ++*from)
+        ;
+    for (; *to > *from && strchr(" \t\r\n", text[*to - 1]) && text[*to - 1]; --*to)
+        ;
+}
+
+void lm_value_add(const json_t *schema, const char *text, size_t n, int how, lm_text *out)
+{
+    size_t first, last = n;
+    trim(text, &first, &last);
+    const char *word = python_word(text + first, last - first);
     json_t *v = how == 1
                     ? NULL
                     : json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
@@ -90,7 +98,7 @@ static void add_value(const json_t *schema, const char *text, size_t n, int how,
         v = NULL;                                        /* the quotes are part of the text */
     }
     if (v && (how == 0 || (!only_text && (!schema || fits(schema, v)))))
-        lm_text_add(out, text, n);
+        lm_text_add(out, text + first, last - first);
     else if (!v && how != 1 && word && !only_text)
         lm_text_add_str(out, word);
     else
@@ -100,10 +108,10 @@ static void add_value(const json_t *schema, const char *text, size_t n, int how,
 
 /* ---- one argument ---- */
 
-/* Read a mark in which white space is optional. */
+/* Read a mark of two tags; white space between them is optional. */
 static lm_answer_reading loose_mark(lm_reader *r, const char *mark)
 {
-    const char *gap = strchr(mark, '\n');
+    const char *gap = *mark ? strchr(mark + 1, '<') : NULL;
     char first[64];
     lm_answer_reading was;
 
@@ -116,7 +124,7 @@ static lm_answer_reading loose_mark(lm_reader *r, const char *mark)
     lm_reader_space(r);
     if (r->at == r->n)
         return r->final ? LM_READ_NONE : LM_READ_MORE;
-    return lm_reader_mark(r, gap + 1);
+    return lm_reader_mark(r, gap);
 }
 
 /* Read the key, up to key_end. */
@@ -176,6 +184,14 @@ static lm_answer_reading read_type(const lm_answer_family *f, lm_reader *r, int 
     *how = -1;
     if (!f->typed)
         return LM_READ_DONE;
+    if (f->typed == LM_TYPED_BY_NAME) {
+        lm_text type = { 0 };
+        if ((was = lm_reader_mark(r, " type=\"")) == LM_READ_DONE)
+            was = lm_reader_until(r, "\"<|sep|>", MAX_KEY, &type);
+        *how = type.size == 6 && memcmp(type.data, "string", 6) == 0;
+        lm_text_free(&type);
+        return was;
+    }
     lm_reader other = *r;
     if ((was = lm_reader_mark(r, " string=\"true\">")) == LM_READ_DONE)
         *how = 1;
@@ -184,6 +200,23 @@ static lm_answer_reading read_type(const lm_answer_family *f, lm_reader *r, int 
         *how = 0;
     }
     return was;
+}
+
+static void unwrap_cdata(const char *s, size_t *from, size_t *to)
+{
+    if (*to - *from >= 12 && memcmp(s + *from, "<![CDATA[", 9) == 0 && memcmp(s + *to - 3, "]]>", 3) == 0) {
+        *from += 9;
+        *to -= 3;
+    }
+}
+
+/* Leave out the line breaks that the model has put around a value. */
+static void trim_lines(const lm_answer_family *f, const char *s, size_t *from, size_t *to)
+{
+    if ((f->lines || f->own_lines) && *from < *to && s[*from] == '\n') {
+        ++*from;
+        *to -= *from < *to && s[*to - 1] == '\n';
+    }
 }
 
 /* Read one argument into `values`, an object of JSON texts. The last of several values of one key counts. */
@@ -201,11 +234,10 @@ static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *
         was = read_value(f, r, &from, &to);
     if (was == LM_READ_DONE) {
         const char *s = r->s;
-        if (!f->typed && from < to && s[from] == '\n')
-            from++;
-        if (!f->typed && from < to && s[to - 1] == '\n')
-            to--;
-        add_value(json_object_get(properties, key.data ? key.data : ""), s + from, to - from, how, &value);
+        trim_lines(f, s, &from, &to);
+        if (f->cdata)
+            unwrap_cdata(s, &from, &to);
+        lm_value_add(json_object_get(properties, key.data ? key.data : ""), s + from, to - from, how, &value);
         json_object_set_new(values, key.data ? key.data : "",
                             json_stringn(value.data ? value.data : "", value.size));
     }
@@ -216,7 +248,7 @@ static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *
 
 /* ---- the call ---- */
 
-static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+lm_answer_reading lm_tagged_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                    lm_written *out)
 {
     lm_text name = { 0 };
@@ -234,13 +266,18 @@ static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_op
             was = r->final ? LM_READ_NONE : LM_READ_MORE;
         lm_text_add(&name, r->s + from, r->at - from);
     }
+    if (was == LM_READ_DONE && f->head_end) {
+        lm_text attributes = { 0 };
+        was = lm_reader_until(r, f->head_end, MAX_KEY, &attributes);
+        lm_text_free(&attributes);
+    }
     if (was == LM_READ_DONE && (!name.size || !(out->tool = lm_tool_of(o, name.data, name.size))))
         was = LM_READ_NONE;
     lm_text_free(&name);
     return was;
 }
 
-static void write_out(const json_t *values, lm_text *out)
+void lm_values_print(const json_t *values, lm_text *out)
 {
     const char *key;
     json_t *value;
@@ -256,8 +293,7 @@ static void write_out(const json_t *values, lm_text *out)
     lm_text_add_char(out, '}');
 }
 
-/* Return the schema of the called tool. */
-static const json_t *schema_of(lm_written *out)
+const json_t *lm_written_schema(lm_written *out)
 {
     if (out->parsed == out->tool)
         return out->schema;
@@ -270,13 +306,13 @@ static const json_t *schema_of(lm_written *out)
 lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                  lm_written *out)
 {
-    lm_answer_reading was = read_name(f, o, r, out);
+    lm_answer_reading was = lm_tagged_name(f, o, r, out);
     const json_t *schema;
     json_t *values;
 
     if (was != LM_READ_DONE)
         return was;
-    schema = schema_of(out);
+    schema = lm_written_schema(out);
     values = json_object();
     for (;;) {
         lm_reader_space(r);
@@ -293,7 +329,7 @@ lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_opti
         break;
     }
     if (was == LM_READ_DONE)
-        write_out(values, &out->arguments);
+        lm_values_print(values, &out->arguments);
     json_decref(values);
     return was;
 }

@@ -244,7 +244,11 @@ static lm_answer_reading named_head(const lm_answer_family *f, const lm_answer_o
     lm_text name = { 0 };
     lm_answer_reading was = LM_READ_NONE;
 
-    if (f->id_mark) {
+    if (f->id_first) {
+        lm_text_clear(&out->id);
+        if ((was = lm_reader_until(r, f->id_first, MAX_NAME, &out->id)) == LM_READ_DONE)
+            was = lm_reader_until(r, f->name_end, MAX_NAME, &name);
+    } else if (f->id_mark) {
         lm_reader before = *r;
         if ((was = lm_reader_until(r, f->id_mark, MAX_NAME, &name)) == LM_READ_DONE) {
             lm_text_clear(&out->id);
@@ -300,9 +304,10 @@ lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_option
     case LM_FORM_KEYED:  return read_keyed(o, r, out);
     case LM_FORM_NAMED:  return read_named(f, o, r, out);
     case LM_FORM_TAGGED: return lm_call_tagged(f, o, r, out);
+    case LM_FORM_NESTED: return lm_call_nested(f, o, r, out);
     case LM_FORM_PYTHON: return lm_call_python(o, r, out);
     case LM_FORM_BRACED:  return lm_call_gemma(f, o, r, out);
-    case LM_FORM_HARMONY: break;
+    case LM_FORM_HARMONY: return f->call.open ? lm_call_tagged(f, o, r, out) : LM_READ_NONE;
     }
     return LM_READ_NONE;
 }

@@ -51,6 +51,18 @@ lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r);
 
 lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                  lm_written *out);
+/* The name of a call whose arguments are between marks, up to the first of them. */
+lm_answer_reading lm_tagged_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                 lm_written *out);
+lm_answer_reading lm_call_nested(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
+                                 lm_written *out);
+/* Whether a schema allows a type; what it does not restrict is allowed. */
+bool lm_schema_allows(const json_t *schema, const char *type);
+/* Append the text as a value that the schema allows: as JSON if it is valid JSON, otherwise as a string.
+ * `how`: -1: the schema decides, 0: it is JSON, 1: it is text. */
+void lm_value_add(const json_t *schema, const char *text, size_t n, int how, lm_text *out);
+const json_t *lm_written_schema(lm_written *out);        /* of the called tool */
+void lm_values_print(const json_t *values, lm_text *out);        /* an object of JSON texts, as JSON */
 /* f(a='x'): one of a list */
 lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out);
 lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
