@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 
 lm_status lm_normalizers_add(lm_normalizers *n, const lm_normalizer *one, const char *where, lm_error *e)
 {

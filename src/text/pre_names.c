@@ -4,7 +4,7 @@
  * (letter case outside ASCII in tekken, NFC in Qwen, digits one by one where the file has Digits). */
 #include <string.h>
 
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 #include "text/vocab_spec.h"
 
 #define CASELESS_ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"

@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "text/bytelevel.h"
 #include "text/normalize.h"
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 
 /* ---- construction ---- */
 lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_pre_stage *stage, const char *where, lm_error *e)

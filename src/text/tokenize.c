@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "text/tokenizer.h"
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 
 #define MARK "\xE2\x96\x81"     /* U+2581, SentencePiece's space */
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "text/ends.h"
 
 #define MARK "\xE2\x96\x81"     /* U+2581, SentencePiece's space */
 
@@ -138,19 +139,6 @@ static bool marks_only_start(const lm_tokenizer *t)
     return true;
 }
 
-/* Tokens that end a turn or a text, from llama.cpp's list. */
-static const char *const end_names[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>", "<EOT>", "_<EOT>", "<|end_of_text|>",
-    "<end_of_utterance>", "<｜end▁of▁sentence｜>",
-    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<reponame>", "<|file_sep|>",
-};
-
-void lm_tokenizer_mark_end(lm_tokenizer *t, int64_t id)
-{
-    if (id >= 0 && id < (int64_t)t->vocab.n)
-        t->vocab.pieces[id].end = true;
-}
-
 static lm_status describe(lm_tokenizer *t, lm_error *e)
 {
     uint32_t tokens = t->vocab.n;
@@ -172,8 +160,7 @@ lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm
     t->cut_at_marks = !t->pre.bytes && !t->bpe.ignore_merges &&
                       lm_vocab_find(&t->vocab, LM_VIEW(MARK)) >= 0 && marks_only_start(t);
     lm_tokenizer_mark_end(t, t->eos);
-    for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
-        lm_tokenizer_mark_end(t, lm_vocab_find(&t->vocab, lm_view_of(end_names[i])));
+    lm_ends_by_name(t);
     return describe(t, e);
 }
 

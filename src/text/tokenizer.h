@@ -37,6 +37,7 @@ struct lm_tokenizer {
     lm_token       *before, *after;     /* in the vocabulary's arena */
     size_t          n_before, n_after;
     lm_token        bos, eos;
+    unsigned        ends_listed;        /* kinds whose end tokens the model's files list (ends.h) */
     lm_token        middle[LM_MIDDLE_FILE + 1];        /* by lm_middle_token, from the metadata; -1: not
                                                           given */
     const char     *kind, *pre_name;    /* for the summary */
@@ -55,7 +56,7 @@ lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bo
                                  lm_error *e);
 
 /* Complete a tokenizer whose parts are all set: make the derived ones, and mark the tokens that end a
- * generation by their well-known spelling. A requested pre-tokenizer that is ignored is a warning. */
+ * generation (ends.h). A requested pre-tokenizer that is ignored is a warning. */
 lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e);
 
 /* Add a warning. */
@@ -66,9 +67,6 @@ lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e);
 
 /* Put a token before or after every text that is encoded with LM_ADD_SPECIAL. */
 lm_status lm_tokenizer_surround(lm_tokenizer *t, bool after, lm_token id, lm_error *e);
-
-/* Mark an id as the end of a generation; ids outside the vocabulary are ignored. */
-void lm_tokenizer_mark_end(lm_tokenizer *t, int64_t id);
 
 void lm_scratch_free(lm_scratch *s);
 

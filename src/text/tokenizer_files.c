@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "text/ends.h"
 #include "text/json_members.h"
 #include "text/tokenizer_parts.h"
 #include "text/vocab_spec.h"
@@ -173,14 +174,15 @@ static lm_status add_token(lm_tokenizer *t, added_list *a, uint32_t id, lm_view 
     return LM_OK;
 }
 
-static lm_status read_added(lm_tokenizer *t, const json_t *tokens, added_list *a, lm_error *e)
+/* Read the list of tokenizer.json; `more` tokens will follow. */
+static lm_status read_added(lm_tokenizer *t, const json_t *tokens, size_t more, added_list *a, lm_error *e)
 {
     const json_t *item;
     lm_view       text;
     uint32_t      id;
     size_t        i;
 
-    LM_TRY(room_for(a, json_array_size(tokens), e));
+    LM_TRY(room_for(a, json_array_size(tokens) + more, e));
     json_array_foreach(tokens, i, item)
     {
         LM_TRY(lm_member_text(item, "/added_tokens", "content", &text, e));
@@ -188,6 +190,47 @@ static lm_status read_added(lm_tokenizer *t, const json_t *tokens, added_list *a
             return lm_fail(e, LM_BAD_MODEL, "/added_tokens", LM_NO_OFFSET,
                            "token %zu lacks its id or content", i);
         LM_TRY(add_token(t, a, id, text, item, false, e));
+    }
+    return LM_OK;
+}
+
+/* Read one entry of the configuration's added_tokens_decoder: {id: {content, …}}. */
+static lm_status decoder_entry(const char *key, const json_t *value, uint32_t *id, lm_view *text, lm_error *e)
+{
+    char         *rest;
+    unsigned long n = strtoul(key, &rest, 10);
+
+    LM_TRY(lm_member_text(value, "/added_tokens_decoder", "content", text, e));
+    *id = (uint32_t)n;
+    return *rest || rest == key || n >= LM_MAX_VOCAB || !text->size
+               ? lm_fail(e, LM_BAD_MODEL, "/added_tokens_decoder", LM_NO_OFFSET,
+                         "'%s' is not an id with its content", key)
+               : LM_OK;
+}
+
+/* Add the tokens of added_tokens_decoder that tokenizer.json lacks, as transformers does; those without a row
+ * of the model, or whose id another token has, are left out. */
+static lm_status add_decoder(lm_tokenizer *t, added_list *a, const json_t *decoder, uint32_t rows,
+                             lm_error *e)
+{
+    const char *key;
+    json_t     *value;
+    lm_view     text;
+    uint32_t    id;
+
+    json_object_foreach((json_t *)decoder, key, value)
+    {
+        LM_TRY(decoder_entry(key, value, &id, &text, e));
+        bool     taken = id < t->vocab.n && t->vocab.pieces[id].text;
+        lm_token known = lm_vocab_find(&t->vocab, text);
+        if (known >= 0 && t->vocab.pieces[known].type != LM_PIECE_NORMAL)
+            continue;
+        if (known < 0 && (id >= rows || taken)) {
+            lm_tokenizer_warn(t, "added_tokens_decoder: '%.*s' is left out: %s %u", (int)text.size, text.data,
+                              taken ? "another token has the id" : "the model has no row", id);
+            continue;
+        }
+        LM_TRY(add_token(t, a, id, text, value, false, e));
     }
     return LM_OK;
 }
@@ -202,7 +245,8 @@ static lm_status set_added(lm_tokenizer *t, added_list *a, lm_status status, lm_
 }
 
 /* ---- tokenizer.json ---- */
-static lm_status from_json(lm_tokenizer *t, const json_t *root, lm_error *e)
+static lm_status from_json(lm_tokenizer *t, const json_t *root, const json_t *decoder, uint32_t rows,
+                           lm_error *e)
 {
     const json_t *model, *added;
     added_list    a = { 0 };
@@ -215,7 +259,10 @@ static lm_status from_json(lm_tokenizer *t, const json_t *root, lm_error *e)
     LM_TRY(lm_read_pre_tokenizer(t, json_object_get(root, "pre_tokenizer"), e));
     LM_TRY(lm_read_decoder(t, json_object_get(root, "decoder"), e));
     LM_TRY(read_model(t, model, e));
-    LM_TRY(set_added(t, &a, read_added(t, added, &a, e), e));
+    lm_status status = read_added(t, added, json_object_size(decoder), &a, e);
+    if (status == LM_OK)
+        status = add_decoder(t, &a, decoder, rows, e);
+    LM_TRY(set_added(t, &a, status, e));
     LM_TRY(lm_read_post_processor(t, json_object_get(root, "post_processor"), e));
     t->kind = t->decoder.bytelevel   ? "byte-level BPE"
               : t->bpe.byte_fallback ? "BPE with byte fallback"
@@ -289,14 +336,8 @@ static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added
     LM_TRY(room_for(a, json_object_size(added) + json_object_size(decoder) + 1, e));
     json_object_foreach((json_t *)decoder, key, value)
     {
-        char *rest;
-        unsigned long n = strtoul(key, &rest, 10);
-
-        LM_TRY(lm_member_text(value, "/added_tokens_decoder", "content", &text, e));
-        if (*rest || rest == key || n >= LM_MAX_VOCAB || !text.size)
-            return lm_fail(e, LM_BAD_MODEL, "/added_tokens_decoder", LM_NO_OFFSET,
-                           "'%s' is not an id with its content", key);
-        LM_TRY(add_token(t, a, (uint32_t)n, text, value, false, e));
+        LM_TRY(decoder_entry(key, value, &id, &text, e));
+        LM_TRY(add_token(t, a, id, text, value, false, e));
     }
     json_object_foreach((json_t *)added, key, value)
     {
@@ -357,8 +398,10 @@ static void name_tokens(lm_tokenizer *t, const json_t *o)
 
     if (bos >= 0)
         t->bos = bos;
-    if (eos >= 0)
-        t->eos = eos;
+    if (eos >= 0) {
+        t->eos         = eos;
+        t->ends_listed = LM_ENDS_ALL;
+    }
 }
 
 /* Apply add_bos_token and add_eos_token: what the model's class adds beyond the post-processor. The classes
@@ -383,25 +426,15 @@ static lm_status read_config(lm_tokenizer *t, const json_t *config, lm_error *e)
     return LM_OK;
 }
 
-/* Mark the end tokens of "eos_token_id", an id or a list of them. */
-static void mark_ends(lm_tokenizer *t, const json_t *o)
+/* Return the rows of the model's embedding, or 0 if config.json does not have the number. */
+static uint32_t rows_of(const json_t *model)
 {
-    const json_t *v = json_object_get(o, "eos_token_id"), *item;
-    uint32_t      id;
-    size_t        i;
+    const json_t *rows = json_object_get(model, "vocab_size");
+    uint32_t      n;
 
-    if (lm_whole_number(v, LM_MAX_VOCAB, &id))
-        lm_tokenizer_mark_end(t, id);
-    json_array_foreach(v, i, item) if (lm_whole_number(item, LM_MAX_VOCAB, &id)) lm_tokenizer_mark_end(t, id);
-}
-
-static lm_status pad_to_model(lm_tokenizer *t, const json_t *model, lm_error *e)
-{
-    uint32_t rows;
-
-    return lm_whole_number(json_object_get(model, "vocab_size"), LM_MAX_VOCAB, &rows)
-               ? lm_tokenizer_pad(t, rows, e)
-               : LM_OK;
+    if (!rows)
+        rows = json_object_get(json_object_get(model, "text_config"), "vocab_size");
+    return lm_whole_number(rows, LM_MAX_VOCAB, &n) ? n : 0;
 }
 
 /* ---- all files ---- */
@@ -415,17 +448,20 @@ static const char *const document_names[] = {
 static lm_status make(lm_tokenizer *t, json_t *const doc[DOCUMENTS], lm_view merges,
                       const lm_tokenizer_options *o, lm_error *e)
 {
+    uint32_t rows = rows_of(doc[MODEL]);
+
     if (doc[TOKENIZER])
-        LM_TRY(from_json(t, doc[TOKENIZER], e));
+        LM_TRY(from_json(t, doc[TOKENIZER], json_object_get(doc[CONFIG], "added_tokens_decoder"),
+                         rows ? rows : LM_MAX_VOCAB, e));
     else
         LM_TRY(from_vocab_and_merges(t, doc[VOCAB], merges, doc[ADDED], doc[CONFIG], e));
     name_tokens(t, doc[SPECIAL_MAP]);
     name_tokens(t, doc[CONFIG]);
     LM_TRY(read_config(t, doc[CONFIG], e));
-    mark_ends(t, doc[GENERATION]);
-    mark_ends(t, doc[MODEL]);
-    LM_TRY(lm_tokenizer_finish(t, o, e));
-    return pad_to_model(t, doc[MODEL], e);
+    LM_TRY(lm_tokenizer_pad(t, rows, e));
+    lm_tokenizer_list_ends(t, doc[GENERATION]);
+    lm_tokenizer_list_ends(t, doc[MODEL]);
+    return lm_tokenizer_finish(t, o, e);
 }
 
 lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenizer_options *o,

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 #include "text/json_members.h"
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 
 enum { MAX_DEPTH = 8 };
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "text/ends.h"
 
 typedef struct maker {
     const lm_vocab_spec *s;
@@ -286,6 +287,13 @@ static lm_status make_llama(maker *m)
     return LM_OK;
 }
 
+void lm_vocab_spec_ends(lm_vocab_spec *s, const int64_t *ends, uint32_t n, bool turn, bool call)
+{
+    s->ends        = ends;
+    s->n_ends      = n;
+    s->ends_listed = (turn ? LM_ENDS_TURN : 0) | (call ? LM_ENDS_CALL : 0);
+}
+
 lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_options *o, lm_tokenizer **out,
                                  lm_error *e)
 {
@@ -311,6 +319,7 @@ lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_o
             goto done;
         lm_tokenizer_mark_end(m.t, spec->ends[i]);
     }
+    m.t->ends_listed = spec->ends_listed;
     LM_TRY_GOTO(status, lm_tokenizer_finish(m.t, o, e), done);
     *out = m.t;
     m.t  = NULL;

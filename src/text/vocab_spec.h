@@ -21,6 +21,7 @@ typedef struct lm_vocab_spec {
     int64_t        bos, eos, unknown;        /* -1: not given */
     const int64_t *ends;             /* [n_ends] more ids that end a generation; -1 is ignored */
     uint32_t       n_ends;
+    unsigned       ends_listed;      /* kinds that these ids complete (ends.h) */
     int            add_bos, add_eos, add_space_prefix;   /* 0, 1; -1: the default of the model and the
                                                             pre-tokenizer */
     const char    *where;            /* prefix of names in errors: "tokenizer.ggml." */
@@ -28,6 +29,9 @@ typedef struct lm_vocab_spec {
 
 /* Return the name of a kind for `model`: byte-level BPE, or SentencePiece. */
 const char *lm_vocab_kind(bool bytes);
+
+/* Set the end tokens, and whether they are all that end a turn, or a call of a tool. */
+void lm_vocab_spec_ends(lm_vocab_spec *s, const int64_t *ends, uint32_t n, bool turn, bool call);
 
 /* LM_BAD_MODEL names what is broken; LM_UNSUPPORTED an unknown model or pre-tokenizer. */
 lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_options *o, lm_tokenizer **out,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write src/text/unicode_tables.c: where the Unicode of the tokenizers library differs from that of our libraries.
+"""Write src/text/unicode/unicode_tables.c: where the Unicode of the tokenizers library differs from that of our libraries.
 
 The script queries the library for every code point: its regular expressions implement Unicode 16, its Digits 17, its Punctuation 6,
 its normalisation forms 9. PCRE2 10.42 implements 14 (as does the unicodedata of Python 3.11, which this script must run
@@ -134,7 +134,7 @@ def main(path):
             rows.append([c, c, shown[c]])
     with open(path, "w") as f:
         f.write("/* unicode_tables.c - written by tools/oracle/unicode_classes.py, which asks the tokenizers library. */\n"
-                '#include "text/unicode_class.h"\n')
+                '#include "text/unicode/unicode_class.h"\n')
         table(f, "lm_substitutes", "lm_substitute", rows, 4)
         table(f, "lm_numeric", "lm_range", ranges(isolated(pre_tokenizers.Digits(True))), 6)
         table(f, "lm_punctuation", "lm_range", ranges(isolated(pre_tokenizers.Punctuation("isolated"))), 6)

@@ -27,7 +27,7 @@ typedef struct folding {
     const lm_config   *configs[2];       /* of the file and of the folder */
     lm_folder_tensors *tensors;
     lm_new_folder      folder;
-    json_t            *tokenizer, *tokenizer_config;
+    json_t            *tokenizer, *tokenizer_config, *ends;
     uint64_t           bytes;
 } folding;
 
@@ -72,7 +72,7 @@ static lm_status describe(folding *f, lm_error *e)
     c->moving.source = lm_folder_tensors_source(f->tensors);
     note_lost_keys(f);
     return lm_folder_tokenizer(lm_container_meta(c->container), &c->notes, &f->tokenizer,
-                               &f->tokenizer_config, e);
+                               &f->tokenizer_config, &f->ends, e);
 }
 
 static void plan_shards(folding *f)
@@ -123,7 +123,7 @@ static lm_status write_small_files(folding *f, lm_error *e)
         LM_TRY(lm_new_folder_json(&f->folder, "tokenizer.json", json_incref(f->tokenizer), e));
     if (f->tokenizer_config)
         LM_TRY(lm_new_folder_json(&f->folder, "tokenizer_config.json", json_incref(f->tokenizer_config), e));
-    LM_TRY(lm_new_folder_json(&f->folder, "generation_config.json", lm_generation_config(m), e));
+    LM_TRY(lm_new_folder_json(&f->folder, "generation_config.json", lm_generation_config(m, f->ends), e));
     lm_folder_card(m, &card);
     lm_status status = card.failed ? lm_fail_memory(e, "README.md", card.size) : LM_OK;
     if (status == LM_OK && card.size)
@@ -240,5 +240,6 @@ lm_status lm_convert_to_folder(lm_conversion *c, lm_error *e)
     lm_free(f.config);
     json_decref(f.tokenizer);
     json_decref(f.tokenizer_config);
+    json_decref(f.ends);
     return status;
 }

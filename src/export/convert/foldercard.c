@@ -5,25 +5,19 @@
 #include "export/keys/configwords.h"
 #include "export/vocabulary/folderfiles.h"
 
-json_t *lm_generation_config(const lm_meta *m)
+json_t *lm_generation_config(const lm_meta *m, json_t *ends)
 {
     static const struct { const char *key, *member; } numbers[] = {
         { "general.sampling.top_k", "top_k" },    { "general.sampling.top_p", "top_p" }, { "general.sampling.min_p", "min_p" },
         { "general.sampling.temp", "temperature" }, { "general.sampling.penalty_repeat", "repetition_penalty" },
     };
-    static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                        "tokenizer.ggml.eom_token_id" };
-    json_t       *made = json_object(), *list = json_array();
+    json_t       *made = json_object();
     lm_meta_value v;
 
     if (lm_meta_get(m, "tokenizer.ggml.bos_token_id", &v) && v.kind == LM_META_UINT)
         json_object_set_new(made, "bos_token_id", json_integer((json_int_t)v.u));
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (lm_meta_get(m, ends[i], &v) && v.kind == LM_META_UINT)
-            json_array_append_new(list, json_integer((json_int_t)v.u));
-    if (json_array_size(list))
-        json_object_set(made, "eos_token_id", json_array_size(list) == 1 ? json_array_get(list, 0) : list);
-    json_decref(list);
+    if (ends)
+        json_object_set(made, "eos_token_id", ends);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (lm_meta_get(m, numbers[i].key, &v) && (v.kind == LM_META_UINT || v.kind == LM_META_FLOAT))
             json_object_set_new(made, numbers[i].member,

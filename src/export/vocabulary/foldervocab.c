@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/jsontext.h"
 #include "base/map.h"
+#include "export/vocabulary/folderends.h"
 #include "export/vocabulary/folderfiles.h"
 #include "export/vocabulary/ggufspec.h"
 #include "export/vocabulary/probes.h"
@@ -331,7 +332,7 @@ static lm_status check(const lm_tokenizer *t, const json_t *tokenizer, const jso
 }
 
 lm_status lm_folder_tokenizer(const lm_meta *m, lm_text *notes, json_t **tokenizer, json_t **config,
-                              lm_error *e)
+                              json_t **ends, lm_error *e)
 {
     lm_arena      arena = { 0 };
     lm_vocab_spec s;
@@ -339,7 +340,7 @@ lm_status lm_folder_tokenizer(const lm_meta *m, lm_text *notes, json_t **tokeniz
     lm_error      why    = { 0 };
     lm_status     status = lm_gguf_vocabulary(m, &arena, &s, e);
 
-    *tokenizer = *config = NULL;
+    *tokenizer = *config = *ends = NULL;
     if (status == LM_OK && !s.model) {
         lm_text_add_str(notes, "the file has no vocabulary: the folder has no tokenizer\n");
     } else if (status == LM_OK && (status = lm_tokenizer_from_spec(&s, NULL, &t, &why)) == LM_UNSUPPORTED) {
@@ -354,6 +355,8 @@ lm_status lm_folder_tokenizer(const lm_meta *m, lm_text *notes, json_t **tokeniz
     } else if (e && why.code != LM_OK) {
         *e = why;
     }
+    if (status == LM_OK)
+        *ends = lm_ends_of_file(m, t);
     lm_tokenizer_free(t);
     lm_arena_free(&arena);
     if (status != LM_OK) {

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/endkeys.h"
+
 #define KEYS "tokenizer.ggml."
 
 static lm_status text(const lm_meta *m, const char *key, lm_arena *arena, const char **out, lm_error *e)
@@ -99,6 +101,11 @@ lm_status lm_gguf_vocabulary(const lm_meta *m, lm_arena *arena, lm_vocab_spec *s
     s->bos              = id(m, KEYS "bos_token_id");
     s->eos              = id(m, KEYS "eos_token_id");
     s->unknown          = id(m, KEYS "unknown_token_id");
+    lm_end_keys *ends   = lm_arena_new(arena, 1, lm_end_keys);
+    if (!ends)
+        return lm_fail_memory(e, "the end tokens", sizeof *ends);
+    LM_TRY(lm_end_keys_read(m, s->n, ends, e));
+    lm_vocab_spec_ends(s, ends->ids, ends->n, ends->turn, ends->call);
     s->add_bos          = flag(m, KEYS "add_bos_token");
     s->add_eos          = flag(m, KEYS "add_eos_token");
     s->add_space_prefix = flag(m, KEYS "add_space_prefix");

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "export/vocabulary/folderends.h"
 #include "export/vocabulary/probes.h"
 #include "export/vocabulary/sentencepiece.h"
 #include "export/keys/templatekeys.h"
@@ -27,8 +28,10 @@ typedef struct vocabulary {
     uint32_t      rows;
     lm_tokenizer_files files;
     lm_view       pieces;                /* tokenizer.model */
-    json_t       *config, *map, *json, *model;     /* tokenizer_config.json, special_tokens_map.json,
-                                                      tokenizer.json, config.json */
+    json_t       *config, *map, *json, *model, *generation;    /* tokenizer_config.json,
+                                                      special_tokens_map.json, tokenizer.json, config.json,
+                                                      generation_config.json */
+    lm_folder_ends listed;
     lm_tokenizer *t;                     /* of the folder; NULL: made from tokenizer.model alone */
     lm_view      *tokens, *merges;
     int32_t      *types;
@@ -73,7 +76,10 @@ static lm_status read_files(vocabulary *v, lm_error *e)
     LM_TRY(json_of(v, "tokenizer_config.json", &v->config, e));
     LM_TRY(json_of(v, "special_tokens_map.json", &v->map, e));
     LM_TRY(json_of(v, "tokenizer.json", &v->json, e));
-    return json_of(v, "config.json", &v->model, e);
+    LM_TRY(json_of(v, "config.json", &v->model, e));
+    LM_TRY(json_of(v, "generation_config.json", &v->generation, e));
+    lm_folder_ends_listed(v->generation, v->model, v->rows, &v->listed);
+    return LM_OK;
 }
 
 /* ---- tokens ---- */
@@ -522,10 +528,8 @@ static lm_status from_pieces(vocabulary *v, lm_error *e)
                                .add_eos = eos ? json_is_true(eos) : 0,
                                .add_space_prefix = model.prefix,
                                .where = KEYS };
-    lm_tokenizer *made;
-    LM_TRY(lm_tokenizer_from_spec(&v->spec, NULL, &made, e));
-    lm_tokenizer_free(made);
-    return LM_OK;
+    lm_vocab_spec_ends(&v->spec, v->listed.ids, v->listed.n, v->listed.n, v->listed.n);
+    return lm_tokenizer_from_spec(&v->spec, NULL, &v->t, e);
 }
 
 static lm_status make(vocabulary *v, lm_gguf_writer *w, lm_error *e)
@@ -553,10 +557,14 @@ static lm_status make(vocabulary *v, lm_gguf_writer *w, lm_error *e)
         status = LM_UNSUPPORTED;
     }
     if (status == LM_UNSUPPORTED && (!e || e->code == LM_OK)) {
+        int64_t eos = -1;
         lm_gguf_add_string(w, KEYS "model", LM_VIEW("no_vocab"));
+        LM_TRY(lm_add_end_keys(w, NULL, &v->listed, v->rows, &eos, v->notes, e));
+        add_id(w, "eos", eos);
         return LM_OK;
     }
     LM_TRY(status);
+    LM_TRY(lm_add_end_keys(w, v->t, NULL, v->rows, &v->spec.eos, v->notes, e));
     write_keys(v, w);
     return LM_OK;
 }
@@ -579,6 +587,7 @@ lm_status lm_add_folder_vocabulary(lm_gguf_writer *w, lm_container *c, uint32_t 
     json_decref(v.map);
     json_decref(v.json);
     json_decref(v.model);
+    json_decref(v.generation);
     lm_arena_free(&v.arena);
     return status;
 }

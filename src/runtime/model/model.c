@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/os/logline.h"
 #include "formats/configfile.h"
+#include "formats/endkeys.h"
 #include "lamina/describe.h"
 #include "runtime/model/divide.h"
 #include "runtime/model/fingerprint.h"
@@ -261,6 +262,23 @@ static void add_end_ids(lm_model *m, const lm_meta *meta)
             add_end_id(m, &item);
 }
 
+/* The tokenizer has the end tokens of a GGUF file, unless there is none. */
+static lm_status add_end_keys(lm_model *m, lm_error *e)
+{
+    const lm_meta *meta = lm_container_meta(m->container);
+    lm_end_keys    keys;
+    lm_meta_value  v;
+
+    if (m->tokenizer)
+        return LM_OK;
+    if (lm_meta_get(meta, "tokenizer.ggml.eos_token_id", &v))
+        add_end_id(m, &v);
+    LM_TRY(lm_end_keys_read(meta, UINT32_MAX, &keys, e));
+    for (uint32_t i = 0; i < keys.n; i++)
+        add_end_id(m, &(lm_meta_value){ .kind = LM_META_UINT, .u = (uint64_t)keys.ids[i] });
+    return LM_OK;
+}
+
 static lm_status find_end_ids(lm_model *m, lm_error *e)
 {
     const lm_meta *generation = NULL;
@@ -271,6 +289,8 @@ static lm_status find_end_ids(lm_model *m, lm_error *e)
         LM_TRY(lm_container_json(m->container, "generation_config.json", &generation, e));
         add_end_ids(m, generation);
         add_end_ids(m, lm_container_meta(m->container));
+    } else {
+        return add_end_keys(m, e);
     }
     return LM_OK;
 }
@@ -353,9 +373,9 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     m->overrides = lm_model_overrides(&m->arena, o);
     if (m->container && lm_container_kind_of(m->container) != LM_GGUF)
         LM_TRY(lm_container_text(m->container, "config.json", &m->config_text, e));
-    LM_TRY(find_end_ids(m, e));
     LM_TRY(lm_model_find_templates(m, e));
     LM_TRY(read_tokenizer(m, o, e));
+    LM_TRY(find_end_ids(m, e));
     LM_TRY(check_rows(m, e));
     if (!m->name || !m->source || !m->overrides || m->warnings.failed)
         return lm_fail_memory(e, "model", 0);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/os/filemap.h"
+#include "formats/endkeys.h"
 #include "lamina/preset.h"
 #include "text/tokenizer_files.h"
 #include "text/vocab_spec.h"
@@ -245,13 +246,11 @@ static lm_status check_merges(const lm_meta *m, const lm_view *tokens, uint32_t 
                   (unsigned long long)merges.a.n, (unsigned long long)bytes);
 }
 
-enum { MAX_NAME = 128, MAX_ENDS = 8 };
+enum { MAX_NAME = 128 };
 
 static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME], char pre[MAX_NAME],
-                           int64_t ends[MAX_ENDS], lm_vocab_spec *s, lm_error *e)
+                           lm_end_keys *ends, lm_vocab_spec *s, lm_error *e)
 {
-    static const char *const end_keys[] = { "eot", "eom", "fim_pad", "fim_rep", "fim_sep" };
-
     LM_TRY(name(m, KEYS "model", model, MAX_NAME, e));
     if (lm_meta_has(m, KEYS "pre"))
         LM_TRY(name(m, KEYS "pre", pre, MAX_NAME, e));
@@ -268,8 +267,7 @@ static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME]
     LM_TRY(special_id(m, "bos", s->n, &s->bos, e));
     LM_TRY(special_id(m, "eos", s->n, &s->eos, e));
     LM_TRY(special_id(m, "unknown", s->n, &s->unknown, e));
-    for (; s->n_ends < sizeof end_keys / sizeof *end_keys; s->n_ends++)
-        LM_TRY(special_id(m, end_keys[s->n_ends], s->n, &ends[s->n_ends], e));
+    LM_TRY(lm_end_keys_read(m, s->n, ends, e));
     LM_TRY(check_ids(m, e));
     LM_TRY(flag(m, "add_bos_token", &s->add_bos, e));
     LM_TRY(flag(m, "add_eos_token", &s->add_eos, e));
@@ -280,7 +278,7 @@ static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME]
     s->merges = l->merges;
     s->scores = l->scores;
     s->types  = l->types;
-    s->ends   = ends;
+    lm_vocab_spec_ends(s, ends->ids, ends->n, ends->turn, ends->call);
     s->where  = KEYS;
     return LM_OK;
 }
@@ -290,9 +288,9 @@ static lm_status from_gguf(const lm_meta *m, const lm_tokenizer_options *o, lm_t
     gguf_lists    l     = { 0 };
     lm_vocab_spec s     = { 0 };
     char          model[MAX_NAME] = "", pre[MAX_NAME] = "";
-    int64_t       ends[MAX_ENDS];
+    lm_end_keys   ends;
 
-    lm_status status = read_gguf(m, &l, model, pre, ends, &s, e);
+    lm_status status = read_gguf(m, &l, model, pre, &ends, &s, e);
     if (status == LM_OK) {
         status = lm_tokenizer_from_spec(&s, o, out, e);
         if (status == LM_OK) {

@@ -2,7 +2,7 @@
 #include "golden_text.h"
 #include "text/pretokenize.h"
 #include "text/tokenizer_files.h"
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 #include "base/utf8.h"
 
 static json_t *golden(const char *name)

@@ -1,5 +1,5 @@
 /* unicode_tables.c - written by tools/oracle/unicode_classes.py, which asks the tokenizers library. */
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 
 const lm_substitute lm_substitutes[131] = {
     { 0x0897, 0x0897, 0x0900 }, { 0x0CF3, 0x0CF3, 0x0903 }, { 0x0ECE, 0x0ECE, 0x093C }, { 0x180E, 0x180E, 0x2060 },

@@ -1,5 +1,5 @@
 /* unicode_class.c - look up characters in the generated ranges. */
-#include "text/unicode_class.h"
+#include "text/unicode/unicode_class.h"
 
 #include "base/utf8.h"
 
