@@ -76,7 +76,8 @@ typedef struct lm_answer_event {
     const char    *text;             /* [size], valid during the call */
     size_t         size;
     const char    *id;
-    uint64_t       reserved[2];      /* zero */
+    bool           incomplete;       /* CALL_END: the output ended within the arguments */
+    uint64_t       reserved[1];      /* zero */
 } lm_answer_event;
 
 /* Used by one thread at a time; `event` is called in it. The only error of feed and end is LM_NO_MEMORY. */
@@ -87,6 +88,10 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size,
                          void (*event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e);
 lm_status lm_answer_end(lm_answer *a, void (*event)(void *arg, const lm_answer_event *event), void *arg,
                         lm_error *e); /* end of output */
+/* Like lm_answer_end, for an output that a limit has cut: an unfinished call is reported with the arguments
+ * that were generated (`incomplete`), and no part of a marker becomes text. */
+lm_status lm_answer_cut(lm_answer *a, void (*event)(void *arg, const lm_answer_event *event), void *arg,
+                        lm_error *e);
 void      lm_answer_free(lm_answer *a);
 
 #ifdef __cplusplus

@@ -824,6 +824,13 @@ def test_answers(lm):
     lm.lm_answer_feed(a, text, len(text), each, None)
     lm.lm_answer_end(a, each, None)
     lm.lm_answer_free(a)
+    cut = lm.new("lm_answer_new", ref(style), ref(lm.lm_answer_options(tools=tools, n_tools=1)))
+    ends = []
+    last = lm.headers.functions["lm_answer_feed"][1][3][0](lambda arg, event: ends.append((event.contents.kind, event.contents.incomplete)))
+    lm.lm_answer_feed(cut, text, 40, last, None)
+    lm.lm_answer_cut(cut, last, None)
+    lm.lm_answer_free(cut)
+    assert ends[-1] == (lm.headers.values["LM_ANSWER_CALL_END"], True)
     values = lm.headers.values
     assert [kind for kind, _ in received] == [values["LM_ANSWER_CALL"], values["LM_ANSWER_ARGUMENTS"], values["LM_ANSWER_CALL_END"],
                                           values["LM_ANSWER_CONTENT"]]

@@ -65,7 +65,7 @@ static void hear(const lm_answer_style *s, const lm_answer_options *o, const cha
         PROMISE(lm_answer_feed(a, text + at, n, on_event, h, NULL) == LM_OK);
         at += n;
     }
-    PROMISE(lm_answer_end(a, on_event, h, NULL) == LM_OK);
+    PROMISE((o->ids ? lm_answer_cut : lm_answer_end)(a, on_event, h, NULL) == LM_OK);
     PROMISE(!h->open);
     lm_answer_free(a);
 }
@@ -111,6 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             .ends = ends,
                             .in_reasoning = data[1] & 1,
                             .eager = data[1] & 2,
+                            .ids = data[1] >> 3 & 1,
                             .keep_reasoning = data[1] & 4 };
     lm_answer_style_of(templates[data[0] % (sizeof templates / sizeof *templates)], &s);
     hear(&s, &o, (const char *)data + 2, size - 2, 0, &whole);

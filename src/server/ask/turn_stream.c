@@ -243,12 +243,13 @@ static bool on_end(lm_turn *t, lm_choice *c, const lm_event *event, const lm_usa
     }
     if (is_past(c, event))
         warn_of_time(t);
-    if (c->answer)
-        lm_answer_end(c->answer, on_answer, &(listener){ t, c }, NULL);
-    c->ended = true;
     c->stop = event->stop;
     if (c->stop == LM_STOP_CANCELLED || c->stop == LM_STOP_FAILED)       /* by a limit of time */
         c->stop = LM_STOP_LENGTH;
+    bool cut = c->stop == LM_STOP_LENGTH || c->stop == LM_STOP_CONTEXT;
+    if (c->answer)
+        (cut ? lm_answer_cut : lm_answer_end)(c->answer, on_answer, &(listener){ t, c }, NULL);
+    c->ended = true;
     c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
     c->usage = *usage;
     if (t->stream)

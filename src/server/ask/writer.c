@@ -167,3 +167,48 @@ json_t *lm_turn_arguments(const json_t *call)
     json_decref(o);
     return NULL;
 }
+
+/* Append the start of a JSON text up to its last complete member, with the brackets that close it. */
+static void add_complete(const char *s, size_t n, lm_text *out)
+{
+    char closes[64];
+    size_t depth = 0, end = 0;
+    bool string = false;
+
+    for (size_t i = 0; i < n && depth < sizeof closes; i++) {
+        if (string) {
+            i += s[i] == '\\';
+            string = i < n && s[i] != '"';
+        } else if (s[i] == '"') {
+            string = true;
+        } else if (s[i] == '{' || s[i] == '[') {
+            closes[depth++] = s[i] == '{' ? '}' : ']';
+            end = i + 1;
+        } else if ((s[i] == '}' || s[i] == ']') && depth) {
+            depth--;
+            end = i + 1;
+        } else if (s[i] == ',') {
+            end = i;
+        }
+    }
+    lm_text_add(out, s, end);
+    while (depth)
+        lm_text_add_char(out, closes[--depth]);
+}
+
+json_t *lm_turn_arguments_so_far(const json_t *call)
+{
+    const json_t *text = json_object_get(call, "arguments");
+    json_t *whole = lm_turn_arguments(call), *o;
+    lm_text complete = { 0 };
+
+    if (whole)
+        return whole;
+    add_complete(json_string_value(text), json_string_length(text), &complete);
+    o = complete.size ? lm_json_body(complete.data, complete.size, 0, NULL, NULL) : NULL;
+    lm_text_free(&complete);
+    if (json_is_object(o))
+        return o;
+    json_decref(o);
+    return json_object();
+}

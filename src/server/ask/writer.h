@@ -14,6 +14,8 @@ lm_turn_usage lm_turn_used(const lm_turn *t);
 /* Return the arguments of a call of lm_choice.calls; the caller frees them. NULL: not an object, because the
  * call was cut off. */
 json_t *lm_turn_arguments(const json_t *call);
+/* the same of a call that was cut off: its complete members */
+json_t *lm_turn_arguments_so_far(const json_t *call);
 
 /* Return the finish reason in OpenAI's terms: "stop", "length" … */
 const char *lm_turn_reason(const lm_choice *c);

@@ -60,7 +60,8 @@ static json_t *thinking_json(const char *text, size_t n)
                      "");
 }
 
-/* The content blocks, without tool calls that were cut off. */
+/* The content blocks. A tool call that was cut off has the members of its input that were complete, as
+ * clients get from the stream. */
 static json_t *content_json(const lm_choice *c)
 {
     json_t *content = json_array(), *call;
@@ -72,12 +73,10 @@ static json_t *content_json(const lm_choice *c)
         json_array_append_new(content, text_json(c->text.data, c->text.size));
     json_array_foreach(c->calls, i, call) {
         const json_t *name = json_object_get(call, "name");
-        json_t *input = lm_turn_arguments(call);
 
-        if (input)
-            json_array_append_new(content,
-                                  call_json(json_string_value(json_object_get(call, "id")),
-                                            json_string_value(name), json_string_length(name), input));
+        json_array_append_new(content, call_json(json_string_value(json_object_get(call, "id")),
+                                                 json_string_value(name), json_string_length(name),
+                                                 lm_turn_arguments_so_far(call)));
     }
     if (!json_array_size(content))
         json_array_append_new(content, text_json("", 0));

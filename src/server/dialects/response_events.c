@@ -121,7 +121,9 @@ static void response_part(lm_turn *t, lm_choice *c, const lm_answer_event *event
         break;
     case LM_ANSWER_CALL:      lm_response_item_call(t, items_of(t), event); break;
     case LM_ANSWER_ARGUMENTS: lm_response_item_arguments(t, items_of(t), event->text, event->size); break;
-    case LM_ANSWER_CALL_END:  lm_response_item_close(t, items_of(t), "completed"); break;
+    case LM_ANSWER_CALL_END:
+        lm_response_item_close(t, items_of(t), event->incomplete ? "incomplete" : "completed");
+        break;
     default:                  break;
     }
 }

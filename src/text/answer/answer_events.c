@@ -11,7 +11,8 @@
 void lm_answer_emit(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id)
 {
     lm_answer_event event = {
-        .kind = kind, .call = kind >= LM_ANSWER_CALL ? a->n_calls : 0, .text = text, .size = n, .id = id
+        .kind = kind, .call = kind >= LM_ANSWER_CALL ? a->n_calls : 0, .text = text, .size = n, .id = id,
+        .incomplete = kind == LM_ANSWER_CALL_END && a->partial
     };
 
     a->on_event(a->arg, &event);
@@ -97,6 +98,7 @@ void lm_answer_call_end(lm_answer *a)
 {
     lm_answer_emit(a, LM_ANSWER_CALL_END, NULL, 0, a->id);
     a->n_calls++;
+    a->partial = false;
     lm_text_clear(&a->call.id);
     lm_text_clear(&a->call.arguments);
 }

@@ -80,7 +80,9 @@ static void content_follows(lm_answer *a, size_t n)
 {
     size_t from = n;
 
-    while (from && strchr(" \t\r\n", a->buffer.data[from - 1]))
+    if (a->cut)                                          /* the rest is part of a call or of a mark */
+        from = n = a->buffer.size;
+    while (!a->cut && from && strchr(" \t\r\n", a->buffer.data[from - 1]))
         from--;
     lm_answer_emit_text(a, false, a->buffer.data + from, n - from);
     lm_answer_consume(a, n);
@@ -92,7 +94,7 @@ static void not_a_call(lm_answer *a, size_t n)
 {
     bool reasoning = a->before == LM_MODE_REASONING;
 
-    if (a->ending && a->n_calls) {                       /* a further call that was cut off is neither a call
+    if (a->ending && (a->n_calls || a->cut)) {           /* a further call that was cut off is neither a call
                                                             nor text */
         lm_text_clear(&a->raw);
         lm_answer_consume(a, a->buffer.size);
@@ -132,7 +134,8 @@ static lm_answer_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
     lm_answer_reading was = LM_READ_NONE;
 
     *whole = false;
-    if (a->o.eager) {
+    a->call.tool = NULL;
+    if (a->o.eager || a->cut) {
         lm_text_clear(&a->call.id);
         was = lm_call_head(a->f, &a->o, r, &a->call);
     }
@@ -140,7 +143,16 @@ static lm_answer_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
         return was;
     *r     = from;
     *whole = true;
-    return lm_call_read(a->f, &a->o, r, &a->call);
+    const lm_answer_tool *named = a->call.tool;
+    was = lm_call_read(a->f, &a->o, r, &a->call);
+    if (was == LM_READ_NONE && a->cut && (a->call.tool || named)) {
+        if (!a->call.tool)
+            a->call.tool = named;
+        a->partial = true;
+        r->at = r->n;
+        return LM_READ_DONE;
+    }
+    return was;
 }
 
 /* Handle the end of the output among calls. */
@@ -193,7 +205,7 @@ static void no_call_follows(lm_answer *a, size_t skipped, bool begun)
     if (a->in_section && !f->call.open && !f->section.close) {
         content_follows(a, skipped);
     } else if (begun && f->prompted && !a->text_begun && !a->n_calls) {
-        lm_answer_consume(a, strlen(f->call.open));      /* the prompt's own */
+        lm_answer_consume(a, a->cut ? a->buffer.size : strlen(f->call.open));        /* the prompt's own */
         calls_over(a);
     } else {
         not_a_call(a, skipped + (begun && f->call.open ? strlen(f->call.open) : 1));
@@ -245,8 +257,11 @@ bool lm_answer_step_arguments(lm_answer *a, bool final)
     lm_answer_consume(a, n);
     if (end)
         a->mode = LM_MODE_TAIL;
-    else if (final)
-        lm_answer_call_end(a), calls_over(a);
+    else if (final) {
+        a->partial = true;
+        lm_answer_call_end(a);
+        calls_over(a);
+    }
     return end;
 }
 
@@ -265,6 +280,11 @@ static bool step_tail(lm_answer *a, bool final)
 }
 
 /* ---- text ---- */
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 /* Return whether the answer begins like a call of a family without an opening mark. */
 static bool begins_bare(lm_answer *a)
@@ -298,6 +318,8 @@ static lm_answer_reading call_ends_reasoning(lm_answer *a, size_t mark, bool sec
     }
     if (was == LM_READ_DONE)
         was = lm_call_read(a->f, &a->o, &r, &a->call);
+    if (was == LM_READ_NONE && a->cut && final)
+        return LM_READ_DONE;
     if (was != LM_READ_DONE)
         return was;
     lm_answer_find(a->buffer.data, a->buffer.size, ends, true, &at, &end);
@@ -337,9 +359,11 @@ static bool step_text(lm_answer *a, bool final)
         to_calls(a, true);
         return true;
     }
-    marks_of(a, marks);                                  /* a partial mark at the end, after a call, is not
-                                                            text */
-    lm_answer_find(a->buffer.data, a->buffer.size, marks, final && !a->n_calls, &at, &mark);
+    marks_of(a, marks);
+    lm_answer_find(a->buffer.data, a->buffer.size, marks, final && !a->n_calls && !a->cut, &at, &mark);
+    if (final && a->cut && !a->n_calls && !mark && is_word(a->buffer.data[at < a->buffer.size ? at : 0]))
+        at = a->buffer.size;                             /* part of a mark that begins like a word is text,
+                                                            any other is not, nor after a call */
     lm_answer_emit_text(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
     lm_answer_consume(a, at);
     if (!mark)
@@ -429,25 +453,40 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size,
     return memory_of(a, e);
 }
 
-lm_status lm_answer_end(lm_answer *a, void (*on_event)(void *arg, const lm_answer_event *event), void *arg,
-                        lm_error *e)
+static lm_status end(lm_answer *a, bool cut, void (*on_event)(void *arg, const lm_answer_event *event),
+                     void *arg, lm_error *e)
 {
-    LM_REQUIRE(e, a && on_event);
     a->on_event = on_event;
     a->arg      = arg;
     work(a, false);
     a->ending   = true;
+    a->cut      = cut;
     work(a, true);
+    a->partial |= a->mode == LM_MODE_ARGUMENTS;
     if (a->mode == LM_MODE_ARGUMENTS || a->mode == LM_MODE_TAIL)
         lm_answer_call_end(a);
-    if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section && !a->n_calls)
+    if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section && !a->n_calls && !cut)
         lm_answer_emit_text(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
-    if (a->space.size && !a->edge && a->mode == LM_MODE_TEXT && !a->n_calls)
+    if (a->space.size && !a->edge && a->mode == LM_MODE_TEXT && !a->n_calls && (a->text_begun || !cut))
         lm_answer_emit(a, LM_ANSWER_CONTENT, a->space.data, a->space.size, NULL);
     lm_text_clear(&a->space);
     a->mode   = LM_MODE_TEXT;
-    a->ending = false;
+    a->ending = a->cut = false;
     return memory_of(a, e);
+}
+
+lm_status lm_answer_end(lm_answer *a, void (*on_event)(void *arg, const lm_answer_event *event), void *arg,
+                        lm_error *e)
+{
+    LM_REQUIRE(e, a && on_event);
+    return end(a, false, on_event, arg, e);
+}
+
+lm_status lm_answer_cut(lm_answer *a, void (*on_event)(void *arg, const lm_answer_event *event), void *arg,
+                        lm_error *e)
+{
+    LM_REQUIRE(e, a && on_event);
+    return end(a, true, on_event, arg, e);
 }
 
 void lm_answer_free(lm_answer *a)

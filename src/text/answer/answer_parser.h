@@ -27,6 +27,8 @@ struct lm_answer {
     bool      section;               /* CALLS: the opening mark of the section was read */
     uint32_t  n_calls, in_section;   /* calls emitted; those in this section */
     bool      ending;                /* no more input */
+    bool      cut;                   /* ending: at a limit, so an unfinished call is reported */
+    bool      partial;               /* the arguments of the call are not complete */
     bool      waits;                 /* nothing changes before a closing bracket arrives */
     lm_balance balance;              /* ARGUMENTS */
     lm_written call;

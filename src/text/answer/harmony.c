@@ -93,7 +93,7 @@ static bool step_header(lm_answer *a, bool final)
     bool begins;
     const char *at;
 
-    if (!look(a, final, &begins))
+    if (!look(a, final && !a->cut, &begins))
         return false;
     lm_text_clear(&a->raw);
     lm_answer_part(a, true);
@@ -126,6 +126,7 @@ static bool step_header(lm_answer *a, bool final)
     a->joins = apart ? a->reasoning_begun : a->text_begun && !a->marked;
     if (a->o.keep_reasoning && a->analysis)
         lm_answer_emit_text(a, false, header_of(a), strlen(header_of(a)));
+    a->in_section = 0;
     if (a->recipient) {
         a->balance = (lm_balance){ 0 };
         a->waits = false;
@@ -157,13 +158,21 @@ static bool step_tagged_call(lm_answer *a, bool final)
         was = lm_call_read(a->f, &a->o, &r, &a->call);
     if (was == LM_READ_MORE)
         return false;
-    if (was == LM_READ_NONE) {
+    if (was == LM_READ_NONE && a->cut && a->in_section) {        /* part of the mark after the calls */
+        lm_answer_consume(a, a->buffer.size);
+        return false;
+    }
+    if (was == LM_READ_NONE && a->cut) {
+        a->partial = true;
+        r.at = r.n;
+    } else if (was == LM_READ_NONE) {
         a->recipient = false;
         return true;
     }
     lm_answer_call(a);
     lm_answer_arguments(a, a->call.arguments.data, a->call.arguments.size);
     lm_answer_call_end(a);
+    a->in_section++;
     lm_answer_consume(a, r.at);
     return true;
 }
@@ -179,7 +188,11 @@ static bool step_call(lm_answer *a, bool final)
     was = lm_reader_json(&r, &from);
     if (was == LM_READ_MORE)
         return false;
-    if (was == LM_READ_NONE || r.s[from] != '{') {
+    if (was == LM_READ_NONE && a->cut) {
+        from = r.at;
+        r.at = r.n;
+        a->partial = true;
+    } else if (was == LM_READ_NONE || r.s[from] != '{') {
         lm_answer_emit_text(a, false, a->raw.data, a->raw.size);
         a->recipient = false;
         return true;
@@ -202,7 +215,7 @@ bool lm_answer_harmony(lm_answer *a, bool final)
         return step_header(a, final);
     if (a->recipient)
         return a->f->call.open ? step_tagged_call(a, final) : step_call(a, final);
-    lm_answer_find(a->buffer.data, a->buffer.size, body_ends, final, &at, &mark);
+    lm_answer_find(a->buffer.data, a->buffer.size, body_ends, final && !a->cut, &at, &mark);
     lm_answer_emit_text(a, a->analysis && !a->o.keep_reasoning, a->buffer.data, at);
     lm_answer_consume(a, at);
     if (!mark)

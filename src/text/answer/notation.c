@@ -247,10 +247,12 @@ lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_wr
 
     if (was != LM_READ_DONE)
         return was;
-    if (!(out->tool = lm_tool_of(o, r->s + from, r->at - from)))
+    const lm_answer_tool *tool = lm_tool_of(o, r->s + from, r->at - from);
+    if (!tool)
         return LM_READ_NONE;
     if (next(r) != '(')
         return wait_or_none(r);
+    out->tool = tool;
     return read_members(r, &python_call, true, ')', 0, &out->arguments);
 }
 
@@ -295,15 +297,13 @@ lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_optio
         was = read_name(r, &from);
     if (was != LM_READ_DONE)
         return was;
-    if (!(out->tool = lm_tool_of(o, r->s + from, r->at - from)))
+    const lm_answer_tool *tool = lm_tool_of(o, r->s + from, r->at - from);
+    if (!tool)
         return LM_READ_NONE;
     if (next(r) != '{')
         return wait_or_none(r);
+    out->tool = tool;
     if ((was = read_members(r, &gemma, true, '}', 0, &out->arguments)) != LM_READ_DONE)
         return was;
-    lm_reader_space(r);
-    if (r->at == r->n)
-        return r->final ? LM_READ_DONE : LM_READ_MORE;
-    was = lm_reader_mark(r, f->call.close);
-    return was == LM_READ_NONE ? LM_READ_DONE : was;
+    return lm_call_close(f, r);
 }

@@ -328,8 +328,10 @@ lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_opti
         was = was == LM_READ_MORE || next == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
         break;
     }
-    if (was == LM_READ_DONE)
+    if (was == LM_READ_DONE || r->final)
         lm_values_print(values, &out->arguments);
+    if (was != LM_READ_DONE && r->final)                 /* those that were complete: the object is open */
+        lm_text_cut(&out->arguments, out->arguments.size - 1);
     json_decref(values);
     return was;
 }

@@ -163,7 +163,7 @@ static bool sound_arguments(lm_text *arguments)
     return sound;
 }
 
-static lm_answer_reading close_call(const lm_answer_family *f, lm_reader *r)
+lm_answer_reading lm_call_close(const lm_answer_family *f, lm_reader *r)
 {
     lm_answer_reading was;
 
@@ -173,6 +173,9 @@ static lm_answer_reading close_call(const lm_answer_family *f, lm_reader *r)
     if (r->at == r->n)                                   /* the text ended where the mark was due: it is still
                                                             a call */
         return r->final ? LM_READ_DONE : LM_READ_MORE;
+    if (r->final && r->n - r->at < strlen(f->call.close) &&
+        memcmp(r->s + r->at, f->call.close, r->n - r->at) == 0)
+        r->at = r->n;                                    /* or within the mark */
     was = lm_reader_mark(r, f->call.close);
     return was == LM_READ_NONE ? LM_READ_DONE : was;
 }
@@ -186,7 +189,7 @@ static lm_answer_reading read_object(const lm_answer_family *f, const lm_answer_
     if (was == LM_READ_DONE)
         was = read_members(f, o, r, out, &m, false);
     if (was == LM_READ_DONE)
-        was = m.named && sound_arguments(&out->arguments) ? close_call(f, r) : LM_READ_NONE;
+        was = m.named && sound_arguments(&out->arguments) ? lm_call_close(f, r) : LM_READ_NONE;
     return was;
 }
 
@@ -207,8 +210,10 @@ static lm_answer_reading read_keyed(const lm_answer_options *o, lm_reader *r, lm
     if ((was = lm_reader_mark(r, ":")) != LM_READ_DONE)
         return was;
     lm_reader_space(r);
-    if ((was = lm_reader_json(r, &from)) != LM_READ_DONE)
+    if ((was = lm_reader_json(r, &from)) != LM_READ_DONE) {
+        lm_text_add(&out->arguments, r->s + from, r->final ? r->n - from : 0);
         return was;
+    }
     lm_text_add(&out->arguments, r->s + from, r->at - from);
     lm_reader_space(r);
     return lm_reader_mark(r, "}");
@@ -289,7 +294,7 @@ static lm_answer_reading read_named(const lm_answer_family *f, const lm_answer_o
     if (was != LM_READ_DONE)
         return was;
     lm_text_add(&out->arguments, r->s + from, r->at - from);
-    return sound_arguments(&out->arguments) ? close_call(f, r) : LM_READ_NONE;
+    return sound_arguments(&out->arguments) ? lm_call_close(f, r) : LM_READ_NONE;
 }
 
 /* ---- calls of any form ---- */
@@ -341,5 +346,5 @@ lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r)
     if (f->form == LM_FORM_OBJECT)
         was = read_members(f, &none, r, &unused, &m, false);
     lm_written_free(&unused);
-    return was == LM_READ_DONE ? close_call(f, r) : was;
+    return was == LM_READ_DONE ? lm_call_close(f, r) : was;
 }

@@ -49,6 +49,9 @@ lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_option
 /* Read the rest of a call after its arguments (OBJECT: its further members too). */
 lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r);
 
+/* Read the closing mark of a call, which may be missing. */
+lm_answer_reading lm_call_close(const lm_answer_family *f, lm_reader *r);
+
 lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                  lm_written *out);
 /* The name of a call whose arguments are between marks, up to the first of them. */

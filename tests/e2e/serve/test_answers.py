@@ -137,6 +137,33 @@ def test_only_allowed_tools_are_called(client):
         assert [c.function.name for c in answer.choices[0].message.tool_calls] == ["clock"]
 
 
+def test_a_call_that_the_limit_cuts_is_no_text(server):
+    plain = {"name": "get_weather", **{k: WEATHER["function"][k] for k in ("description", "parameters")}}
+    for limit in (1, 3, 5, 8, 11, 14, 18):
+        chat = {"messages": ASKED, "tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False, "max_tokens": limit}
+        choice = server.post("/v1/chat/completions", chat)[1]["choices"][0]
+        assert choice["finish_reason"] == "length" and not choice["message"]["content"], choice
+        calls = choice["message"].get("tool_calls", [])
+        assert all(c["function"]["name"] == "get_weather" for c in calls)
+
+        answer = server.post("/v1/responses", {"input": "weather?", "tools": [{"type": "function", **plain}], "tool_choice": "required",
+                                               "parallel_tool_calls": False, "max_output_tokens": limit})[1]
+        assert answer["status"] == "incomplete" and answer["incomplete_details"] == {"reason": "max_output_tokens"}
+        assert all(o["status"] == "incomplete" for o in answer["output"]), answer["output"]
+        assert not any(part["text"] for o in answer["output"] if o["type"] == "message" for part in o["content"])
+
+        tool = {"name": "get_weather", "input_schema": plain["parameters"]}
+        answer = server.post("/v1/messages", {"messages": ASKED, "tools": [tool], "tool_choice": {"type": "tool", "name": "get_weather"},
+                                              "max_tokens": limit})[1]
+        assert answer["stop_reason"] == "max_tokens" and not [b for b in answer["content"] if b["type"] == "text" and b["text"]]
+        blocks = [b for b in answer["content"] if b["type"] == "tool_use"]
+        assert len(blocks) == len(calls) and all(set(b["input"]) <= {"city", "days"} for b in blocks)
+
+        answer = server.post("/api/chat", {"messages": ASKED, "tools": [WEATHER], "stream": False, "options": {"num_predict": limit}})[1]
+        assert answer["done_reason"] == "length" and "<tool_" not in answer["message"]["content"]
+    assert calls                                                    # the last limit is within the arguments
+
+
 def test_calls_are_text_without_tools(server):
     requested = {"messages": ASKED, "max_tokens": 60, "tools": [CLOCK], "tool_choice": "required", "parallel_tool_calls": False}
     message = server.post("/v1/chat/completions", requested | {"parse_tool_calls": False})[1]["choices"][0]["message"]
