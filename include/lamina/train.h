@@ -20,6 +20,10 @@ typedef enum lm_train_schedule { LM_TRAIN_COSINE, LM_TRAIN_LINEAR, LM_TRAIN_CONS
 /* Which tokens of a conversation, or of a prompt and its completion, have a loss. */
 typedef enum lm_train_on { LM_TRAIN_ON_ANSWERS, LM_TRAIN_ON_ALL } lm_train_on;
 
+/* What the texts of a text file are: the whole file, cut into rows of `context` tokens; or the parts between
+ * blank lines, each with a token that ends it. */
+typedef enum lm_train_split { LM_TRAIN_SPLIT_ROWS, LM_TRAIN_SPLIT_BLANK_LINES } lm_train_split;
+
 typedef struct lm_train_step {
     uint32_t step, steps;                /* number of this step, from 1; number of all steps */
     uint32_t epoch;                      /* from 1 */
@@ -93,6 +97,7 @@ typedef struct lm_train_options {
     const char *init_from;               /* initial adapter, with the same modules, ranks and scales; NULL: A
                                             random, B zero */
     bool        literal;                 /* numbers that are 0 mean 0. lm_train_defaults sets it */
+    lm_train_split split;                /* of a text file */
     uint64_t    reserved[6];             /* zero */
 } lm_train_options;
 
@@ -118,8 +123,9 @@ typedef struct lm_train_result {
 
 /* Train on `data` and write to `folder`. Data: JSON lines, one text each, in the form of the first:
  * {"messages"} (with "tools"), {"prompt", "completion"}, {"text"}, {"instruction", "input", "output"},
- * {"conversations"}; or a plain text file (.txt) with texts separated by empty lines. Conversations are
- * rendered with the model's chat template. `m`: opened with lm_model_options.adaptable.
+ * {"conversations"}; one JSON array of such records; or a plain text file (.txt). Conversations are rendered
+ * with the model's chat template. "weight", "train", "training", "loss" and "masked" of a record or an answer
+ * say whether it is trained. `m`: opened with lm_model_options.adaptable.
  *
  * Output: a PEFT adapter (adapter_config.json, adapter_model.safetensors) and llama.cpp's (adapter.gguf), or
  * with `full` model.safetensors; best/: the same at the best validation; log.jsonl: one line per step;

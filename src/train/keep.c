@@ -321,8 +321,9 @@ lm_status lm_train_signature(const lm_train_run *r, lm_text *out, lm_error *e)
                    (int)o->schedule, o->warmup, r->steps);
     lm_text_printf(out, "decay %.17g\nclip %.17g\nbeta %.17g %.17g\nepsilon %.17g\n", o->weight_decay,
                    o->clip, o->beta1, o->beta2, o->epsilon);
-    lm_text_printf(out, "batch %u of %u\naccumulate %u\npacking %d\ncut %d\nanswers %d\nseed %" PRIu64 "\n",
-                   r->batch, r->context, o->accumulate, !o->no_packing, o->cut, (int)o->train_on, o->seed);
+    lm_text_printf(out, "batch %u of %u\naccumulate %u\npacking %d\ncut %d\nanswers %d\nsplit %d\n", r->batch,
+                   r->context, o->accumulate, !o->no_packing, o->cut, (int)o->train_on, (int)o->split);
+    lm_text_printf(out, "seed %" PRIu64 "\n", o->seed);
     return out->failed ? lm_fail_memory(e, "training state", 0) : LM_OK;
 }
 

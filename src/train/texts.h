@@ -16,7 +16,7 @@ typedef struct lm_train_data {
     uint64_t  left_out, shortened, bad;
     char      form[32];                  /* "messages" */
     char      hash[65];                  /* of the file's bytes */
-    char      found[96];                 /* how the trained tokens of conversations were located */
+    char      unused[200];               /* names of members of records that are not used */
 } lm_train_data;
 
 void lm_train_data_free(lm_train_data *d);
@@ -25,6 +25,7 @@ typedef struct lm_read_options {
     const lm_model *model;
     uint32_t        max;                 /* maximum tokens per text */
     bool            cut, skip_bad, all;
+    bool            paragraphs;          /* a text file has texts separated by blank lines; else one text */
 } lm_read_options;
 
 /* Read a data file; `rest` (NULL: none) gets a share of the texts, chosen by their content. */
@@ -38,14 +39,6 @@ lm_status lm_train_read_ids(const char *path, uint32_t n_vocab, lm_train_data *o
  * counted as left out. */
 lm_status lm_train_add(lm_train_data *d, const lm_token *ids, const bool *mask, size_t n,
                        const lm_read_options *o, lm_error *e);
-
-/* A record (a JSON object) as ids and mask; each form is defined in records.c. `mask` has one element per id
- * and grows with them. */
-typedef struct lm_text_record {
-    lm_tokens ids;
-    bool     *mask;
-    size_t    masked;
-} lm_text_record;
 
 /* Rows of an epoch, in order: the texts that share each row. */
 typedef struct lm_train_rows {

@@ -32,7 +32,8 @@ __attribute__((format(printf, 2, 3))) static void note(const lm_train_run *r, co
 static lm_status read_data(lm_train_run *r, const char *data, lm_error *e)
 {
     const lm_train_options *o = r->o;
-    lm_read_options how = { r->model, r->context, o->cut, o->skip_bad, o->train_on == LM_TRAIN_ON_ALL };
+    lm_read_options how = { r->model, r->context, o->cut, o->skip_bad, o->train_on == LM_TRAIN_ON_ALL,
+                            o->split == LM_TRAIN_SPLIT_BLANK_LINES };
 
     if (o->ids_file)
         return lm_train_read_ids(o->ids_file, r->model->program->n_vocab, &r->data, e);
@@ -161,6 +162,8 @@ static void report_data(const lm_train_run *r)
              "left out: %" PRIu64 " texts too long or with nothing to train; cut to %u tokens: %" PRIu64
              "; unreadable: %" PRIu64,
              x->left_out, r->context, x->shortened, x->bad);
+    if (*d->unused || *r->rest.unused)
+        note(r, "members that are not used: %s", *d->unused ? d->unused : r->rest.unused);
     note(r, "rows: %u of up to %u tokens; %u steps of %u x %u rows", x->rows, r->context, x->steps,
          r->o->accumulate, r->batch);
     if (r->adapted)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/textfile.h"
 #include "cli/base/flags.h"
 #include "cli/base/size.h"
 
@@ -141,6 +142,9 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
     case LM_FLAG_TEXT:
         if (!*value && f->min >= 0 && f->value && strcmp(f->value, "FILE") == 0)
             return wrong(f, value, "the name of a file", e);
+        if (f->value && strcmp(f->value, "TEXT") == 0 &&
+            lm_check_utf8(value, strlen(value), 0, NULL, e) != LM_OK)
+            return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "is not UTF-8");
         *(const char **)at = value;
         break;
     case LM_FLAG_OUTPUT:

@@ -45,7 +45,7 @@ static lm_status read_input(lm_text *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status check_input(const char *path, const lm_text *out, lm_error *e)
+static lm_status check_size(const lm_text *out, lm_error *e)
 {
     if (out->failed)
         lm_fail_memory(e, NULL, out->size);
@@ -53,71 +53,34 @@ static lm_status check_input(const char *path, const lm_text *out, lm_error *e)
         lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "longer than %zu bytes", LM_MAX_INPUT);
     else
         return LM_OK;
-    return lm_fail_in(e, path);
+    return lm_fail_in(e, "standard input");
 }
 
 lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
 {
+    size_t before = out->size;
+
     if (strcmp(path, "-") == 0) {
         LM_TRY(read_input(out, e));
-        return check_input("standard input", out, e);
+        LM_TRY(check_size(out, e));
+        return lm_check_text(out, before, NULL, e) == LM_OK ? LM_OK : lm_fail_in(e, "standard input");
     }
     FILE *f = fopen(path, "rb");
-    char chunk[4096];
-    size_t n, before = out->size;
-    int failed;
-
     if (!f)
         return lm_fail_errno(e, path, "cannot be opened");
-    do {
-        n = fread(chunk, 1, sizeof chunk, f);
-        lm_text_add(out, chunk, n);
-    } while (n == sizeof chunk && !out->failed && out->size <= LM_MAX_INPUT);
-    failed = ferror(f) ? errno : 0;
+    lm_status status = lm_read_stream(f, path, LM_MAX_INPUT, out, e);
     fclose(f);
-    if (failed) {
-        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(failed));
-        return lm_fail_in(e, path);
-    }
-    if (out->size >= before + 3 &&
-        memcmp(out->data + before, "\xEF\xBB\xBF", 3) == 0) { /* drop a byte order mark */
-        out->size -= 3;
-        memmove(out->data + before, out->data + before + 3, out->size - before + 1);
-    } else if (out->size >= before + 2 && (memcmp(out->data + before, "\xFF\xFE", 2) == 0 ||
-                                           memcmp(out->data + before, "\xFE\xFF", 2) == 0)) {
-        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the text is UTF-16: save it as UTF-8");
-        return lm_fail_in(e, path);
-    }
-    return check_input(path, out, e);
-}
-
-lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e)
-{
-    char chunk[4096];
-    size_t n;
-    int c = 0;
-
-    lm_text_clear(out);
-    while (!out->failed && out->size <= LM_MAX_INPUT && c != EOF && c != '\n') {
-        for (n = 0; n < sizeof chunk && c != '\n' && (c = getc_unlocked(f)) != EOF; n++)
-            chunk[n] = (char)c;
-        lm_text_add(out, chunk, n);
-    }
-    if (c == EOF && ferror(f))
-        return lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(errno));
-    if (out->failed)
-        return lm_fail_memory(e, NULL, out->size);
-    if (out->size > LM_MAX_INPUT)
-        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "a line is longer than %zu bytes", LM_MAX_INPUT);
-    *end = c == EOF && out->size == 0;
-    return LM_OK;
+    return status;
 }
 
 lm_status lm_read_text(const char *path, lm_text *out, lm_error *e)
 {
     LM_TRY(lm_read_file(path, out, e));
-    if (out->size && out->data[out->size - 1] == '\n')
+    if (out->size && out->data[out->size - 1] == '\n') {
         out->data[--out->size] = 0;
+        if (out->size && out->data[out->size - 1] == '\r')
+            out->data[--out->size] = 0;
+    }
     return LM_OK;
 }
 

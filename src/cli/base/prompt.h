@@ -5,22 +5,18 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdio.h>
 
+#include "base/textfile.h"
 #include "cli/base/command.h"
-
-/* The maximum bytes of a text or of a line of JSON: far more than any prompt, so that endless input is
- * detected. */
-#define LM_MAX_INPUT ((size_t)256 << 20)
 
 /* Return the name of the file in errors: `path`, or "standard input" for "-". */
 const char *lm_input_name(const char *path);
 
-/* Append the bytes of a file, without a byte order mark, or of standard input for "-". LM_LIMIT: more than
- * LM_MAX_INPUT. */
+/* Append the text of a file, or of standard input for "-", as base/textfile.h defines texts. LM_LIMIT: more
+ * than LM_MAX_INPUT bytes. */
 lm_status lm_read_file(const char *path, lm_text *out, lm_error *e);
 
-/* The same without one newline at the end. */
+/* The same without one newline, \n or \r\n, at the end. */
 lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
 
 /* Append the tokens of such a text. `flags`: those of lm_tokenize. */
@@ -29,10 +25,6 @@ lm_status lm_read_tokens(const char *path, const lm_tokenizer *t, unsigned flags
 
 /* If the tokenizer adds BOS before a text, set *added and *bos. */
 lm_status lm_added_bos(const lm_tokenizer *t, bool *added, lm_token *bos, lm_error *e);
-
-/* Read the next line into `out` (cleared first) with its newline, which the last one may lack. *end: there
- * are no more lines. Errors do not name the file. LM_LIMIT: more than LM_MAX_INPUT. */
-lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e);
 
 /* Append a text of the command line. With `escapes`, \n \t \r \0 \\ \" \' \xHH are replaced by their
  * characters; other backslashes are kept. */

@@ -156,7 +156,7 @@ static lm_status score_all(scoring *s, lm_error *e)
 
     if (s->o->jsonl) {
         LM_TRY(start_engine(s, 0, e));
-        return lm_jsonl_read(s->o->jsonl, score_line, s, e);
+        return lm_jsonl_read(s->o->jsonl, false, score_line, s, e);
     }
     LM_TRY(read_text(s, e));
     LM_TRY(start_engine(s, s->ids.n, e));

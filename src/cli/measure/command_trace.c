@@ -353,7 +353,7 @@ static lm_status make_vector(lm_tracing *t, lm_error *e)
 {
     gathering         g = { .t = t };
     lm_engine_options o;
-    lm_status         status = lm_jsonl_read(t->o->pairs, add_pair, &g, e);
+    lm_status         status = lm_jsonl_read(t->o->pairs, false, add_pair, &g, e);
 
     if (status == LM_OK)
         status = lm_engine_flags(&t->o->run, t->model, 1, &o, e);

@@ -184,8 +184,8 @@ static lm_status read_files(questions *q, lm_error *e)
     if (!!o->shots != !!o->shots_file)
         return lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "--shots and --shots-file require each other");
     if (o->shots_file)
-        LM_TRY(lm_jsonl_read(o->shots_file, on_shot, &l, e));
-    LM_TRY(lm_jsonl_read(o->file, on_line, q, e));
+        LM_TRY(lm_jsonl_read(o->shots_file, true, on_shot, &l, e));
+    LM_TRY(lm_jsonl_read(o->file, true, on_line, q, e));
     if (q->n_items)
         return LM_OK;
     lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "has no questions");

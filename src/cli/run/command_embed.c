@@ -237,7 +237,7 @@ static lm_status embed(lm_cli *cli, void *options, lm_error *e)
     if (status == LM_OK && o->jsonl)
         status = start(o, &w, 0, e);
     if (status == LM_OK)
-        status = o->jsonl ? lm_jsonl_read(o->jsonl, embed_line, &w, e) : embed_text(cli, o, &w, e);
+        status = o->jsonl ? lm_jsonl_read(o->jsonl, false, embed_line, &w, e) : embed_text(cli, o, &w, e);
     lm_interrupt_watch(NULL);
     lm_engine_free(w.engine);
     lm_model_close(w.model);

@@ -159,7 +159,11 @@ static lm_status read_given(lm_cli *cli, const run_options *o, lm_text *out, lm_
     }
     if (o->prompt)
         lm_add_given(o->prompt, !o->no_escape, out);
-    return out->failed ? lm_fail_memory(e, "the prompt", out->size) : LM_OK;
+    if (out->failed)
+        return lm_fail_memory(e, "the prompt", out->size);
+    if (lm_check_utf8(out->data, out->size, 0, NULL, NULL) != LM_OK)
+        return lm_fail(e, LM_USAGE, "the prompt", LM_NO_OFFSET, "is not UTF-8");
+    return LM_OK;
 }
 
 /* Choose whether to apply the chat template. At a terminal it is applied if the model has one. Elsewhere

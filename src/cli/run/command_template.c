@@ -210,7 +210,7 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
         if (cli->n_args || o->model.model || o->name || o->model.o.pre)
             return lm_fail(e, LM_USAGE, "--jsonl", LM_NO_OFFSET, "cannot be combined with %s",
                            o->name ? "--chat-template" : o->model.o.pre ? "--pre" : "MODEL");
-        return lm_jsonl_read(o->jsonl, template_line, NULL, e);
+        return lm_jsonl_read(o->jsonl, false, template_line, NULL, e);
     }
     if (!o->model.model && is_template_file(cli->args[0])) {
         m.file = cli->args[0];

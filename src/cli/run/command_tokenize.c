@@ -218,7 +218,8 @@ static lm_status tokenize(lm_cli *cli, void *options, lm_error *e)
         return lm_fail(e, LM_USAGE, "--count", LM_NO_OFFSET, "cannot be combined with --text");
     status = start(cli, o, cli->args[0], &w, e);
     if (status == LM_OK)
-        status = o->jsonl ? lm_jsonl_read(o->jsonl, tokenize_line, &w, e) : tokenize_text(cli, o, &w, e);
+        status = o->jsonl ? lm_jsonl_read(o->jsonl, false, tokenize_line, &w, e)
+                          : tokenize_text(cli, o, &w, e);
     lm_tokenizer_free(w.tokenizer);
     return status;
 }
@@ -303,7 +304,8 @@ static lm_status detokenize(lm_cli *cli, void *options, lm_error *e)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "ids and --jsonl cannot be combined");
     status = start(cli, o, named ? cli->args[0] : NULL, &w, e);
     if (status == LM_OK)
-        status = o->jsonl ? lm_jsonl_read(o->jsonl, detokenize_line, &w, e) : detokenize_ids(cli, ids, &w, e);
+        status = o->jsonl ? lm_jsonl_read(o->jsonl, false, detokenize_line, &w, e)
+                          : detokenize_ids(cli, ids, &w, e);
     lm_tokenizer_free(w.tokenizer);
     return status;
 }

@@ -26,7 +26,8 @@ struct lm_lines {
     EditLine *edit;
     History  *past;
     char     *file;                      /* file of the history; NULL: none */
-    lm_text    line;                      /* the line read without the editor */
+    lm_text   line;                      /* the line read without the editor */
+    lm_text_lines input;                 /* of a pipe */
     bool      abandoned, more;           /* more: the line continues */
     /* bracketed paste is on: the terminal marks the beginning and end of a paste */
     bool      brackets;
@@ -264,7 +265,8 @@ static lm_status read_line(lm_lines *l, const char **out, size_t *size, lm_error
             return LM_OK;
         }
     }
-    lm_status status = lm_read_line(stdin, &l->line, &end, e);
+    l->input.file = stdin;
+    lm_status status = lm_next_line(&l->input, &l->line, &end, e);
     if (status != LM_OK && lm_interrupted())
         return LM_OK;                                    /* Ctrl-C ends the input of a pipe */
     if (status != LM_OK)

@@ -15,13 +15,15 @@ typedef struct train_options {
     const char      *folder;
     lm_flag_list     targets;
     bool             lora;
-    int              schedule, train_on;
+    int              schedule, train_on, split;
 } train_options;
 
 #define O(field) offsetof(train_options, field)
 
 static const char *const schedule_words[] = { "cosine", "linear", "constant", NULL };
 static const char *const train_on_words[] = { "assistant", "all", NULL };
+
+static const char *const split_words[] = { "rows", "blank-lines", NULL };
 
 static const lm_flag what_flags[] = {
     { "--output", "-o --output-dir", LM_FLAG_OUTPUT, O(folder), "DIR",
@@ -81,6 +83,9 @@ static const lm_flag data_flags[] = {
       "save every N steps (at the end)", 1, UINT32_MAX, NULL },
     { "--train-on", NULL, LM_FLAG_WORD, O(train_on), "WHAT",
       "assistant: answers and completions; all: every token (assistant)", 0, 0, train_on_words },
+    { "--split", NULL, LM_FLAG_WORD, O(split), "HOW",
+      "texts of a .txt file: rows: one text, cut into rows of --context; blank-lines: separated by them (rows)",
+      0, 0, split_words },
     { "--no-pack", NULL, LM_FLAG_SWITCH, O(o.no_packing), NULL,
       "put each text in a separate row", 0, 0, NULL },
     { "--cut", NULL, LM_FLAG_SWITCH, O(o.cut), NULL,
@@ -228,6 +233,7 @@ static lm_status train(lm_cli *cli, void *options, lm_error *e)
     o->o.n_targets = o->targets.n;
     o->o.schedule  = (lm_train_schedule)o->schedule;
     o->o.train_on  = (lm_train_on)o->train_on;
+    o->o.split     = (lm_train_split)o->split;
     o->o.context   = o->run.context > 0 ? (uint32_t)o->run.context : 0;
     o->o.threads   = o->run.threads;
     o->o.compute   = (lm_compute)o->run.compute;
@@ -249,7 +255,7 @@ const lm_command lm_command_train = {
     .name = "train",
     .usage = "MODEL DATA -o DIR [--lora | --full] [--rank N] [--epochs N | --steps N] [--resume] [--dry-run]",
     .summary = "fine-tune a model: adapters on any weights, or all of it",
-    .about = "  DATA is a .txt file, or JSON lines of messages, prompt and completion, or text, also in the "
+    .about = "  DATA is a .txt file, one text, or JSON lines of messages, prompt and completion, or text, also in the "
              "forms of Alpaca and\n"
              "  ShareGPT. A quantised MODEL is not changed by the adapter (QLoRA). DIR receives the adapter "
              "in the formats of PEFT\n"

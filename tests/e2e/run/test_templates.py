@@ -67,7 +67,7 @@ def test_the_model_gives_its_tokens_unless_the_context_does(lamina, model, tmp_p
         assert done.returncode != 0 and done.stdout == "" and done.stderr.splitlines()[-1].startswith("error: ")
 
 
-HOSTILE = [b"", b"null", b"[]", b'"x"', b"{", b'{"template":"x"}', b'{"context":{}}', b'{"template":5,"context":{}}',
+HOSTILE = [b"null", b"[]", b'"x"', b"{", b'{"template":"x"}', b'{"context":{}}', b'{"template":5,"context":{}}',
            b'{"template":"x","context":[]}', b'{"template":"\xff","context":{}}', b"[" * 5000,
            b'{"template":"{{","context":{}}', b'{"template":"{% for %}","context":{}}', b'{"template":"{{ 1/0 }}","context":{}}',
            b'{"template":"{{ raise_exception(\'no\') }}","context":{}}', b'{"template":"{% include \'x\' %}","context":{}}',
