@@ -87,6 +87,11 @@ lm_status lm_grammar_json_schema(const char *text, size_t size, const lm_grammar
                                  lm_error *e);
 void      lm_grammar_free(lm_grammar *g);
 
+/* Append a regular expression of the texts that `start` of a grammar in Lark's notation accepts.
+ * LM_UNSUPPORTED: what no regular expression can express, or the function does not support: recursion, flags,
+ * templates, %ignore; LM_USAGE: the grammar is malformed; LM_LIMIT: the expression is longer than 64 KiB. */
+lm_status lm_grammar_lark_regex(const char *grammar, lm_text *out, lm_error *e);
+
 /* A trigger of a lazy grammar: free text up to the trigger, then the grammar. */
 typedef struct lm_trigger {
     const char *word;                /* anywhere in the text, however it is tokenized; NULL: `token` */

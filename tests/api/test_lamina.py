@@ -765,6 +765,10 @@ def test_grammars(lm, model):
     for grammar, good, bad in zip(made, [b"12", b"34", b"a5", b"no", b"{}"], [b"6", b"3", b"a", b"maybe", b"[]"]):
         for text, expected in ((good, True), (bad, False)):
             assert lm.lm_grammar_matches(grammar, text, len(text), ref(whole), ref(fits)) == lm.LM_OK and whole.value == expected
+    pattern = lm.lm_text()
+    lm.lm_grammar_lark_regex(b'start: "a" | LF', ref(pattern))
+    assert ctypes.string_at(pattern.data, pattern.size) == rb"(?:(?:a)|(?:\n))"
+    lm.lm_text_free(ref(pattern))
     trigger = lm.lm_trigger(word=b"a")
     lazy = lm.new("lm_grammar_after", made[2], ref(trigger), 1, False)
     assert lm.lm_grammar_matches(lazy, b"hello", 5, ref(whole), ref(fits)) == lm.LM_OK and whole.value

@@ -274,6 +274,7 @@ static lm_status render(lm_call *c, const lm_turn *t, lm_tokens *prompt, lm_text
 
 lm_status lm_dialogue_prompt(lm_call *c, lm_turn *t, lm_tokens *prompt, lm_text *rendered, lm_error *e)
 {
-    LM_TRY(lm_tools_read(t->body.tools, t->body.tool_choice, !t->parallel_calls, &t->tools, e));
+    LM_TRY(lm_tools_read(t->body.tools, t->body.tool_choice, t->body.enforced, !t->parallel_calls, &t->tools,
+                         e));
     return render(c, t, prompt, rendered, e);
 }

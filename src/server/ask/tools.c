@@ -108,7 +108,7 @@ static lm_status check_named(const lm_tools *t, const json_t *only, lm_error *e)
 }
 
 /* Collect the tools that may be called. `only`: an array that names them; NULL: all. */
-static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
+static lm_status callable(lm_tools *t, const json_t *only, const json_t *enforced, lm_error *e)
 {
     json_t *tool;
     size_t i, room = json_array_size(t->list) + 1;
@@ -126,7 +126,8 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
                 return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools have the name %s", name);
         if (only && !is_named(only, name))
             continue;
-        if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
+        const json_t *schema = json_object_get(enforced, name);
+        if (!(text = json_dumps(schema ? schema : json_object_get(f, "parameters"), JSON_COMPACT)))
             return lm_fail_memory(e, "tools", 0);
         json_array_append_new(t->texts, json_string(text));
         lm_heap_free(text);
@@ -202,7 +203,8 @@ static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error
     return LM_OK;
 }
 
-static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only, lm_error *e)
+static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only, const json_t *enforced,
+                           lm_error *e)
 {
     if (!json_array_size(tools))
         return t->use != LM_TOOLS_REQUIRED
@@ -214,10 +216,11 @@ static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only,
         return lm_fail_memory(e, "tools", 0);
     for (size_t i = 0; i < json_array_size(tools); i++)
         LM_TRY(add_tool(t, json_array_get(tools, i), i, e));
-    return callable(t, json_array_size(only) ? only : NULL, e);
+    return callable(t, json_array_size(only) ? only : NULL, enforced, e);
 }
 
-lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools *t, lm_error *e)
+lm_status lm_tools_read(const json_t *tools, json_t *choice, const json_t *enforced, bool single, lm_tools *t,
+                        lm_error *e)
 {
     json_t *only = json_array();
     lm_status status;
@@ -227,7 +230,7 @@ lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_too
         return lm_fail_memory(e, "tools", 0);
     status = read_choice(t, choice, only, e);
     if (status == LM_OK)
-        status = read_list(t, tools, only, e);
+        status = read_list(t, tools, only, enforced, e);
     json_decref(only);
     return status;
 }

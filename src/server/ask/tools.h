@@ -29,9 +29,11 @@ typedef struct lm_tools {
 } lm_tools;
 
 /* Read `tools` in the form of OpenAI (also its older `functions`), Anthropic (input_schema) or ollama, and
- * `choice` in that of OpenAI (also allowed_tools) or Anthropic. Either may be NULL. LM_USAGE names the field.
+ * `choice` in that of OpenAI (also allowed_tools) or Anthropic. `enforced`: by name, the schemas of arguments
+ * that differ from the parameters that the model sees. Each of these may be NULL. LM_USAGE names the field.
  * lm_tools_free frees what `out` points to, also on failure. */
-lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools *out, lm_error *e);
+lm_status lm_tools_read(const json_t *tools, json_t *choice, const json_t *enforced, bool single,
+                        lm_tools *out, lm_error *e);
 void      lm_tools_free(lm_tools *t);
 
 /* Determine whether the rendered prompt ends inside reasoning, and constrain the output: if *grammar is NULL,

@@ -39,7 +39,7 @@ typedef struct lm_turn_body {
     const char *model;               /* read before, by lm_call_find */
     json_t     *prompt, *messages;   /* messages: for lm_dialogue_prompt in the form of OpenAI's chat */
     json_t     *kwargs;              /* further variables of the chat template */
-    json_t     *tools, *tool_choice; /* as lm_tools_read takes them */
+    json_t     *tools, *tool_choice, *enforced;          /* as lm_tools_read takes them */
     const char *effort;              /* of reasoning: none, minimal, low, medium, high, xhigh, max */
     json_t     *stop, *stop_ids, *logit_bias, *samplers, *breakers, *preserved, *lora;
     json_t     *trace, *intervene, *stream_options;

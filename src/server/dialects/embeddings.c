@@ -1,5 +1,5 @@
 /* POST /v1/embeddings, llama.cpp's /embedding, and functions for the routes of other dialects. */
-#include "server/dialects/embeddings.h"
+#include "server/dialects/openai.h"
 
 #include <sodium.h>
 #include <string.h>

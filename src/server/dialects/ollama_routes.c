@@ -7,7 +7,7 @@
 
 #include "server/ask/duration.h"
 #include "server/ask/fim.h"
-#include "server/dialects/embeddings.h"
+#include "server/dialects/openai.h"
 #include "server/dialects/ollama.h"
 #include "server/dialects/routes.h"
 

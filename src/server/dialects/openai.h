@@ -1,7 +1,9 @@
-/* openai.h - shared parts of the responses to OpenAI's /v1/chat/completions and /v1/completions. */
+/* openai.h - shared parts of the responses to OpenAI's /v1/chat/completions and /v1/completions (openai.c);
+ * embedding vectors, which other dialects return too (embeddings.c). */
 #ifndef LM_SERVER_OPENAI_H
 #define LM_SERVER_OPENAI_H
 
+#include "server/ask/read_job.h"
 #include "server/ask/writer.h"
 
 /* Return a document, or a chunk of a stream. Takes ownership of `choices`. */
@@ -19,5 +21,15 @@ json_t *lm_openai_usage(const lm_turn_usage *u);
 
 /* Whether `stream_options` requests usage. */
 lm_status lm_openai_wants_usage(lm_call *c, json_t *stream_options, bool *wanted, lm_error *e);
+
+/* Compute the vectors of the texts of `input` (as in lm_prompts_read); `document` makes the response from
+ * them. `dimensions`: only the first of them; 0: all. `raw`: vectors are not normalized; otherwise each has
+ * length 1. */
+lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool raw,
+                        json_t *(*document)(const lm_read_job *r), lm_error *e);
+
+/* For `document`: return the vector of text i, an array of numbers or, if requested, base64; NULL: out of
+ * memory. */
+json_t   *lm_embedding_json(const lm_read_job *r, size_t i);
 
 #endif

@@ -23,10 +23,10 @@ static const lm_field response_fields[] = {
     { "text", LM_FIELD_OBJECT, V(text), 0, 0, NULL, false,
       "format: type text, json_object or json_schema (with schema)" },
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
-      "functions that may be called: type function, name, description, parameters; other types are "
-      "ignored with a warning" },
+      "tools that the client runs: function, custom (also with a grammar), namespace, local_shell; web_search "
+      "and image_generation are ignored with a warning" },
     { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false,
-      "none, auto, required, the function to call, or allowed_tools" },
+      "none, auto, required, the tool to call, or allowed_tools" },
     { "parallel_tool_calls", LM_FIELD_BOOL, T(parallel_calls), 0, 0, NULL, false,
       "allow several tool calls in one answer (true)" },
     { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false,
@@ -67,42 +67,6 @@ static void response_defaults(const lm_service *s, void *values)
 }
 
 /* ---- reading the request ---- */
-
-/* Return the functions of `list`. Tools of other types are skipped with a warning: clients do not expect
- * every server to call them. */
-static lm_status functions_of(const json_t *list, const char *field, json_t *warnings, json_t **out,
-                              lm_error *e)
-{
-    *out = json_array();
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *type = json_string_value(json_object_get(json_array_get(list, i), "type"));
-
-        if (!type)
-            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "element %zu must be an object with a type", i);
-        if (strcmp(type, "function") == 0)
-            json_array_append(*out, json_array_get(list, i));
-        else
-            lm_field_warn(warnings, "%s: element %zu of type %.40s is left out", field, i, type);
-    }
-    return LM_OK;
-}
-
-/* Convert tools and tool_choice to what lm_tools_read takes. */
-static lm_status read_tools(lm_call *c, lm_response_turn *v, lm_error *e)
-{
-    const char *type = json_string_value(json_object_get(v->tool_choice, "type"));
-    json_t *functions, *allowed;
-    lm_status status = functions_of(v->tools, "tools", c->warnings, &functions, e);
-
-    v->turn.body.tools = lm_turn_keep(&v->turn, functions);
-    v->turn.body.tool_choice = v->tool_choice;
-    if (status != LM_OK || !type || strcmp(type, "allowed_tools"))
-        return status;
-    status = functions_of(json_object_get(v->tool_choice, "tools"), "tool_choice", c->warnings, &allowed, e);
-    v->turn.body.tool_choice = lm_turn_keep(&v->turn, json_copy(v->tool_choice));
-    json_object_set_new(v->turn.body.tool_choice, "tools", allowed);
-    return status;
-}
 
 static lm_status check_reasoning(const lm_response_turn *v, json_t *warnings, lm_error *e)
 {
@@ -195,7 +159,7 @@ static lm_status read_response(lm_call *c, lm_turn *t, lm_error *e)
     json_decref(whole);
     LM_TRY(status);
     t->body.messages = lm_turn_keep(t, messages);
-    return read_tools(c, v, e);
+    return lm_response_tools(v, c->warnings, e);
 }
 
 /* ---- routes ---- */

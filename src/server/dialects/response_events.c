@@ -137,11 +137,16 @@ static void response_end(lm_turn *t, lm_choice *c)
 
 static const char *prefix_of(const char *type)
 {
-    if (type && strcmp(type, "function_call") == 0)
-        return "fc";
-    if (type && strcmp(type, "function_call_output") == 0)
-        return "fco";
-    return type && strcmp(type, "reasoning") == 0 ? "rs" : "msg";
+    static const struct { const char *type, *prefix; } rows[] = {
+        { "function_call", "fc" }, { "function_call_output", "fco" }, { "custom_tool_call", "ctc" },
+        { "custom_tool_call_output", "ctco" }, { "local_shell_call", "lsh" },
+        { "local_shell_call_output", "lsho" }, { "web_search_call", "ws" }, { "reasoning", "rs" },
+    };
+
+    for (size_t i = 0; type && i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(type, rows[i].type) == 0)
+            return rows[i].prefix;
+    return "msg";
 }
 
 /* Return an input item as it is stored and returned later: with an id, and its content in parts. */

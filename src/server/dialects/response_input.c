@@ -2,6 +2,7 @@
  * upwards. Threads: a worker. */
 #include "server/ask/dialogue.h"
 #include "server/dialects/responses.h"
+#include "server/front/memory.h"
 
 #include <string.h>
 
@@ -101,35 +102,81 @@ static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t
     lm_text_free(&text);
 }
 
-static lm_status add_call(const json_t *item, size_t i, json_t *messages, json_t *names, lm_error *e)
+/* Add a call of the function `name`; takes `arguments`, a string. */
+static lm_status put_call(const char *id, const char *name, json_t *arguments, json_t *messages,
+                          json_t *names, lm_error *e)
 {
-    const char *id = json_string_value(json_object_get(item, "call_id")),
-               *name = json_string_value(json_object_get(item, "name"));
-    const char *arguments = json_string_value(json_object_get(item, "arguments"));
-    json_t *m, *calls;
+    json_t *m = assistant(messages, ""), *calls = json_object_get(m, "tool_calls");
 
-    if (!id || !name || !arguments)
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET,
-                       "item %zu: a function_call requires the strings call_id, name and arguments", i);
-    m = assistant(messages, "");
-    if (!(calls = json_object_get(m, "tool_calls")))
+    if (!calls)
         json_object_set_new(m, "tool_calls", calls = json_array());
-    json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function",
-                                           "function", "name", name, "arguments", arguments));
-    json_object_set(names, id, json_object_get(item, "name"));
-    return LM_OK;
+    json_object_set_new(names, id, json_string(name));
+    return json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", id, "type", "function",
+                                                  "function", "name", name, "arguments", arguments)) == 0
+               ? LM_OK : lm_fail_memory(e, "a tool call", 0);
+}
+
+/* Return the arguments of a call of any type as a JSON text: those of a function as they are, the input of a
+ * custom tool as its one argument, the action of a shell without its type. NULL: there are none. */
+static json_t *arguments_of(const json_t *item, const char *type)
+{
+    json_t *o, *text = NULL;
+    char *made;
+
+    if (strcmp(type, "function_call") == 0)
+        return json_is_string(json_object_get(item, "arguments"))
+                   ? json_incref(json_object_get(item, "arguments")) : NULL;
+    if (strcmp(type, "local_shell_call") == 0)
+        o = json_copy(json_object_get(item, "action"));
+    else
+        o = json_is_string(json_object_get(item, "input"))
+                ? json_pack("{s:O}", "input", json_object_get(item, "input")) : NULL;
+    if (json_is_object(o)) {
+        json_object_del(o, "type");
+        made = json_dumps(o, JSON_COMPACT);
+        text = made ? json_string(made) : NULL;
+        lm_heap_free(made);
+    }
+    json_decref(o);
+    return text;
+}
+
+static lm_status add_call(const json_t *item, size_t i, const char *type, json_t *messages, json_t *names,
+                          lm_error *e)
+{
+    bool shell = strcmp(type, "local_shell_call") == 0;
+    const char *id = json_string_value(json_object_get(item, "call_id"));
+    const char *name = shell ? "local_shell" : json_string_value(json_object_get(item, "name"));
+    json_t *arguments = arguments_of(item, type);
+    lm_text whole = { 0 };
+    lm_status status;
+
+    if (!id && shell)
+        id = json_string_value(json_object_get(item, "id"));
+    if (!id || !name || !arguments) {
+        json_decref(arguments);
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: a %s requires %s", i, type,
+                       shell ? "the string call_id and the object action"
+                       : strcmp(type, "function_call") ? "the strings call_id, name and input"
+                                                       : "the strings call_id, name and arguments");
+    }
+    lm_response_tool_name(json_string_value(json_object_get(item, "namespace")), name, &whole);
+    status = put_call(id, whole.data, arguments, messages, names, e);
+    lm_text_free(&whole);
+    return status;
 }
 
 static lm_status add_output(const json_t *item, size_t i, json_t *messages, const json_t *names, lm_error *e)
 {
-    const char *id = json_string_value(json_object_get(item, "call_id"));
+    const json_t *given = json_object_get(item, "call_id");
+    const char *id = json_string_value(given ? given : json_object_get(item, "id"));
     const char *name = id ? json_string_value(json_object_get(names, id)) : NULL;
     lm_text text = { 0 };
     lm_status status;
 
     if (!name)
         return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET,
-                       "item %zu has the call_id \"%.60s\", which no function_call before it has", i,
+                       "item %zu has the call_id \"%.60s\", which no call before it has", i,
                        id ? id : "");
     status = content_text(json_object_get(item, "output"), i, &text, e);
     if (status == LM_OK)
@@ -144,16 +191,23 @@ static lm_status add_output(const json_t *item, size_t i, json_t *messages, cons
 static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t *messages, json_t *names,
                           json_t *warnings, lm_error *e)
 {
+    static const char *const calls[] = { "function_call", "custom_tool_call", "local_shell_call", NULL };
+    static const char *const outputs[] = { "function_call_output", "custom_tool_call_output",
+                                           "local_shell_call_output", NULL };
     const char *type = json_string_value(json_object_get(item, "type"));
 
     if (!json_is_object(item))
         return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu must be an object", i);
     if (!type || strcmp(type, "message") == 0)
         return add_message(item, i, system, messages, e);
-    if (strcmp(type, "function_call") == 0)
-        return add_call(item, i, messages, names, e);
-    if (strcmp(type, "function_call_output") == 0)
+    if (is_one_of(type, calls))
+        return add_call(item, i, type, messages, names, e);
+    if (is_one_of(type, outputs))
         return add_output(item, i, messages, names, e);
+    if (strcmp(type, "web_search_call") == 0) {          /* what was found is in the message that follows */
+        lm_field_warn(warnings, "input: item %zu of type web_search_call is left out", i);
+        return LM_OK;
+    }
     if (strcmp(type, "reasoning"))
         return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu of type \"%.40s\" is not supported", i,
                        type);

@@ -35,6 +35,65 @@ static json_t *part_json(const lm_response_items *items, const char *text, size_
                      "logprobs");
 }
 
+static const json_t *tool_of(const lm_response_items *items)
+{
+    return json_object_get(items->called, items->name);
+}
+
+static const char *type_of(const lm_response_items *items)
+{
+    const char *type = json_string_value(json_object_get(tool_of(items), "type"));
+
+    return type ? type : "function";
+}
+
+/* Return the arguments of the open call, of which the end may be missing: then of its last string. */
+static json_t *arguments_json(const lm_response_items *items)
+{
+    lm_text text = { 0 };
+    json_t *o = json_loads(text_of(items), JSON_ALLOW_NUL, NULL);
+
+    for (size_t cut = 0; !o && cut < 12 && cut < items->text.size; cut++) {      /* 12: "\uD83D\uDE00" */
+        lm_text_clear(&text);
+        lm_text_add(&text, text_of(items), items->text.size - cut);
+        lm_text_add_str(&text, "\"}");
+        o = text.failed ? NULL : json_loads(text.data, JSON_ALLOW_NUL, NULL);
+    }
+    lm_text_free(&text);
+    return o;
+}
+
+/* Return the open call, in the form of its tool. */
+static json_t *call_json(const lm_response_items *items, const char *status, bool whole)
+{
+    const char *type = type_of(items);
+    const json_t *tool = tool_of(items), *name = json_object_get(tool, "name");
+    json_t *arguments = NULL;
+    json_t *o = json_pack("{s:s, s:s, s:s}", "id", items->id, "status", status, "call_id", items->call_id);
+
+    if (strcmp(type, "function"))
+        arguments = whole ? arguments_json(items) : json_object();
+    if (strcmp(type, "local_shell") == 0) {
+        json_t *action = json_pack("{s:s, s:{}}", "type", "exec", "env");
+        json_object_update(action, arguments);
+        json_object_set_new(o, "type", json_string("local_shell_call"));
+        json_object_set_new(o, "action", action);
+    } else {
+        bool custom = strcmp(type, "custom") == 0;
+        const json_t *input = json_object_get(arguments, "input");
+        json_object_set_new(o, "type", json_string(custom ? "custom_tool_call" : "function_call"));
+        json_object_set_new(o, "name", json_string(name ? json_string_value(name) : items->name));
+        json_object_set_new(o, custom ? "input" : "arguments",
+                            custom ? json_stringn(input ? json_string_value(input) : "",
+                                                  json_string_length(input))
+                                   : json_stringn(text_of(items), whole ? items->text.size : 0));
+        if (json_object_get(tool, "namespace"))
+            json_object_set(o, "namespace", json_object_get(tool, "namespace"));
+    }
+    json_decref(arguments);
+    return o;
+}
+
 /* Return the open item. `whole`: with its content. */
 static json_t *item_json(const lm_response_items *items, const char *status, bool whole)
 {
@@ -42,9 +101,7 @@ static json_t *item_json(const lm_response_items *items, const char *status, boo
 
     if (items->kind == LM_ITEM_CALL) {
         json_decref(content);
-        return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s%}", "type", "function_call", "id", items->id,
-                         "status", status, "call_id", items->call_id, "name", items->name, "arguments",
-                         text_of(items), whole ? items->text.size : (size_t)0);
+        return call_json(items, status, whole);
     }
     if (whole)
         json_array_append_new(content, part_json(items, text_of(items), items->text.size));
@@ -82,13 +139,17 @@ static void send_item(lm_turn *t, lm_response_items *items, const char *type, js
 static void begin(lm_turn *t, lm_response_items *items, lm_item_kind kind)
 {
     static const char *const prefixes[] = { "", "msg_", "rs_", "fc_" };
+    const char *prefix = kind != LM_ITEM_CALL                         ? prefixes[kind]
+                         : strcmp(type_of(items), "custom") == 0      ? "ctc_"
+                         : strcmp(type_of(items), "local_shell") == 0 ? "lsh_"
+                                                                      : prefixes[kind];
     size_t n = json_array_size(items->done);
 
     if (!items->done && !(items->done = json_array()))
         t->out->failed = true;
     items->kind = kind;
     lm_text_clear(&items->text);
-    snprintf(items->id, sizeof items->id, n ? "%s%s_%zu" : "%s%s", prefixes[kind], t->id + strlen("resp_"),
+    snprintf(items->id, sizeof items->id, n ? "%s%s_%zu" : "%s%s", prefix, t->id + strlen("resp_"),
              n);
     send_item(t, items, "response.output_item.added", item_json(items, "in_progress", false));
     if (kind != LM_ITEM_CALL)
@@ -129,7 +190,25 @@ void lm_response_item_call(lm_turn *t, lm_response_items *items, const lm_answer
 void lm_response_item_arguments(lm_turn *t, lm_response_items *items, const char *text, size_t n)
 {
     add(t, items, text, n);
-    send_within(t, items, "response.function_call_arguments.delta", json_pack("{s:s%}", "delta", text, n));
+    if (strcmp(type_of(items), "function") == 0)         /* the others are sent when they are whole */
+        send_within(t, items, "response.function_call_arguments.delta",
+                    json_pack("{s:s%}", "delta", text, n));
+}
+
+/* Send the end of the arguments of the open call; those of a custom tool as one piece. */
+static void send_call_end(lm_turn *t, lm_response_items *items, const char *status)
+{
+    json_t *item = item_json(items, status, true), *input = json_object_get(item, "input");
+
+    if (input) {
+        send_within(t, items, "response.custom_tool_call_input.delta", json_pack("{s:O}", "delta", input));
+        send_within(t, items, "response.custom_tool_call_input.done", json_pack("{s:O}", "input", input));
+    } else if (json_object_get(item, "arguments")) {
+        send_within(t, items, "response.function_call_arguments.done",
+                    json_pack("{s:O, s:O}", "arguments", json_object_get(item, "arguments"), "name",
+                              json_object_get(item, "name")));
+    }
+    json_decref(item);
 }
 
 void lm_response_item_close(lm_turn *t, lm_response_items *items, const char *status)
@@ -139,9 +218,7 @@ void lm_response_item_close(lm_turn *t, lm_response_items *items, const char *st
     if (items->kind == LM_ITEM_NONE)
         return;
     if (items->kind == LM_ITEM_CALL) {
-        send_within(t, items, "response.function_call_arguments.done",
-                    json_pack("{s:s%, s:s}", "arguments", text_of(items), items->text.size, "name",
-                              items->name));
+        send_call_end(t, items, status);
     } else if (items->kind == LM_ITEM_REASONING) {
         send_within(t, items, "response.reasoning_text.done",
                     json_pack("{s:s%}", "text", text_of(items), items->text.size));
@@ -168,5 +245,6 @@ void lm_response_items_end(lm_turn *t, lm_response_items *items, const char *sta
 void lm_response_items_free(lm_response_items *items)
 {
     json_decref(items->done);
+    json_decref(items->called);
     lm_text_free(&items->text);
 }

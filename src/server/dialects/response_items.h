@@ -13,6 +13,7 @@ typedef struct lm_response_items {
     lm_item_kind kind;               /* of the open item */
     lm_text      text;               /* its text or arguments so far */
     char         id[64], call_id[80], name[132];
+    json_t      *called;             /* by the name that the model sees: {type, name, namespace} of a tool */
 } lm_response_items;
 
 /* Send `o` with its type and number if the response is a stream. Takes ownership of `o`. */

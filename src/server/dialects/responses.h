@@ -23,6 +23,15 @@ typedef struct lm_response_turn {
 lm_status lm_response_messages(const char *instructions, json_t *input, json_t *warnings, json_t **out,
                                lm_error *e);
 
+/* Convert `tools` and `tool_choice` to functions, as lm_tools_read takes them: those of a namespace are named
+ * NAMESPACE__NAME, a custom tool has one string, `input`, with its grammar. Fills items.called. Hosted tools
+ * that clients list for every server are left out with a warning; others that are not called by the client
+ * are LM_USAGE. */
+lm_status lm_response_tools(lm_response_turn *v, json_t *warnings, lm_error *e);
+
+/* Write the name of a tool of a namespace (NULL or "": none) as the model sees it. */
+void lm_response_tool_name(const char *space, const char *name, lm_text *out);
+
 /* Insert the items of the stored response `id` and of all responses before it at the beginning of `all`. 404:
  * one of them is not stored. */
 lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *e);

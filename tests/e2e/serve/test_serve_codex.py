@@ -78,9 +78,127 @@ def test_a_stored_session_sends_only_new_items(codex):
     assert linked.usage.input_tokens_details.cached_tokens >= SHARE * (first.usage.input_tokens - BEGUN)
 
 
-@pytest.mark.parametrize("choice", [{"type": "web_search"}, {"type": "custom", "name": "apply_patch"}, {"type": "function", "name": "apply_patch"}])
+@pytest.mark.parametrize("choice", [{"type": "web_search"}, {"type": "custom", "name": "apply"}, {"type": "function", "name": "apply_patch"},
+                                    {"type": "function", "name": "shell", "namespace": "mcp__fs"}])
 def test_a_missing_tool_cannot_be_required(server, choice):
-    """A tool in the list that is not supported is ignored with a warning, as by llama-server, since clients can do without it. Requiring it
-    by name is an error."""
     status, r, _ = server.post("/v1/responses", ASK | {"input": "Hi", "tool_choice": choice})
     assert (status, r["error"]["param"]) == (400, "tool_choice"), r
+
+
+# ---- tools that are no functions ----
+
+PATCH = r"""
+start: begin_patch hunk~1..2 end_patch
+begin_patch: "*** Begin Patch" LF
+end_patch: "*** End Patch" LF?
+
+// what a patch does to a file
+hunk: add_hunk | delete_hunk | update_hunk
+add_hunk: "*** Add File: " filename LF add_line~1..2
+delete_hunk: "*** Delete File: " filename LF
+update_hunk: "*** Update File: " filename LF change_move? change?
+filename: /[a-z]{1,8}/ ("." "a".."z")
+add_line: "+" /[^\n]{0,10}/ LF -> line
+change_move: "*** Move to: " filename LF
+change: (change_context | change_line)~1..2
+    | eof_line
+change_context: ("@@" | "@@ " /[^\n]{1,5}/) LF
+change_line: ("+" | "-" | " ") /[^\n]{0,10}/ LF
+eof_line: "*** End of File" LF
+
+%import common.LF
+"""
+LINE = r"[^\n]{0,10}\n"
+FILE = r"[a-z]{1,8}\.[a-z]\n"
+CHANGE = rf"(@@( [^\n]{{1,5}})?\n|[-+ ]{LINE}){{1,2}}|\*\*\* End of File\n"
+WHOLE = (rf"\*\*\* Begin Patch\n(\*\*\* Add File: {FILE}(\+{LINE}){{1,2}}|\*\*\* Delete File: {FILE}|"
+         rf"\*\*\* Update File: {FILE}(\*\*\* Move to: {FILE})?({CHANGE})?){{1,2}}\*\*\* End Patch\n?")
+READ = {"type": "function", "name": "read", "description": "Reads a file.", "strict": False,
+        "parameters": {"type": "object", "properties": {"path": {"enum": ["a", "b"]}}, "required": ["path"], "additionalProperties": False}}
+SPACE = {"type": "namespace", "name": "mcp__fs", "description": "Tools in the mcp__fs namespace.", "tools": [READ]}
+CUSTOM = {"type": "custom", "name": "apply_patch", "description": "Edits files.", "format": {"type": "grammar", "syntax": "lark", "definition": PATCH}}
+FREE = {"type": "custom", "name": "note", "description": "Takes a note."}
+
+
+def both(server, **requested):
+    """Return the only call, after comparing the stream with the whole response; and the types of the events in between."""
+    body = ASK | {"input": "Go.", "max_output_tokens": 400, "seed": 4, "temperature": 0.5} | requested
+    status, whole, _ = server.post("/v1/responses", body)
+    assert status == 200, whole
+    _, text, _ = server.post("/v1/responses", body | {"stream": True})
+    seen = [json.loads(line[6:]) for line in text.decode().splitlines() if line.startswith("data: {")]
+    added, done = (e["item"] for e in seen if e["type"].startswith("response.output_item."))
+    assert seen[-1]["response"]["output"] == [done]
+    (call,) = whole["output"]
+    ids = ("id", "call_id")
+    assert {k: v for k, v in call.items() if k not in ids} == {k: v for k, v in done.items() if k not in ids} and added["type"] == done["type"]
+    return call, [e for e in seen if e["type"].startswith(("response.custom", "response.function"))]
+
+
+def test_calls_of_a_namespace_carry_it(server):
+    for choice in ("required", {"type": "function", "name": "read", "namespace": "mcp__fs"}):
+        call, _ = both(server, tools=[SPACE], tool_choice=choice)
+        assert (call["type"], call["name"], call["namespace"]) == ("function_call", "read", "mcp__fs") and json.loads(call["arguments"])["path"] in "ab"
+    prompt = [{"role": "user", "content": "Go."}, call, {"type": "function_call_output", "call_id": call["call_id"], "output": "text"}]
+    flat = [{k: v for k, v in call.items() if k != "namespace"} | {"name": "mcp__fs__read"} if item is call else item for item in prompt]
+    tool = READ | {"name": "mcp__fs__read", "description": "Tools in the mcp__fs namespace.\nReads a file."}
+    counts = [server.post("/v1/responses/input_tokens", {"input": items, "tools": tools})[1]["input_tokens"] for items, tools in ((prompt, [SPACE]), (flat, [tool]))]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("tool", [CUSTOM, SPACE | {"tools": [CUSTOM]}, CUSTOM | {"format": {"type": "grammar", "syntax": "regex", "definition": WHOLE}}])
+def test_the_input_of_a_custom_tool_matches_its_grammar(server, tool):
+    space = {"namespace": "mcp__fs"} if tool["type"] == "namespace" else {}
+    call, seen = both(server, tools=[tool, READ], tool_choice={"type": "custom", "name": "apply_patch"} | space)
+    assert (call["type"], call["name"], call["status"]) == ("custom_tool_call", "apply_patch", "completed") and call["id"].startswith("ctc_")
+    assert re.fullmatch(WHOLE, call["input"]), call
+    assert call.get("namespace") == space.get("namespace")
+    assert [e["type"] for e in seen] == ["response.custom_tool_call_input.delta", "response.custom_tool_call_input.done"]
+    assert seen[0]["delta"] == seen[1]["input"] == call["input"]
+
+
+def test_a_custom_tool_takes_any_text(server):
+    call, _ = both(server, tools=[FREE], tool_choice="required")
+    assert (call["type"], call["name"]) == ("custom_tool_call", "note") and call["input"]
+
+
+def test_a_local_shell_is_a_tool(server):
+    call, seen = both(server, tools=[{"type": "local_shell"}], tool_choice={"type": "local_shell"})
+    assert call["type"] == "local_shell_call" and call["action"]["type"] == "exec" and isinstance(call["action"].get("command", []), list) and not seen
+
+
+def test_a_history_of_all_calls_is_read(server):
+    shell = {"type": "exec", "command": ["ls"], "timeout_ms": 1000, "working_directory": None, "env": {}, "user": None}
+    history = [{"role": "user", "content": "Go."},
+               {"type": "custom_tool_call", "call_id": "c1", "name": "note", "input": "one\n\"two\""}, {"type": "custom_tool_call_output", "call_id": "c1", "output": "noted"},
+               {"type": "local_shell_call", "call_id": "c2", "status": "completed", "action": shell}, {"type": "function_call_output", "call_id": "c2", "output": "src"},
+               {"type": "local_shell_call", "id": "c3", "status": "completed", "action": shell}, {"type": "local_shell_call_output", "id": "c3", "output": "src"},
+               {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "x"}}, {"role": "user", "content": "Go on."}]
+    functions = [{"type": "function_call", "call_id": "c1", "name": "note", "arguments": '{"input":"one\\n\\"two\\""}'}, history[2] | {"type": "function_call_output"}]
+    counts = []
+    for items in (history[:3], [history[0], *functions]):
+        status, r, _ = server.post("/v1/responses/input_tokens", {"input": items, "tools": [FREE]})
+        assert status == 200, r
+        counts.append(r["input_tokens"])
+    assert counts[0] == counts[1]
+    status, r, _ = server.post("/v1/responses", ASK | {"input": history, "max_output_tokens": 2})
+    assert status == 200 and any("web_search_call" in w for w in r["warnings"]), r
+    for item in ({"type": "custom_tool_call", "call_id": "c", "name": "note"}, {"type": "local_shell_call", "call_id": "c"},
+                 {"type": "custom_tool_call_output", "call_id": "none", "output": ""}, {"type": "compaction", "encrypted_content": "x"}):
+        status, r, _ = server.post("/v1/responses", ASK | {"input": [item]})
+        assert (status, r["error"]["param"]) == (400, "input") and (item["type"] in r["error"]["message"] or "none" in r["error"]["message"])
+
+
+def grammar(definition, syntax="lark"):
+    return CUSTOM | {"format": {"type": "grammar", "syntax": syntax, "definition": definition}}
+
+
+@pytest.mark.parametrize("tool, word", [
+    ({"type": "tool_search", "execution": "client", "description": "", "parameters": {}}, "tool_search"), ({"type": "file_search"}, "file_search"), ({"type": "mcp"}, "mcp"),
+    ({"type": "namespace", "name": "x"}, "namespace"), (SPACE | {"tools": [SPACE]}, "namespace"), (CUSTOM | {"format": {"type": "x"}}, "apply_patch"),
+    (grammar("a: b", "abnf"), "abnf"), (grammar("start: a\na: \"x\" a?"), "uses itself"), (grammar("start: a"), '"a"'), (grammar("start: \"x\"\n%ignore WS"), "%ignore"),
+    (grammar("start: /x/i"), "flags"), (grammar("start: (\"x\""), "group without an end"), (grammar("begin: \"x\""), "start"), (grammar(r"(a)\1", "regex"), "backreference"),
+])
+def test_what_cannot_be_done_is_named(server, tool, word):
+    status, r, _ = server.post("/v1/responses", ASK | {"input": "Hi", "tools": [READ, tool], "tool_choice": "required"})
+    assert (status, r["error"]["param"]) == (400, "tools") and word in r["error"]["message"], r
