@@ -18,7 +18,7 @@
     E(report)      \
     E(fit)         \
     E(devices)     \
-    E(cluster)     \
+    X(cluster)     \
     E(audit)       \
     X(verify)      \
     X(score)       \

@@ -110,6 +110,13 @@ static void forms(completion *c)
     offer_all(c, words);
 }
 
+static void actions(completion *c)
+{
+    static const char *const words[] = { "plan", "run", NULL };
+
+    offer_all(c, words);
+}
+
 #ifndef LM_WITHOUT_STUDY
 static void offer_numbered(completion *c, const char *(*at)(size_t i, const char **summary))
 {
@@ -147,13 +154,6 @@ static void links(completion *c)
         offer(c, lm_link_at(i)->name);
     offer(c, "measure");
 }
-
-static void actions(completion *c)
-{
-    static const char *const words[] = { "plan", "run", NULL };
-
-    offer_all(c, words);
-}
 #endif
 
 typedef void lister(completion *c);
@@ -172,8 +172,9 @@ static const struct { const char *command; size_t first, last; lister *list; } p
 #ifndef LM_WITHOUT_STUDY
     { "explain", 0, 0, topics },      { "explain", 1, 1, models },      { "estimate", 0, 0, models },
     { "compare", 0, 99, models },     { "report", 0, 99, models },      { "fit", 0, 99, models },
-    { "devices", 0, 99, devices },    { "cluster", 0, 0, actions },     { "cluster", 1, 1, models },
+    { "devices", 0, 99, devices },    { "cluster", 1, 1, models },
 #endif
+    { "cluster", 0, 0, actions },
     { NULL, 0, 0, NULL },
 };
 

@@ -1,7 +1,7 @@
 /* lamina cluster plan - compare every split of a model over nodes, which need not exist. */
 #include <string.h>
 
-#include "cli/study/cluster.h"
+#include "cli/run/cluster.h"
 #include "cli/study/cluster_page.h"
 
 /* Find the link by name, or measure it between the ranks of this mpirun. *speaks: this rank prints the

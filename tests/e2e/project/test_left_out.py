@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import BARE, run
 
-LEFT_OUT = ["audit", "cluster", "compare", "devices", "estimate", "explain", "fit", "report"]
+LEFT_OUT = ["audit", "compare", "devices", "estimate", "explain", "fit", "report"]
 HEADERS = {"study.h"}
 
 
@@ -38,6 +38,12 @@ def test_an_omitted_command_is_reported(lamina, command):
     done = lamina(command, "gpt2")
     assert done.returncode == 2 and not done.stdout
     assert done.stderr == f"error: {command}: this build leaves the command out\n"
+
+
+def test_cluster_keeps_jobs_running_and_plans_nothing(lamina):
+    assert lamina("cluster", "run", "--", "true").returncode == 0
+    done = lamina("cluster", "plan", "gpt2")
+    assert done.returncode == 2 and "this build leaves plans of clusters out" in done.stderr
 
 
 def test_inspect_shows_files_programs_and_plans(lamina):

@@ -16,7 +16,7 @@ import urllib.request
 
 import pytest
 
-from conftest import PATIENCE, SANITIZED, plain_only, run
+from conftest import PATIENCE, SANITIZED, explains, plain_only, run
 
 TEXT = ["-p", "The capital of France is", "--raw", "-n", "8", "--temp", "0", "-t", "1"]
 ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -60,6 +60,7 @@ def test_runs_of_layers_give_the_tokens_of_one_process(lamina, model, alone, spl
     assert json.loads(done.stdout)["ids"] == alone
 
 
+@explains
 def test_one_range_of_layers_can_be_shown(lamina, model):
     whole = json.loads(run(lamina, "inspect", model, "--json").stdout)["parameters"]["total"]
     parts = [run(lamina, "inspect", model, "--split", "pp=3", "--rank", r, "--program") for r in range(3)]
@@ -111,6 +112,7 @@ def test_a_context_that_does_not_fit_is_rejected_by_rank_0(lamina, model):
     assert done.returncode == 4 and len(errors(done)) == 2 and "are needed" in errors(done)[1]
 
 
+@explains
 def test_one_part_can_be_shown(lamina, model):
     whole = json.loads(run(lamina, "inspect", model, "--json").stdout)["parameters"]["total"]
     parts = [run(lamina, "inspect", model, "--split", "tp=3", "--rank", str(r), "--program") for r in range(3)]

@@ -1,12 +1,14 @@
-/* lamina cluster - plan a model on several nodes, and keep a job of several ranks running. */
+/* lamina cluster - plan a model on several nodes, and keep a job of several ranks running. A build without
+ * the study has only the second. */
 #include <stdint.h>
 #include <string.h>
 
 #include "cli/base/flags.h"
-#include "cli/study/cluster.h"
+#include "cli/run/cluster.h"
 
 #define O(field) offsetof(lm_cluster_flags, field)
 
+#ifndef LM_WITHOUT_STUDY
 static const lm_flag plan_flag_table[] = {
     { "--nodes", NULL, LM_FLAG_COUNT, O(nodes), "N", "nodes, with one rank on each", 1, 256, NULL },
     { "--simulate", NULL, LM_FLAG_COUNT, O(simulate), "N",
@@ -43,6 +45,33 @@ static const lm_flag_group cluster_groups[] = {
     { 0 },
 };
 
+static lm_status plan(lm_cli *cli, void *options, lm_error *e)
+{
+    if (cli->n_args > 2)
+        return lm_fail(e, LM_USAGE, cli->args[2], LM_NO_OFFSET, "only one model may be given");
+    return lm_cluster_plan_run(cli, options, e);
+}
+
+#define USAGE "plan MODEL --nodes N [--link NAME] [--device NAME] | run -- COMMAND …"
+#define SUMMARY "plan a model on several machines, and keep a job running"
+#define ABOUT_PLAN                                                                                          \
+    "  Lists every split whose copies fill the nodes. Memory is that of the ranks' plans. Speeds "           \
+    "are upper bounds set by\n"                                                                              \
+    "  memory, arithmetic and network. docs/guide/cluster.md describes how splits are run.\n"
+#else
+static const lm_flag_group cluster_groups[] = { { 0 } };
+
+static lm_status plan(lm_cli *cli, void *options, lm_error *e)
+{
+    (void)cli, (void)options;
+    return lm_fail(e, LM_USAGE, "plan", LM_NO_OFFSET, "this build leaves plans of clusters out");
+}
+
+#define USAGE   "run -- COMMAND …"
+#define SUMMARY "keep a job of several ranks running"
+#define ABOUT_PLAN
+#endif
+
 static void cluster_defaults(void *options)
 {
     lm_run_defaults(&((lm_cluster_flags *)options)->run);
@@ -52,20 +81,16 @@ static lm_status cluster(lm_cli *cli, void *options, lm_error *e)
 {
     if (strcmp(cli->args[0], "run") == 0)
         return lm_cluster_keep_running(cli, e);
-    if (strcmp(cli->args[0], "plan") == 0 && cli->n_args > 2)
-        return lm_fail(e, LM_USAGE, cli->args[2], LM_NO_OFFSET, "only one model may be given");
     if (strcmp(cli->args[0], "plan") == 0)
-        return lm_cluster_plan_run(cli, options, e);
+        return plan(cli, options, e);
     return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "unknown action; plan or run");
 }
 
 const lm_command lm_command_cluster = {
     .name = "cluster",
-    .usage = "plan MODEL --nodes N [--link NAME] [--device NAME] | run -- COMMAND …",
-    .summary = "plan a model on several machines, and keep a job running",
-    .about = "  Lists every split whose copies fill the nodes. Memory is that of the ranks' plans. Speeds "
-             "are upper bounds set by\n"
-             "  memory, arithmetic and network. docs/guide/cluster.md describes how splits are run.\n"
+    .usage = USAGE,
+    .summary = SUMMARY,
+    .about = ABOUT_PLAN
              "  run starts COMMAND, an mpirun, and restarts it when it fails: after 1, 2, 4 … 30 seconds.\n",
     .groups = cluster_groups,
     .min_args = 1,

@@ -9,7 +9,7 @@
 
 #include "base/os/clock.h"
 #include "cli/run/splitting.h"
-#include "cli/study/cluster.h"
+#include "cli/run/cluster.h"
 
 /* seconds; after STEADY the next pause is the shortest again */
 enum { LONGEST_PAUSE = 30, STEADY = 60 };
