@@ -12,6 +12,7 @@ static const char *const templates[] = {
     "<atem:function_calls><|message|>", "<|open|><|close|><|sep|>", "]<]minimax[>[", "<|function_call|>", "<|tool_call:begin|><|tool_call:args|>", ">>>all",
     "<start_function_call>", "<｜tool_calls_begin｜>steptml", "<|plugin|><|action_start|>", "<|tool_call_start|>```python", "<tool_sep arg_key", "functools",
     "<function_calls></functions>", "<tool_call><response><think>", "make calls in a single JSON array", "<|python_start|>", "[func_name1(",
+    "<dots_function_call>", "<ifm|tool_call>",
 };
 static const char *const pieces[] = {
     "<tool_call>", "</tool_call>", "{\"name\": \"f\", \"arguments\": {", "}}", "\"a\": 1", "<think>", "</think>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]",

@@ -384,8 +384,9 @@ static lm_status constrain_calls(const lm_service *s, lm_tools *t, const lm_gram
     return LM_OK;
 }
 
-/* The constraint on the answer applies after the reasoning that the prompt has begun. */
-static lm_status apply_after_reasoning(const lm_service *s, lm_grammar **grammar, lm_error *e)
+/* The constraint on the answer applies after the reasoning that the prompt has begun. `required`: the answer
+ * must not end before. */
+static lm_status apply_after_reasoning(const lm_service *s, lm_grammar **grammar, bool required, lm_error *e)
 {
     const char *mark = s->style.reasoning_end;
     lm_tokens ids = { 0 };
@@ -397,7 +398,7 @@ static lm_status apply_after_reasoning(const lm_service *s, lm_grammar **grammar
         lm_tokenizer_is_special(s->tokenizer, ids.ids[0]))
         trigger = (lm_trigger){ .token = ids.ids[0], .before = true };
     lm_tokens_free(&ids);
-    status = lm_grammar_after(*grammar, &trigger, 1, true, &later, e);
+    status = lm_grammar_after(*grammar, &trigger, 1, required, &later, e);
     if (status == LM_OK) {
         lm_grammar_free(*grammar);
         *grammar = later;
@@ -423,9 +424,13 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
     if (calls && (t->use == LM_TOOLS_REQUIRED || lm_answer_style_name(&s->style))) {
         LM_TRY(constrain_calls(s, t, &o, grammar, warnings, e));
         t->eager = *grammar != NULL;
-        return LM_OK;
+        bool later = *grammar && t->in_reasoning && t->use != LM_TOOLS_REQUIRED;
+        return later ? apply_after_reasoning(s, grammar, false, e) : LM_OK;
     }
-    return *grammar && t->in_reasoning ? apply_after_reasoning(s, grammar, e) : LM_OK;
+    if (calls)
+        lm_field_warn(warnings, "tools: the format of this model's tool calls is unknown: they are part of the "
+                                "content");
+    return *grammar && t->in_reasoning ? apply_after_reasoning(s, grammar, true, e) : LM_OK;
 }
 
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids)

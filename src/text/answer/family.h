@@ -60,7 +60,8 @@ typedef struct lm_answer_family {
     bool           cdata;                    /* TAGGED: a value may be wrapped in <![CDATA[ and ]]> */
     bool           own_lines;                /* TAGGED: the model writes a value on separate lines */
     bool           lines;                    /* TAGGED: it may write a value on separate lines */
-    const char    *name_key, *arguments_key; /* OBJECT: as the model writes them */
+    const char    *name_key, *arguments_key; /* OBJECT: as the model writes them; TAGGED: if it may
+                                                write JSON instead */
     lm_answer_ids  ids;
     lm_answer_mark_pair reasoning;           /* around reasoning, if the template makes them of parts; NULL:
                                                 those that the template contains */

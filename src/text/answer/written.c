@@ -308,7 +308,10 @@ lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_option
     case LM_FORM_OBJECT: return read_object(f, o, r, out);
     case LM_FORM_KEYED:  return read_keyed(o, r, out);
     case LM_FORM_NAMED:  return read_named(f, o, r, out);
-    case LM_FORM_TAGGED: return lm_call_tagged(f, o, r, out);
+    case LM_FORM_TAGGED:
+        if (f->name_key && r->at < r->n && r->s[r->at] == '{')
+            return read_object(f, o, r, out);
+        return lm_call_tagged(f, o, r, out);
     case LM_FORM_NESTED: return lm_call_nested(f, o, r, out);
     case LM_FORM_PYTHON: return lm_call_python(o, r, out);
     case LM_FORM_BRACED:  return lm_call_gemma(f, o, r, out);

@@ -414,11 +414,43 @@ static void grammars_hold_what_families_write(void **state)
     json_decref(found);
 }
 
+/* A call that is quoted in reasoning does not begin the grammar of calls; one after it does. */
+static void reasoning_is_free(void **state)
+{
+    static const struct { const char *text; bool whole; } texts[] = {
+        { "maybe <tool_call> then</think>No.", true },
+        { "maybe</think><tool_call>{\"name\":\"f\", \"arguments\":{}}</tool_call>\n", true },
+        { "maybe</think><tool_call> then", false },
+        { "only reasoning", true },
+    };
+    const lm_answer_tool tool = { .name = "f" };
+    const lm_grammar_calls_options o = { .in_reasoning = true };
+    const lm_trigger end = { .word = "</think>", .before = true };
+    lm_answer_style style;
+    lm_grammar *calls = NULL, *later = NULL;
+    lm_error e;
+
+    (void)state;
+    lm_answer_style_of("<tool_call> <think>", &style);
+    assert_int_equal(lm_grammar_calls(&style, &tool, 1, &o, &calls, &e), LM_OK);
+    assert_int_equal(lm_grammar_after(calls, &end, 1, false, &later, &e), LM_OK);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        bool whole;
+        size_t fits;
+        size_t size = strlen(texts[i].text);
+        assert_int_equal(lm_grammar_matches(later, texts[i].text, size, &whole, &fits, &e), LM_OK);
+        assert_int_equal(whole, texts[i].whole);
+    }
+    lm_grammar_free(calls);
+    lm_grammar_free(later);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(cases_are_read),
                                         cmocka_unit_test(starts_have_no_markers),
-                                        cmocka_unit_test(grammars_hold_what_families_write) };
+                                        cmocka_unit_test(grammars_hold_what_families_write),
+                                        cmocka_unit_test(reasoning_is_free) };
 
     path = argc > 1 ? argv[1] : "";
     if (argc > 2 && !(templates = json_load_file(argv[2], 0, NULL)))
