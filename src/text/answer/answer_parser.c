@@ -228,6 +228,10 @@ static bool step_calls(lm_answer *a, bool final)
     }
     if ((was = close_section(a, &r)) != LM_READ_NONE)
         return was == LM_READ_DONE;
+    if (a->in_section && a->f->between && (was = lm_reader_mark(&r, a->f->between)) != LM_READ_NONE) {
+        lm_answer_consume(a, was == LM_READ_DONE ? r.at : 0);
+        return was == LM_READ_DONE;
+    }
     was = a->f->call.open ? lm_reader_mark(&r, a->f->call.open) : LM_READ_DONE;
     bool begun = was == LM_READ_DONE;
     if (begun) {

@@ -42,6 +42,7 @@ typedef struct lm_answer_family {
                                                 call. `open` may be NULL */
     const char    *section_also;             /* another spelling of section.open; may be NULL */
     lm_answer_mark_pair call;                /* around each call; may be NULL */
+    const char    *between;                  /* between two calls; may be NULL */
     bool           bare;                     /* an answer that begins with "{" or "[" may be a call */
     bool           array;                    /* OBJECT, bare: the model writes a list */
     bool           prompted;                 /* the prompt ends with call.open: an answer begins after it */

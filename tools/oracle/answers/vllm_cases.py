@@ -1,0 +1,83 @@
+"""Answers of models from vLLM's own tests: which template, which raw text, what it means.
+
+  vllm_cases.py SOURCES TEMPLATES.json > tests/golden/answers/vllm.jsonl      SOURCES: vllm-0.33.0, unpacked
+
+Each file that has a ToolParserTestConfig gives its texts; what they mean is in the configuration and in tests/tool_parsers/common_tests.py.
+`arguments` null: the test compares names only."""
+import ast
+import json
+import pathlib
+import sys
+
+# The template of each parser; a text of marks where the sources have no template of the model.
+TEMPLATES = {"deepseekv3": "tool_chat_template_deepseekv3.jinja", "granite_20b_fc": "tool_chat_template_granite_20b_fc.jinja",
+             "granite": "tool_chat_template_granite.jinja", "internlm2": "tool_chat_template_internlm2_tool.jinja",
+             "phi4mini": "tool_chat_template_phi4_mini.jinja", "longcat": None, "step3": None}
+MARKS = {"longcat": "<longcat_tool_call>", "step3": "<｜tool_calls_begin｜> steptml"}
+TYPES = {"string_field": "string", "int_field": "integer", "float_field": "number", "bool_field": "boolean", "null_field": "null", "array_field": "array",
+         "object_field": "object", "empty_array": "array", "empty_object": "object"}
+
+
+def schema(properties):
+    return {"type": "object", "properties": {name: {"type": kind} for name, kind in properties.items()}}
+
+
+# Tools of the texts of one parser that the common tests do not name.
+OTHERS = [{"name": n, "parameters": {"type": "object"}} for n in ("search_hotels", "get_current_time", "send_message")]
+TOOLS = OTHERS + [{"name": "get_weather", "parameters": schema({"city": "string"})}, {"name": "get_time", "parameters": schema({"timezone": "string"})},
+         {"name": "test_function", "parameters": schema(TYPES)}, {"name": "refresh", "parameters": schema({})}]
+DATA = {"string_field": "hello", "int_field": 42, "float_field": 3.14, "bool_field": True, "null_field": None, "array_field": ["a", "b", "c"],
+        "object_field": {"nested": "value"}, "empty_array": [], "empty_object": {}}
+
+
+def configurations(tree):
+    """The keyword arguments of each ToolParserTestConfig that are constants."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ToolParserTestConfig":
+            found = {}
+            for k in node.keywords:
+                try:
+                    found[k.arg] = ast.literal_eval(k.value)
+                except ValueError:                   # not a constant: not one of the texts
+                    pass
+            yield found
+
+
+def named(text, otherwise):
+    """The tool that a text calls, if it is one of the others."""
+    return next((t["name"] for t in OTHERS if text and t["name"] in text), otherwise)
+
+
+def cases(config, parser):
+    """The texts of a configuration with the calls that they mean."""
+    city = config.get("single_tool_call_expected_args", {"city": "Tokyo"})
+    name = config.get("single_tool_call_expected_name", "get_weather")
+    single = [(name, city)]
+    yield "no_tool_calls_output", [], None
+    yield "single_tool_call_output", single, config.get("single_tool_call_expected_content")
+    yield "parallel_tool_calls_output", [(n, None) for n in config.get("parallel_tool_calls_names", ["get_weather", "get_time"])], None
+    yield "various_data_types_output", [("test_function", {k: v for k, v in DATA.items() if k in (config.get("various_data_types_output") or "")})], None
+    yield "empty_arguments_output", [(named(config.get("empty_arguments_output"), "refresh"), {})], None
+    yield "surrounding_text_output", [(name, None if parser == "deepseekv3" else city)], False       # it calls for Paris
+    yield "escaped_strings_output", [(named(config.get("escaped_strings_output"), "test_function"), None)], None
+
+
+def main():
+    sources, templates = pathlib.Path(sys.argv[1]), {}
+    for parser, file in TEMPLATES.items():
+        templates[parser] = (sources / "examples" / file).read_text() if file else MARKS[parser]
+        tree = ast.parse((sources / f"tests/tool_parsers/test_{parser}_tool_parser.py").read_text())
+        for config in configurations(tree):
+            for member, calls, content in cases(config, parser):
+                text = config.get(member)
+                if not text:
+                    continue
+                content = text if not calls else content
+                wanted = [{"name": n, "arguments": a if a is None else json.dumps(a, ensure_ascii=False)} for n, a in calls]
+                out = {"template": parser, "text": text, "tools": TOOLS, "content": content or "", "reasoning": "", "calls": wanted}
+                out |= {"around": True} if content is False else {}
+                print(json.dumps(out, ensure_ascii=False))
+    pathlib.Path(sys.argv[2]).write_text(json.dumps(templates, ensure_ascii=False, indent=0) + "\n")
+
+
+main()
