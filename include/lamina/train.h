@@ -135,8 +135,10 @@ typedef struct lm_train_result {
  * interruption.
  *
  *   LM_USAGE      invalid options; targets that match nothing; an `init_from` with other modules, ranks or
- *                 scales; a folder with a run, without `resume`; with `resume`, other data, options or
- *                 weights, which the error names; invalid data, with the line
+ *                 scales; a folder with a run, without `resume`, or in which another process trains; with
+ *                 `resume`, a folder without a run, or other data, options or weights, which the error
+ *                 names; invalid data, with the line
+ *   LM_BAD_MODEL  with `resume`, a state that does not match its checksum
  *   LM_NO_FIT     not enough memory; the error contains the size needed
  *   LM_FAILED     gradients are not finite in three consecutive steps; no training data
  *   LM_CANCELLED  `step` returned false; everything is saved

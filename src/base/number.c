@@ -67,3 +67,19 @@ const char *lm_number_text(char out[32], double x)
     }
     return out;
 }
+
+char *lm_size_text(char out[LM_SIZE_TEXT], uint64_t bytes)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
+    double x    = (double)bytes;
+    size_t unit = 0;
+
+    for (; x >= 999.5 && unit < 6; unit++)
+        x /= 1000;
+    lm_print(out, LM_SIZE_TEXT,
+             unit == 0 || x >= 99.95 ? "%.0f %s"
+             : x < 9.995             ? "%.2f %s"
+                                     : "%.1f %s",
+             x, units[unit]);
+    return out;
+}

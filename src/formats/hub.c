@@ -2,6 +2,7 @@
 #include "formats/hub.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +11,7 @@
 #include "base/arena.h"
 #include "base/os/filemap.h"
 
-enum { MAX_WORD = 96, MAX_FILES = 4096 };
+enum { MAX_WORD = 96, MAX_FILES = 4096, NAMES = 200 };
 
 typedef struct hub_id {
     char *org;                       /* NULL: none */
@@ -202,6 +203,38 @@ static char *only_of_type(const file_list *l, const char *type, size_t *found)
     return first;
 }
 
+/* Return whether the repository of a snapshot has files that huggingface_hub did not finish. */
+static bool has_incomplete(const char *folder)
+{
+    static const char end[] = ".incomplete";
+    char              path[4096];
+    int               n = snprintf(path, sizeof path, "%s/../../blobs", folder);
+    DIR              *blobs = n > 0 && (size_t)n < sizeof path ? opendir(path) : NULL;
+    bool              any = false;
+
+    for (struct dirent *f; !any && blobs && (f = readdir(blobs));) {
+        size_t size = strlen(f->d_name);
+        any = size > sizeof end && strcmp(f->d_name + size + 1 - sizeof end, end) == 0;
+    }
+    if (blobs)
+        closedir(blobs);
+    return any;
+}
+
+/* Write the names of files, without their folders. */
+static const char *names_of(const file_list *l, char out[NAMES])
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < l->n && at < NAMES; i++) {
+        const char *slash = strrchr(l->names[i], '/');
+        at += (size_t)snprintf(out + at, NAMES - at, "%s%s", i ? ", " : "", slash ? slash + 1 : l->names[i]);
+    }
+    if (at >= NAMES)
+        memcpy(out + NAMES - 5, " ...", 5);
+    return out;
+}
+
 static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, const char *folder, bool whole,
                            char **out, lm_error *e)
 {
@@ -219,15 +252,19 @@ static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, cons
         *out  = l->names[0];
         found = 1;
     }
-    if (!l->n)
+    if (!l->n && has_incomplete(folder))
+        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "its download was interrupted: download it again");
+    else if (!l->n)
         lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET,
                 whole ? "its snapshot has no GGUF files, so no type to choose"
                       : "its snapshot has neither safetensors nor GGUF files");
     else if (!found && id->type)
-        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "none of its %zu GGUF files has this type", l->n);
+        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "none of its %zu GGUF files has this type: %s", l->n,
+                names_of(l, (char[NAMES]){ 0 }));
     else if (!found || found > 1)
         lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET,
-                "it has %zu GGUF files: name one with :TYPE, or by its path", l->n);
+                "it has %zu GGUF files: name one with :TYPE, or by its path: %s", l->n,
+                names_of(l, (char[NAMES]){ 0 }));
     else if (stat(*out, &st)) {
         lm_fail(e, LM_BAD_MODEL, text, LM_NO_OFFSET, "a link to a missing file; the download is incomplete");
         lm_fail_in(e, *out);

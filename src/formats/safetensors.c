@@ -434,6 +434,23 @@ done:
 
 /* ---- a folder ---- */
 
+/* Fail for a folder without config.json, which may be an adapter's. */
+static lm_status no_config(lm_container *x, lm_error *e)
+{
+    const lm_meta *adapter = NULL;
+    lm_view        base    = { 0 };
+
+    if (lm_container_json(x, "adapter_config.json", &adapter, NULL) == LM_OK && adapter) {
+        lm_meta_string(adapter, "base_model_name_or_path", &base, NULL);
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "an adapter%s%.*s, not a model", base.size ? " for " : "",
+                (int)base.size, base.data ? base.data : "");
+    } else {
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "the folder has no config.json");
+    }
+    lm_fail_in(e, x->path);
+    return LM_BAD_MODEL;
+}
+
 static lm_status read_config(lm_container *x, lm_error *e)
 {
     const lm_meta *m;
@@ -441,11 +458,8 @@ static lm_status read_config(lm_container *x, lm_error *e)
     lm_json_file  *config;
 
     LM_TRY(lm_container_json(x, "config.json", &m, e));
-    if (!m) {
-        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "the folder has no config.json");
-        lm_fail_in(e, x->path);
-        return LM_BAD_MODEL;
-    }
+    if (!m)
+        return no_config(x, e);
     if (!lm_meta_get(m, "", &root) || root.kind != LM_META_OBJECT) {
         lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "JSON: expected an object, found %s",
                 lm_meta_kind_name(root.kind));

@@ -270,15 +270,22 @@ static lm_status ambiguous(const hub_pull *p, const char *type, lm_error *e)
     char   list[180] = "";
     size_t at = 0, n = 0;
 
+    bool any = false;
+
+    for (size_t i = 0; i < p->n; i++)
+        any |= is_gguf(p->files[i].path) && has_type(p->files[i].path, type);
     for (size_t i = 0; i < p->n; i++)
         if (is_gguf(p->files[i].path) && hub_is_first(p->files[i].path) &&
-            (!*type || has_type(p->files[i].path, type))) {
+            (!any || has_type(p->files[i].path, type))) {
             if (at < sizeof list)
                 at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", n ? ", " : "", p->files[i].path);
             n++;
         }
     if (!n)
         return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "no GGUF file of the type %s", type);
+    if (*type && !any)
+        return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "no GGUF file of the type %s among %zu: %s%s",
+                       type, n, list, at >= sizeof list ? " ..." : "");
     return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
                    "%zu GGUF files to choose from with :TYPE or :FILE: %s%s", n, list,
                    at >= sizeof list ? " ..." : "");

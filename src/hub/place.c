@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "hub/pull.h"
 
 /* ---- folders ---- */
@@ -93,8 +94,9 @@ lm_status hub_look(hub_pull *p, lm_error *e)
             return LM_OK;
     if (p->dry_run || (double)disk.f_bavail * (double)disk.f_frsize >= (double)p->missing)
         return LM_OK;
-    return lm_fail(e, LM_IO, p->cache, LM_NO_OFFSET, "%.2f GB needed, %.2f GB free", (double)p->missing / 1e9,
-                   (double)disk.f_bavail * (double)disk.f_frsize / 1e9);
+    return lm_fail(e, LM_IO, p->cache, LM_NO_OFFSET, "%s needed, %s free",
+                   lm_size_text((char[LM_SIZE_TEXT]){ 0 }, p->missing),
+                   lm_size_text((char[LM_SIZE_TEXT]){ 0 }, (uint64_t)disk.f_bavail * disk.f_frsize));
 }
 
 /* ---- blobs ---- */

@@ -33,6 +33,7 @@ typedef struct lm_train_run {
     lm_train_text          *texts;
     uint8_t                 start_hash[32];      /* of the adapter that it started from */
     lm_train_result        *result;
+    int                     lock;        /* descriptor of the folder; -1: none */
     lm_arena                arena;
 } lm_train_run;
 
@@ -60,9 +61,13 @@ double    lm_train_scale(const lm_train_options *o);
 /* Write an adapter or a model to a new folder; and the state of the run. */
 lm_status lm_train_save(const lm_train_run *r, const char *folder, lm_error *e);
 lm_status lm_train_save_state(const lm_train_run *r, lm_error *e);
-/* Restore the state. LM_USAGE names what differs. */
+/* Restore the state. LM_USAGE names what differs. LM_BAD_MODEL: the state is damaged. */
 lm_status lm_train_restore(lm_train_run *r, lm_error *e);
 bool      lm_train_has_state(const char *folder);
+/* Whether a run began in the folder, saved or not. */
+bool      lm_train_has_run(const char *folder);
+/* Lock the folder until `lock` is closed. LM_USAGE: another process trains in it. */
+lm_status lm_train_lock(lm_train_run *r, lm_error *e);
 /* Write gradients, with the names of an adapter's tensors or a model's. */
 lm_status lm_train_save_gradients(const lm_train_run *r, const char *path, lm_error *e);
 /* Truncate the log after a step; and append a line. */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/os/available.h"
@@ -406,6 +407,23 @@ static lm_status go_back(lm_train_run *r, lm_error *e)
     return LM_OK;
 }
 
+/* Check that the folder has a run if it is resumed, and none otherwise. */
+static lm_status check_folder(const lm_train_run *r, lm_error *e)
+{
+    if (!r->folder || r->o->dry_run || r->o->gradients)
+        return LM_OK;
+    if (r->o->resume && !lm_train_has_run(r->folder)) {
+        lm_fail(e, LM_USAGE, "resume", LM_NO_OFFSET, "the folder has no run to continue");
+        return lm_fail_in(e, r->folder);
+    }
+    if (!r->o->resume && lm_train_has_state(r->folder)) {
+        lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "holds a run already");
+        lm_fail_in(e, r->folder);
+        return lm_fail_hint(e, "`resume` continues it; or name another folder");
+    }
+    return LM_OK;
+}
+
 static lm_status train(lm_train_run *r, lm_error *e)
 {
     const lm_train_options *o = r->o;
@@ -419,6 +437,8 @@ static lm_status train(lm_train_run *r, lm_error *e)
         return lm_train_save_gradients(r, o->gradients, e);
     }
     LM_TRY(lm_train_make_folder(r->folder, e));
+    LM_TRY(lm_train_lock(r, e));
+    LM_TRY(check_folder(r, e));          /* again: another process may have trained until now */
     if (lm_train_has_state(r->folder) && o->resume)
         LM_TRY(go_back(r, e));
     LM_TRY(lm_train_trim_log(r->folder, r->done, e));
@@ -440,11 +460,7 @@ static lm_status run(lm_train_run *r, const char *data, lm_error *e)
     LM_TRY(lm_train_prepare(r, e));
     if (r->o->full)
         LM_TRY(lm_train_check_full(r, e));
-    if (r->folder && !r->o->resume && !r->o->dry_run && lm_train_has_state(r->folder)) {
-        lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "holds a run already");
-        lm_fail_in(e, r->folder);
-        return lm_fail_hint(e, "`resume` continues it; or name another folder");
-    }
+    LM_TRY(check_folder(r, e));
     LM_TRY(read_data(r, data, e));
     LM_TRY(count_steps(r, e));
     LM_TRY(make_learner(r, e));
@@ -468,7 +484,7 @@ lm_status lm_train(const lm_model *m, const char *data, const char *folder, cons
         .loss_first = NAN, .loss_last = NAN, .valid_first = NAN, .valid_last = NAN, .valid_best = NAN
     };
     lm_train_run r = {
-        .model = m, .o = &own, .folder = folder, .result = &here, .epoch = UINT32_MAX, .best = NAN
+        .model = m, .o = &own, .folder = folder, .result = &here, .epoch = UINT32_MAX, .best = NAN, .lock = -1
     };
     double           begun = lm_clock_seconds();
 
@@ -488,5 +504,7 @@ lm_status lm_train(const lm_model *m, const char *data, const char *folder, cons
     lm_train_rows_free(&r.rows);
     lm_train_rows_free(&r.held);
     lm_arena_free(&r.arena);
+    if (r.lock >= 0)
+        close(r.lock);
     return status;
 }

@@ -34,9 +34,9 @@ FORBIDDEN = {
 VIEW = {"program/program.h", "program/split.h", "plan/plan.h", "plan/cost.h", "arch/config.h", "arch/presets.h", "arch/typemix.h", "tensor/act.h", "tensor/dtype.h",
         "formats/meta.h", "formats/container.h", "formats/filetype.h", "text/watched.h", "runtime/model/model.h", "runtime/model/divide.h", "runtime/engine/engine_plan.h",
         "runtime/engine/broadcast.h", "train/predict_memory.h"}
-# and these: time, and threads without signals of the host, which are inline; columns, JSON kept exactly, the nearest word, the reader of texts
+# and these: time, and threads without signals of the host, which are inline; columns, JSON kept exactly, the nearest word, numbers as text, the reader of texts
 # and JSON lines, and traces as values of jansson, which the library uses too but does not export.
-APPS_MAY = {"base/os/clock.h", "base/os/condition.h", "base/os/thread.h", "base/columns.h", "base/json_exact.h", "base/nearest.h", "base/textfile.h", "trace/tracejson.h"}
+APPS_MAY = {"base/os/clock.h", "base/os/condition.h", "base/os/thread.h", "base/columns.h", "base/json_exact.h", "base/nearest.h", "base/number.h", "base/textfile.h", "trace/tracejson.h"}
 
 
 def inner_room(path):

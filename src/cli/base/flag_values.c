@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "base/textfile.h"
@@ -166,5 +167,46 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         LM_TRY(read_word(f, value, at, e));
         break;
     }
+    return LM_OK;
+}
+
+/* Return the end of an item: the next comma outside brackets, which belongs to a pattern there ("{1,2}"). */
+static const char *item_end(const char *at)
+{
+    for (int depth = 0; *at; at++) {
+        if (*at == '\\' && at[1])
+            at++;
+        else if (strchr("([{", *at))
+            depth++;
+        else if (strchr(")]}", *at))
+            depth -= depth > 0;
+        else if (*at == ',' && !depth)
+            break;
+    }
+    return at;
+}
+
+lm_status lm_flag_split(lm_cli *cli, const char *flag, lm_flag_list *list, lm_error *e)
+{
+    size_t n = 0, max = 0;
+
+    for (size_t i = 0; i < list->n; i++)
+        for (const char *at = list->items[i]; *at; at++)
+            max += *at == ',';
+    const char **items = lm_store_new(&cli->store, list->n + max + 1, const char *);
+    if (!items)
+        return lm_fail_memory(e, flag, max);
+    for (size_t i = 0; i < list->n; i++) {
+        const char *at = list->items[i], *end = access(at, F_OK) == 0 ? at + strlen(at) : item_end(at);
+        for (;; at = end + 1, end = item_end(at)) {
+            if (end == at && *list->items[i])
+                return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" has an empty item", list->items[i]);
+            if (!(items[n++] = lm_store_strndup(&cli->store, at, (size_t)(end - at))))
+                return lm_fail_memory(e, flag, strlen(at));
+            if (!*end)
+                break;
+        }
+    }
+    *list = (lm_flag_list){ .items = items, .n = n };
     return LM_OK;
 }

@@ -26,6 +26,10 @@ const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const cha
  * ("--top-p"). */
 void lm_flag_name_error(const lm_flag *f, lm_error *e);
 
+/* Split the items of a list at commas, except those in brackets and in names of existing files. LM_USAGE: an
+ * empty item; the error names `flag`. */
+lm_status lm_flag_split(lm_cli *cli, const char *flag, lm_flag_list *list, lm_error *e);
+
 /* Read one value of a flag and store it at `at`, its address in the options. */
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);
 

@@ -239,6 +239,8 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
     if (status != LM_OK) {
         if (status == LM_USAGE && runs)
             name_weights(path);
+        if (status == LM_BAD_MODEL && strncmp(e->message, "an adapter", 10) == 0)
+            lm_fail_hint(e, "lamina %s MODEL --lora %.100s", cli->command->name, path);
         lm_model_close(m);
         return status;
     }

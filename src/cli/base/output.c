@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "base/os/clock.h"
 #include "cli/base/flag_names.h"
 
@@ -332,15 +333,7 @@ char *lm_figure_count(char out[LM_FIGURE], uint64_t n)
 
 char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes)
 {
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
-    double x = (double)bytes;
-    size_t unit = 0;
-
-    for (; x >= 999.5 && unit < 6; unit++)
-        x /= 1000;
-    const char *format = unit == 0 ? "%.0f %s" : x < 9.995 ? "%.2f %s" : x < 99.95 ? "%.1f %s" : "%.0f %s";
-    snprintf(out, LM_FIGURE, format, x, units[unit]);
-    return out;
+    return lm_size_text(out, bytes);
 }
 
 char *lm_figure_time(char out[LM_FIGURE], double seconds)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/base/flags.h"
 #include "cli/base/output.h"
 
 #define L(field) offsetof(lm_lora_flags, field)
@@ -17,7 +18,8 @@ enum { MAX_ADAPTERS = 64 };
 
 const lm_flag lm_lora_flag_table[] = {
     { "--lora", "--lora-scaled", LM_FLAG_LIST, L(files), "FILE[:SCALE]",
-      "low-rank adapter: a PEFT or MLX folder or a GGUF file, multiplied by SCALE (1); may be repeated",
+      "low-rank adapter: a PEFT or MLX folder or a GGUF file, multiplied by SCALE (1); "
+      "separated by commas, or repeated",
       -1, 0, NULL },
     { 0 },
 };
@@ -62,17 +64,20 @@ lm_status lm_loras_open(lm_cli *cli, const lm_lora_flags *f, const lm_model *m, 
 {
     lm_status status = LM_OK;
 
+    lm_flag_list files = f->files;
+
     *out = (lm_loras){ 0 };
-    if (f->files.n > MAX_ADAPTERS)
-        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "given %zu times; %d are possible", f->files.n,
+    LM_TRY(lm_flag_split(cli, "--lora", &files, e));
+    if (files.n > MAX_ADAPTERS)
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "given %zu times; %d are possible", files.n,
                        MAX_ADAPTERS);
-    out->adapters = lm_store_new(&cli->store, f->files.n + 1, lm_adapter *);
-    out->scales = lm_store_new(&cli->store, f->files.n + 1, float);
-    out->paths = lm_store_new(&cli->store, f->files.n + 1, const char *);
+    out->adapters = lm_store_new(&cli->store, files.n + 1, lm_adapter *);
+    out->scales = lm_store_new(&cli->store, files.n + 1, float);
+    out->paths = lm_store_new(&cli->store, files.n + 1, const char *);
     if (!out->adapters || !out->scales || !out->paths)
         return lm_fail_memory(e, "--lora", 0);
-    for (size_t i = 0; status == LM_OK && i < f->files.n; i++) {
-        status = read_one(cli, f->files.items[i], &out->paths[i], &out->scales[i], e);
+    for (size_t i = 0; status == LM_OK && i < files.n; i++) {
+        status = read_one(cli, files.items[i], &out->paths[i], &out->scales[i], e);
         if (status == LM_OK)
             status = lm_adapter_open(m, out->paths[i], &out->adapters[i], e);
         if (status != LM_OK)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/base/flags.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
@@ -39,7 +40,7 @@ static const lm_flag what_flags[] = {
     { "--dropout", "--lora-dropout", LM_FLAG_DOUBLE, O(o.dropout), "P",
       "share of an adapter's inputs to drop while training (0)", 0, 1, NULL },
     { "--target", "--targets", LM_FLAG_LIST, O(targets), "REGEX",
-      "modules to adapt: q_proj, \"layers\\.[0-3]\\..*\", all, attention, mlp; may be repeated (all)",
+      "modules to adapt: q_proj, \"layers\\.[0-3]\\..*\", all, attention, mlp; separated by commas, or repeated (all)",
       0, 0, NULL },
     { "--init-from", NULL, LM_FLAG_TEXT, O(o.init_from), "PATH",
       "adapter to start from, with the same modules, rank and scale", 0, 0, NULL },
@@ -197,6 +198,8 @@ static void summary(const train_options *o, const lm_train_result *r)
     if (o->o.gradients)
         lm_note("%s: gradients of %llu numbers, loss %.6f", o->o.gradients, (unsigned long long)r->numbers,
                 r->loss_first);
+    else if (!isfinite(r->loss_last))
+        lm_note("%s: all %u steps are done; nothing was trained", o->folder, r->done);
     else
         lm_note("%s: %u steps, loss %.4f to %.4f%s; %s, %s", o->folder, r->done, r->loss_first, r->loss_last,
                 isfinite(r->valid_best) ? ", the best validation in best" : "",
@@ -227,6 +230,7 @@ static lm_status train(lm_cli *cli, void *options, lm_error *e)
     lm_status       status;
 
     LM_TRY(check(cli, o, e));
+    LM_TRY(lm_flag_split(cli, "--target", &o->targets, e));
     o->model.o.adaptable = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     o->o.targets   = o->targets.items;

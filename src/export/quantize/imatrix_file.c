@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/cursor.h"
 #include "base/os/filemap.h"
+#include "base/utf8.h"
 #include "export/quantize/imatrix.h"
 #include "formats/gguf.h"
 
@@ -183,6 +184,10 @@ static lm_status read_entries(lm_imatrix *m, lm_cursor *c, lm_error *e)
     lm_view  name;
 
     LM_TRY(lm_cursor_u32(c, "entries", &n, e));
+    if ((n < 1 || n > MAX_ENTRIES) && lm_utf8_is_valid((lm_view){ (const char *)c->data, c->size })) {
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a text, not an importance matrix");
+        return lm_fail_hint(e, "measure a matrix over this text, and give its file");
+    }
     if (n < 1 || n > MAX_ENTRIES)
         return lm_fail(e, LM_BAD_MODEL, "entries", 0, "%u, expected 1 to %d", n, MAX_ENTRIES);
     for (uint32_t i = 0; i < n; i++)

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/number.h"
 #include "base/os/cpu.h"
 #include "base/rng.h"
 #include "export/synth/synthesis.h"
@@ -271,7 +272,8 @@ lm_status lm_check_space(const char *path, uint64_t bytes, lm_error *e)
     lm_free(folder);
     if (!known || (double)disk.f_bavail * (double)disk.f_frsize >= (double)bytes)
         return LM_OK;                /* opening the file reports what is wrong with the folder */
-    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%.2f GB needed, %.2f GB free", (double)bytes / 1e9,
-            (double)disk.f_bavail * (double)disk.f_frsize / 1e9);
+    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s needed, %s free",
+            lm_size_text((char[LM_SIZE_TEXT]){ 0 }, bytes),
+            lm_size_text((char[LM_SIZE_TEXT]){ 0 }, (uint64_t)disk.f_bavail * disk.f_frsize));
     return lm_fail_in(e, path);
 }

@@ -21,31 +21,12 @@
 
 /* ---- memory ---- */
 
-enum { SIZE_TEXT = 32 };
-
-/* "46.2 GB", "512 B" */
-static const char *size_text(char out[SIZE_TEXT], uint64_t bytes)
-{
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
-    double x    = (double)bytes;
-    size_t unit = 0;
-
-    for (; x >= 999.5 && unit < 6; unit++)
-        x /= 1000;
-    lm_print(out, SIZE_TEXT,
-             unit == 0 || x >= 99.95 ? "%.0f %s"
-             : x < 9.995             ? "%.2f %s"
-                                     : "%.1f %s",
-             x, units[unit]);
-    return out;
-}
-
 static lm_status take(uint8_t **out, uint64_t bytes, uint64_t *counted, const char *what, lm_error *e)
 {
     *out = lm_alloc_counted(bytes, 64, counted);
     return *out ? LM_OK
                 : lm_fail(e, LM_NO_FIT, what, LM_NO_OFFSET, "cannot allocate %s",
-                          size_text((char[SIZE_TEXT]){ 0 }, bytes));
+                          lm_size_text((char[LM_SIZE_TEXT]){ 0 }, bytes));
 }
 
 static lm_status take_memory(lm_engine *g, lm_error *e)
@@ -61,9 +42,11 @@ static lm_status take_memory(lm_engine *g, lm_error *e)
     if (m.total > available) {
         lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
                 "%s are needed (weights %s, cache %s, scratch %s), %s are available",
-                size_text((char[SIZE_TEXT]){ 0 }, m.total), size_text((char[SIZE_TEXT]){ 0 }, m.weights),
-                size_text((char[SIZE_TEXT]){ 0 }, m.kv), size_text((char[SIZE_TEXT]){ 0 }, m.scratch),
-                size_text((char[SIZE_TEXT]){ 0 }, available));
+                lm_size_text((char[LM_SIZE_TEXT]){ 0 }, m.total),
+                lm_size_text((char[LM_SIZE_TEXT]){ 0 }, m.weights),
+                lm_size_text((char[LM_SIZE_TEXT]){ 0 }, m.kv),
+                lm_size_text((char[LM_SIZE_TEXT]){ 0 }, m.scratch),
+                lm_size_text((char[LM_SIZE_TEXT]){ 0 }, available));
         if (m.weights > available / 2 && !p->options.no_repack)
             lm_fail_hint(e, "use `no_repack` to run from the mapped file with less memory");
         return LM_NO_FIT;

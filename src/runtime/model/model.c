@@ -74,6 +74,21 @@ static lm_container_options container_options(const lm_model_options *o)
     return (lm_container_options){ o->no_mmap, o->progress, o->progress_arg, o->structure_only };
 }
 
+static lm_status reject_adapter(const lm_container *c, const char *path, lm_error *e)
+{
+    const lm_meta *meta = lm_container_meta(c);
+    lm_view        type = { 0 }, base = { 0 };
+
+    if (lm_container_kind_of(c) != LM_GGUF || !meta || !lm_meta_has(meta, "general.type") ||
+        lm_meta_string(meta, "general.type", &type, NULL) != LM_OK || !lm_view_is(type, "adapter"))
+        return LM_OK;
+    if (lm_meta_has(meta, "general.base_model.0.name"))
+        lm_meta_string(meta, "general.base_model.0.name", &base, NULL);
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "an adapter%s%.*s, not a model", base.size ? " for " : "",
+            (int)base.size, base.data ? base.data : "");
+    return lm_fail_in(e, path);
+}
+
 static lm_status open_source(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
 {
     bool        preset = strncmp(path, LM_PRESET_PREFIX, strlen(LM_PRESET_PREFIX)) == 0;
@@ -95,6 +110,7 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
     /* a folder whose weights must not be read is opened for its other files, such as the chat template */
     lm_container_options c = container_options(o);
     LM_TRY(lm_container_open(path, &c, &m->container, e));
+    LM_TRY(reject_adapter(m->container, path, e));
     if (ends_with(path, ".safetensors") && lm_path_is_file(path))
         return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET,
                        "weights alone: name the folder that has them and config.json");

@@ -1,5 +1,6 @@
 """Texts and training data as people write them: encodings, marks and blank lines in every command; members of records; templates that change
 earlier turns."""
+import fcntl
 import json
 import os
 import shutil
@@ -225,3 +226,95 @@ def test_sharegpt_with_roles_and_an_array_of_records(lamina, chat, tmp_path):
     assert texts(shown(lamina, model, tmp_path, json.dumps([new]))) == expected
     assert texts(shown(lamina, model, tmp_path, json.dumps([new], indent=2))) == expected
     refused(shown(lamina, model, tmp_path, json.dumps([new, {"words": 1}], indent=2)), "record 2", "none of the keys")
+
+
+# ---- flags ----
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps({"text": f"the cat sat on mat {i}"}) + "\n" for i in range(12)))
+    return path
+
+
+def short(model, data, folder, *more):
+    return ["train", model, data, "-o", folder, "-t", "2", "--compute", "f32", "--rank", "4", "-c", "48", "--valid-share", "0", "--steps", "2", *more]
+
+
+def test_lists_may_be_separated_by_commas(lamina, lines, tmp_path):
+    """llama.cpp's --lora a,b and peft's target_modules; a comma in brackets belongs to a pattern."""
+    for n, flags in enumerate((["--target", "q_proj,v_proj"], ["--target", "q_proj", "--target", "v_proj"], ["--target", "(q|v).{1,2}proj"])):
+        done = lamina(*short(MODEL, lines, tmp_path / f"run{n}", *flags, "--json"))
+        assert done.returncode == 0, done.stderr
+    refused(lamina(*short(MODEL, lines, tmp_path / "no", "--target", "q_proj,,v_proj")), "empty item")
+    given = [["--lora", f"{tmp_path}/run0:0.5,{tmp_path}/run1"], ["--lora", f"{tmp_path}/run0:0.5", "--lora", f"{tmp_path}/run1"]]
+    outputs = [lamina("run", MODEL, "-p", "the cat", "-n", "4", "--temp", "0", "-v", *g) for g in given]
+    assert outputs[0].returncode == 0 and outputs[0].stdout == outputs[1].stdout and outputs[0].stderr.count("adapter ") == 2, outputs[0].stderr
+
+
+def test_an_adapter_is_not_a_model(lamina):
+    adapters = SOURCE / "tests/golden/adapters/llama"
+    for path in (adapters, adapters / "adapter.gguf"):
+        done = lamina("run", path, "-p", "a", "-n", "1")
+        assert done.returncode == 3 and "an adapter" in done.stderr and f"--lora {path}" in done.stderr, done.stderr
+    assert json.loads((adapters / "adapter_config.json").read_text())["base_model_name_or_path"] in lamina("run", adapters, "-p", "a").stderr
+
+
+def test_resume_needs_a_run_and_knows_its_end(lamina, lines, tmp_path):
+    run_of = short(MODEL, lines, tmp_path / "run")
+    refused(lamina(*run_of, "--resume"), "no run to continue")
+    assert not (tmp_path / "run").exists()
+    assert lamina(*run_of).returncode == 0
+    done = lamina(*run_of, "--resume")
+    assert done.returncode == 0 and "nan" not in done.stderr and "all 2 steps are done" in done.stderr, done.stderr
+
+
+def test_a_damaged_state_is_rejected(lamina, lines, tmp_path):
+    run_of = short(MODEL, lines, tmp_path / "run")
+    assert lamina(*run_of).returncode == 0
+    state = tmp_path / "run/state/state.safetensors"
+    data = bytearray(state.read_bytes())
+    for at in (len(data) - 5, len(data) // 2):
+        data[at] ^= 1
+        state.write_bytes(data)
+        done = lamina(*run_of, "--resume")
+        assert done.returncode == 3 and "checksum" in done.stderr, done.stderr
+        data[at] ^= 1
+    state.write_bytes(data)
+    assert lamina(*run_of, "--resume").returncode == 0
+
+
+def test_one_process_trains_in_a_folder(lamina, lines, tmp_path):
+    """Two runs in one folder would mix their logs and files."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    held = os.open(folder, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    refused(lamina(*short(MODEL, lines, folder)), "another process")
+    assert not any(folder.iterdir())
+    os.close(held)
+    assert lamina(*short(MODEL, lines, folder)).returncode == 0
+
+
+def test_a_text_is_not_an_importance_matrix(lamina, tmp_path):
+    for done in (lamina("quantize", MODEL, tmp_path / "q.gguf", "q8_0", "--imatrix", SOURCE / "README.md"),
+                 lamina("imatrix", "--in-file", SOURCE / "README.md", "--show-statistics")):
+        assert done.returncode == 3 and "a text, not an importance matrix" in done.stderr, done.stderr
+    assert not (tmp_path / "q.gguf").exists()
+
+
+def test_an_interrupted_download_is_called_that(lamina, tmp_path, build):
+    """huggingface_hub leaves BLOB.incomplete, and no file in the snapshot."""
+    repo, commit = tmp_path / "models--org--name", "0" * 40
+    (repo / "snapshots" / commit).mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs/main").write_text(commit)
+    (repo / "blobs").mkdir()
+    (repo / "blobs/abc.incomplete").write_bytes(b"x")
+    env = {**os.environ, **BARE, "HF_HUB_CACHE": str(tmp_path)}
+    done = run(build / "src/cli/lamina", "run", "org/name", "-p", "a", "-n", "1", env=env)
+    assert done.returncode == 1 and "interrupted" in done.stderr, (done.returncode, done.stderr)
+    for name in ("a.Q4_0.gguf", "a.Q8_0.gguf"):
+        (repo / "snapshots" / commit / name).write_bytes(b"GGUF")
+    done = run(build / "src/cli/lamina", "run", "org/name:Q6_K", "-p", "a", "-n", "1", env=env)
+    assert "a.Q4_0.gguf, a.Q8_0.gguf" in done.stderr, done.stderr
