@@ -4,6 +4,7 @@
 #include "cli/base/options.h"
 #include "cli/base/output.h"
 #include "cli/base/prompt.h"
+#include "cli/run/inspect.h"
 #include "cli/study/pieces.h"
 #include "lamina/study.h"
 
@@ -198,15 +199,37 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     return status;
 }
 
-/* Fail with a list of the topics; the hint shows where a model belongs. */
-static lm_status unknown_topic(const char *topic, lm_error *e)
+/* Return whether the only argument is MODEL: a preset, a file or a folder, and no topic. */
+static bool is_overview(const lm_cli *cli, const explain_options *o)
 {
-    lm_text   path = { 0 };
-    bool      model = lm_model_locate(topic, &path, NULL) == LM_OK;
-    lm_status status = lm_explain(NULL, topic, NULL, NULL, e);
+    lm_text path = { 0 };
+    bool    model = !o->diagram && !o->code && cli->n_args == 1 && !is_topic(cli->args[0]) &&
+                    lm_model_locate(cli->args[0], &path, NULL) == LM_OK;
 
     lm_text_free(&path);
-    return model ? lm_fail_hint(e, "a topic comes before MODEL: lamina explain attention %s", topic) : status;
+    return model;
+}
+
+/* Show the whole of a model, as `lamina inspect` does. */
+static lm_status overview(lm_cli *cli, explain_options *o, lm_error *e)
+{
+    lm_inspect_options whole = { .run = o->run, .batch = o->batch, .layer = -1 };
+    lm_engine_options  engine;
+    lm_model          *m = NULL;
+
+    if (o->markdown || o->svg || o->output || o->name || o->prompt)
+        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET,
+                       "the overview of a model has no other form; a topic, as in lamina explain attention "
+                       "MODEL, has");
+    o->model.o.weights_optional   = true;
+    o->model.o.tokenizer_optional = true;
+    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
+    lm_status status = lm_engine_flags(&whole.run, m, 0, &engine, e);
+    engine.sequences = whole.batch;
+    if (status == LM_OK)
+        status = lm_inspect_facts(cli, &whole, m, &engine, e);
+    lm_model_close(m);
+    return status;
 }
 
 /* Choose the model. *model NULL: the one given by -m, or the demo model. Without MODEL this is a preset that
@@ -224,7 +247,7 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
     if (*model || whole || o->model.model || o->prompt)
         return LM_OK;
     if (!lm_topic_example(topic))
-        return unknown_topic(topic, e);
+        return lm_explain(NULL, topic, NULL, NULL, e);   /* lists the topics */
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
     *model   = lm_store_printf(&cli->store, LM_PRESET_PREFIX "%s", preset->name);
     *example = lm_store_printf(&cli->store,
@@ -369,6 +392,8 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
         return list_topics(cli, e);
     if (is_forward(cli, o))
         return forward(cli, o, e);
+    if (is_overview(cli, o))
+        return overview(cli, o, e);
     LM_TRY(choose(cli, o, &model, &example, e));
     o->model.o.weights_optional = true;
     o->model.o.tokenizer_optional = true;
@@ -380,11 +405,12 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_explain = {
     .name = "explain",
-    .usage = "[TOPIC [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]]"
+    .usage = "[MODEL | TOPIC [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]]"
              " [--md | --svg]",
     .summary = "explain a component of a model, with its arithmetic",
     .about =
-        "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
+        "  Without TOPIC, shows an overview of MODEL, or lists the topics. Without MODEL, uses a published model "
+        "that has the component.\n"
         "  forward runs a text through a model and shows what each operation makes of it. For a preset, "
         "which has no weights, a\n"
         "  small model of its form with random weights is created and shown whole.\n"

@@ -193,11 +193,15 @@ def test_names_of_topics(lamina, names):
         assert explain(lamina, alias["alias"])["used"], alias
 
 
+def test_a_model_alone_is_an_overview(lamina, source):
+    for model in "llama-3.2-1b", source / "tests/golden/llama/gqa/model.gguf":
+        assert lamina("explain", model).stdout == lamina("inspect", model).stdout != ""
+        assert lamina("explain", model, "--md").returncode == 2
+
+
 def test_wrong_names(lamina):
     done = lamina("explain", "gka")
     assert done.returncode == 2 and "did you mean gqa?" in done.stderr
-    done = lamina("explain", "llama-3.2-1b")
-    assert done.returncode == 2 and done.stderr.startswith("hint: a topic comes before MODEL: lamina explain attention llama-3.2-1b\n"), done.stderr
     assert lamina("explain", "--diagram", "nothing", "llama-3.2-3b").returncode == 2
     assert lamina("explain", "--diagram", "moe", "llama-3.2-3b").returncode == 1
 
