@@ -23,6 +23,8 @@ typedef struct lm_convert_options {  /* all zero: the defaults */
                                         name */
     bool        overwrite;           /* replace an existing file, or a folder that lamina wrote */
     bool        dry_run;             /* read, check and plan without writing */
+    bool        clamp;               /* limit values that the type of their tensor cannot hold; otherwise they
+                                        are LM_UNSUPPORTED */
     uint32_t    threads;             /* 0: physical cores */
     /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file
      * remains. */

@@ -16,6 +16,8 @@ typedef struct lm_merge_options {        /* all zero: the defaults */
     bool         overwrite;          /* replace an existing `out` */
     bool         dry_run;            /* measure the loss on some rows of each tensor without writing; `out`
                                         may be NULL */
+    bool         clamp;              /* limit values that the type of their tensor cannot hold; otherwise
+                                        they are LM_UNSUPPORTED */
     uint32_t     threads;            /* 0: physical cores */
     /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file
      * remains. */
@@ -43,7 +45,9 @@ typedef struct lm_merge_result {
     uint64_t bytes;                  /* of all tensors of the model */
     double   seconds;
     void    *impl;                   /* private */
-    uint64_t reserved[4];            /* zero */
+    const char *const *notes;        /* warnings, one sentence each */
+    size_t   n_notes;
+    uint64_t reserved[2];            /* zero */
 } lm_merge_result;
 
 /* Write `m` with `adapters` (NULL-ended, opened for `m`, added in this order) to `out`: a GGUF file if `m` is

@@ -84,6 +84,7 @@ static lm_status measure(void *arg)
                  piece = lm_merging_piece(t);
         for (uint64_t done = 0; done < n; done += piece)
             LM_TRY(lm_merging_rows(g, t, done * step, step, n - done < piece ? n - done : piece, &s, k->e));
+        LM_TRY(lm_overflows_end(&g->overflows, t->from->name, t->to, g->o->clamp, &g->notes, k->e));
         add_result(g, at++, t, &s, &k->all);
     }
     return LM_OK;
@@ -152,6 +153,7 @@ static lm_status write_tensors(void *arg)
             LM_TRY(k->put(k->to, g->packed, n * g->stride, k->e));
             LM_TRY(went_on(g, n * t->cols, k->e));
         }
+        LM_TRY(lm_overflows_end(&g->overflows, t->from->name, t->to, g->o->clamp, &g->notes, k->e));
         add_result(g, at++, t, &s, &k->all);
         lm_filemap_drop(lm_container_file(g->c, t->from->part), t->from->offset, t->from->bytes);
     }
@@ -334,6 +336,7 @@ static void end(lm_merging *g)
     lm_free(g->scratch);
     lm_free(g->floats);
     lm_free(g->sums);
+    lm_text_free(&g->notes);
     lm_arena_free(&g->arena);
     lm_free(g);
 }
@@ -353,6 +356,10 @@ lm_status lm_merge(const lm_model *m, const lm_adapter *const *adapters, const c
     g->o             = o ? o : &defaults;
     work      k      = { .g = g, .e = e };
     lm_status status = run(g, adapters, out, &k, e);
+    size_t    n_notes;
+    const char *const *notes = lm_arena_lines(&g->arena, g->notes.data, g->notes.size, &n_notes);
+    if (status == LM_OK && (!notes || g->notes.failed))
+        status = lm_fail_memory(e, "a result", g->notes.size);
     if (status != LM_OK || !result) {
         end(g);
         return status;
@@ -361,6 +368,8 @@ lm_status lm_merge(const lm_model *m, const lm_adapter *const *adapters, const c
                                  .n_tensors = g->n_changed,
                                  .bytes = g->bytes,
                                  .seconds = lm_clock_seconds() - start,
+                                 .notes = notes,
+                                 .n_notes = n_notes,
                                  .impl = g };
     figures(&k.all, &result->change, &result->kept, &result->noise);
     return LM_OK;

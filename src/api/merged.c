@@ -212,7 +212,7 @@ static bool one_row(lm_merging *g, uint64_t index, double *u, float *w)
     }
     if (!finite)
         return false;
-    g->quantize(t->to, at, x, t->cols, NULL);
+    lm_pack_checked(g->quantize, t->to, at, x, t->cols, NULL, g->o->clamp, &g->overflows);
     lm_dtype_of(t->to)->unpack(y, at, t->cols);
     for (uint64_t i = 0; i < t->cols; i++) {
         double d = (double)y[i] - (double)w[i];

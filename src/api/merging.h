@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/os/pool.h"
-#include "kernels/quantize.h"
+#include "export/tensors/overflow.h"
 #include "lamina/merge.h"
 #include "program/adapt.h"
 #include "runtime/engine/adapter.h"
@@ -49,6 +49,8 @@ typedef struct lm_merging {
     /* the current piece */
     const lm_merging_tensor *t;
     uint64_t           first, step, count, grain, stride, bad_row;
+    lm_overflows         overflows;
+    lm_text            notes;        /* lines */
 } lm_merging;
 
 /* Find which tensors change, and their updates. */

@@ -23,6 +23,12 @@ static lm_status bad(const reading *r, lm_error *e, const char *why)
     return lm_fail(e, LM_USAGE, r->text, LM_NO_OFFSET, "%s", why);
 }
 
+static lm_status no_path(const reading *r, lm_error *e, const char *why)
+{
+    bad(r, e, why);
+    return lm_trace_hint(r->p, r->path, e);
+}
+
 static lm_status add(reading *r, const lm_edit *x, lm_error *e)
 {
     if (r->out->n >= MAX_EDITS)
@@ -68,7 +74,7 @@ static lm_status scale_values(reading *r, float factor, lm_error *e)
                                .last = UINT32_MAX },
                    e));
     }
-    return some ? LM_OK : bad(r, e, "no value has this path");
+    return some ? LM_OK : no_path(r, e, "no value has this path");
 }
 
 /* A unit of an operation, written "#head3": how many it has, and which values they are. */
@@ -125,7 +131,7 @@ static lm_status scale_unit(reading *r, const edit_unit *x, uint32_t index, floa
                                .last = UINT32_MAX },
                    e));
     }
-    return some ? LM_OK : bad(r, e, x->missing);
+    return some ? LM_OK : no_path(r, e, x->missing);
 }
 
 /* Parse a whole number after `word`, up to the end. */
@@ -264,7 +270,7 @@ static lm_status add_to_values(reading *r, const lm_container *c, float factor, 
         some = true;
         LM_TRY(add_vector(r, c, t, v, factor, e));
     }
-    return some ? LM_OK : bad(r, e, "no value has this path");
+    return some ? LM_OK : no_path(r, e, "no value has this path");
 }
 
 static lm_status read_add(reading *r, const char *plus, lm_error *e)
@@ -303,7 +309,7 @@ static lm_status patch_values(reading *r, const lm_container *c, uint32_t at, ui
         LM_TRY(load_row(r, c, t, row, x.to, &x.vector, e));
         LM_TRY(add(r, &x, e));
     }
-    return some ? LM_OK : bad(r, e, "no value has this path");
+    return some ? LM_OK : no_path(r, e, "no value has this path");
 }
 
 static lm_status read_patch(reading *r, const char *at, lm_error *e)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 
 /* ---- paths ---- */
 
@@ -73,6 +74,42 @@ const char *lm_trace_meant(const lm_program *p, const char *pattern, lm_value v)
         if (p->modules[m].out == v && p->modules[m].path[0] && lm_trace_matches(pattern, p->modules[m].path))
             return p->modules[m].path;
     return lm_program_value(p, n->path) == v && lm_trace_matches(pattern, n->path) ? n->path : NULL;
+}
+
+/* Write a path with "*" for numbers, from the name before the first on: "layers.*.mlp". */
+static size_t without_numbers(const char *path, char *out, size_t size)
+{
+    size_t n = 0, from = 0, name = 0;
+    bool   number = false;
+
+    for (; *path && n + 1 < size; path++) {
+        bool digit = *path >= '0' && *path <= '9' && n && out[n - 1] == '.';
+        if (digit || *path == '*')
+            from = number ? from : name;
+        number |= digit || *path == '*';
+        if (*path == '.' && !number)
+            name = path[1] >= '0' && path[1] <= '9' ? name : n + 1;
+        out[n++] = digit ? '*' : *path;
+        while (digit && path[1] >= '0' && path[1] <= '9')
+            path++;
+    }
+    out[n] = '\0';
+    memmove(out, out + from, n + 1 - from);
+    return n - from;
+}
+
+lm_status lm_trace_hint(const lm_program *p, const char *pattern, lm_error *e)
+{
+    lm_near_names names = { 0 };
+    char     path[256];
+
+    for (uint32_t i = 0; i < p->n_modules; i++)
+        if (p->modules[i].out != LM_NONE)
+            lm_near_names_add(&names, path, without_numbers(p->modules[i].path, path, sizeof path));
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        lm_near_names_add(&names, path, without_numbers(p->nodes[i].path, path, sizeof path));
+    without_numbers(pattern, path, sizeof path);
+    return lm_near_names_hint(&names, path, e);
 }
 
 /* ---- walking the stream ---- */

@@ -52,4 +52,7 @@ bool lm_trace_matches(const char *pattern, const char *path);
  * NULL: none. */
 const char *lm_trace_meant(const lm_program *p, const char *pattern, lm_value v);
 
+/* Give an error of a pattern that matches no path a hint with the nearest paths. Return its code. */
+lm_status lm_trace_hint(const lm_program *p, const char *pattern, lm_error *e);
+
 #endif

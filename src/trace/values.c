@@ -91,8 +91,10 @@ lm_status lm_trace_find_saved(lm_tracer *t, lm_error *e)
             LM_TRY(find_modules(t, pattern, &some, e));
             LM_TRY(find_values(t, pattern, &some, e));
         }
-        if (!some)
-            return lm_fail(e, LM_USAGE, pattern, LM_NO_OFFSET, "no value of this model has this path");
+        if (!some) {
+            lm_fail(e, LM_USAGE, pattern, LM_NO_OFFSET, "no value of this model has this path");
+            return lm_trace_hint(t->p, pattern, e);
+        }
     }
     return LM_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/nearest.h"
 #include "base/rng.h"
 #include "runtime/engine/adapter.h"
 #include "runtime/model/model.h"
@@ -89,6 +90,22 @@ static lm_status open_target(target *t, const char *text, lm_error *e)
     return status == LM_UNSUPPORTED ? LM_USAGE : status;
 }
 
+/* The hint has the last names of the layers: q_proj, down_proj. */
+static lm_status no_layer(const lm_program *p, const char *text, lm_error *e)
+{
+    lm_near_names names = { 0 };
+
+    for (uint32_t node = 0; node < p->n_nodes; node++) {
+        lm_adapt_shape shape;
+        if (!is_candidate(p, node, &shape))
+            continue;
+        const char *dot = strrchr(shape.module, '.'), *last = dot ? dot + 1 : shape.module;
+        lm_near_names_add(&names, last, strlen(last));
+    }
+    lm_fail(e, LM_USAGE, text, LM_NO_OFFSET, "no linear layer of this model is meant by it");
+    return lm_near_names_hint(&names, text, e);
+}
+
 static lm_status choose_with(lm_train_run *r, target *targets, size_t n, lm_error *e)
 {
     const lm_program *p = r->model->program;
@@ -113,8 +130,7 @@ static lm_status choose_with(lm_train_run *r, target *targets, size_t n, lm_erro
     }
     for (size_t i = 0; i < n; i++)
         if (!targets[i].hits)
-            return lm_fail(e, LM_USAGE, targets[i].text, LM_NO_OFFSET,
-                           "no linear layer of this model is meant by it");
+            return no_layer(p, targets[i].text, e);
     return LM_OK;
 }
 

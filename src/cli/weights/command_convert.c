@@ -1,6 +1,7 @@
 /* lamina convert - convert a model from one container format to another. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
@@ -19,6 +20,8 @@ static const lm_flag convert_flag_table[] = {
       "maximum number of tensors in one part of a GGUF file", 0, 65535, NULL },
     { "--name", "--model-name", LM_FLAG_TEXT, O(name), "TEXT",
       "name of the model inside the file", 0, 0, NULL },
+    { "--clamp", NULL, LM_FLAG_SWITCH, O(clamp), NULL,
+      "limit values that do not fit the type of their tensor (default: an error)", 0, 0, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL,
       "read, check and print sizes; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
@@ -89,6 +92,39 @@ static lm_status report(lm_cli *cli, const lm_convert_result *r, bool dry, lm_er
     return LM_OK;
 }
 
+static bool is_quantised(const char *type)
+{
+    static const char *const whole[] = { "f32", "f16", "bf16", "f64" };
+
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (strcmp(type, whole[i]) == 0)
+            return false;
+    return true;
+}
+
+/* Print the size first if quantised weights become larger: the disk may be meant for the smaller file. */
+static lm_status announce(const char *path, const char *out, const lm_convert_options *o, lm_error *e)
+{
+    lm_convert_options dry    = *o;
+    lm_convert_result  r      = { 0 };
+    char               bytes[LM_FIGURE];
+    size_t             widened = 0;
+    struct stat        in;
+
+    if (stat(path, &in) == 0 && S_ISDIR(in.st_mode))
+        return LM_OK;
+    dry.dry_run  = true;
+    LM_TRY(lm_convert(path, out, &dry, &r, e));
+    for (size_t i = 0; i < r.n_tensors; i++)
+        widened += is_quantised(r.tensors[i].from) && !is_quantised(r.tensors[i].to);
+    if (widened)
+        lm_warn("%zu of %zu tensors are quantised and get larger types, which adds no precision: the output "
+                "has %s",
+                widened, r.n_tensors, lm_figure_bytes(bytes, r.bytes));
+    lm_convert_free(&r);
+    return LM_OK;
+}
+
 static lm_status convert(lm_cli *cli, void *options, lm_error *e)
 {
     lm_convert_options *o      = options;
@@ -97,6 +133,7 @@ static lm_status convert(lm_cli *cli, void *options, lm_error *e)
     const char         *path;
 
     LM_TRY(lm_find_weights(cli, &model, NULL, &path, e));
+    LM_TRY(announce(path, cli->args[1], o, e));
     lm_progress bar = lm_progress_start("converting");
     o->progress     = lm_interrupt_progress;
     o->progress_arg = &bar;

@@ -14,6 +14,8 @@ static const lm_flag merge_flag_table[] = {
       "type of the tensors that change: f32, f16 or bf16 (default: as they are stored)", 0, 0, NULL },
     { "--lossy", NULL, LM_FLAG_SWITCH, O(lossy), NULL,
       "allow rounding to a quantised type, even if it loses most of the adapter", 0, 0, NULL },
+    { "--clamp", NULL, LM_FLAG_SWITCH, O(clamp), NULL,
+      "limit values that do not fit the type of their tensor (default: an error)", 0, 0, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL,
       "measure how much of the adapter would remain; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
@@ -57,15 +59,21 @@ static json_t *adapters_of(const lm_loras *l)
 static lm_status report(lm_cli *cli, const char *out, const lm_loras *l, const lm_merge_result *r, bool dry,
                         lm_error *e)
 {
-    char bytes[LM_FIGURE], time[LM_FIGURE];
+    char    bytes[LM_FIGURE], time[LM_FIGURE];
+    json_t *notes = json_array();
 
+    for (size_t i = 0; i < r->n_notes; i++) {
+        lm_warn("%s", r->notes[i]);
+        json_array_append_new(notes, lm_json_of(r->notes[i], strlen(r->notes[i])));
+    }
     if (cli->json) {
         json_t *path = dry ? json_null() : lm_json_of(out, strlen(out));
-        return lm_out_json(cli, json_pack("{s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:o}", "path", path,
+        return lm_out_json(cli, json_pack("{s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:o, s:o}", "path", path,
                                           "adapters", adapters_of(l), "bytes", (json_int_t)r->bytes,
                                           "seconds", r->seconds, "change", r->change, "kept", r->kept,
-                                          "noise", r->noise, "tensors", tensors_of(r)), e);
+                                          "noise", r->noise, "warnings", notes, "tensors", tensors_of(r)), e);
     }
+    json_decref(notes);
     if (cli->verbose)
         for (size_t i = 0; i < r->n_tensors; i++)
             lm_note("%-48s %s to %s, update %.3g %%, kept %.4g %%, noise %.3g %%", r->tensors[i].name,

@@ -103,6 +103,8 @@ lm_status lm_convert(const char *in, const char *out, const lm_convert_options *
     c->o                   = o ? o : &defaults;
     c->in                  = in;
     c->out                 = out;
+    c->moving.clamp        = c->o->clamp;
+    c->moving.notes        = &c->notes;
     c->moving.progress     = c->o->progress;
     c->moving.progress_arg = c->o->progress_arg;
     lm_status status       = run(c, e);

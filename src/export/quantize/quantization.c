@@ -73,7 +73,8 @@ static void quantize_rows(void *arg, unsigned worker, unsigned chunk)
             note_bad_row(q, row);
             continue;
         }
-        q->quantize(q->to, q->packed + r * stride, x, q->cols, w);
+        lm_pack_checked(q->quantize, q->to, q->packed + r * stride, x, q->cols, w, q->o->clamp,
+                        &q->overflows);
         if (q->o->measure)
             q->errors[worker] += squares_of(to, q->packed + r * stride, x, y, q->cols);
     }
@@ -140,7 +141,7 @@ static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p
         squares += q->errors[i];
     r->rmse = sqrt(squares / (double)t->elements);
     lm_feed_drop(&q->in, p->index);
-    return LM_OK;
+    return lm_overflows_end(&q->overflows, t->name, p->to, q->o->clamp, &q->notes, e);
 }
 
 /* ---- output file ---- */
@@ -307,11 +308,11 @@ static lm_status run(lm_quantizing *q, const char *in, const char *out, const ch
 
 static lm_status give_result(lm_quantizing *q, double seconds, lm_quantize_result *r, lm_error *e)
 {
-    size_t             n;
-    lm_view            lines = lm_feed_notes(&q->in);
-    const char *const *notes = lm_arena_lines(&q->arena, lines.data, lines.size, &n);
+    size_t n;
 
-    if (!notes)
+    lm_text_add_view(&q->notes, lm_feed_notes(&q->in));
+    const char *const *notes = lm_arena_lines(&q->arena, q->notes.data, q->notes.size, &n);
+    if (!notes || q->notes.failed)
         return lm_fail_memory(e, "a result", n);
     *r = (lm_quantize_result){
         .notes           = notes,
@@ -340,6 +341,7 @@ static void end(lm_quantizing *q)
     lm_regex_work_free(&q->work);
     lm_imatrix_free(q->imatrix);
     lm_feed_close(&q->in);
+    lm_text_free(&q->notes);
     lm_arena_free(&q->arena);
     lm_free(q);
 }

@@ -8,6 +8,7 @@
 
 #include "arch/typemix.h"
 #include "base/error.h"
+#include "base/nearest.h"
 
 /* ---- options ---- */
 
@@ -103,10 +104,34 @@ static lm_status find_kept(lm_quantizing *q, const char *name, const lm_dtype_in
     lm_match match = { 0 };
 
     *out = NULL;
-    for (size_t i = 0; i < q->o->n_keep && !*out; i++) {
+    for (size_t i = 0; i < q->o->n_keep; i++) {
         LM_TRY(lm_regex_begin(&q->work, strlen(name), e));
         LM_TRY(lm_regex_find(q->keep[i].pattern, &q->work, lm_view_of(name), 0, &match, e));
-        *out = match.found ? q->keep[i].type : NULL;
+        q->keep[i].matched += match.found;
+        if (match.found && !*out)
+            *out = q->keep[i].type;
+    }
+    return LM_OK;
+}
+
+/* Refuse a rule that applies to nothing: the file would not be what was requested. The hint has the names of
+ * the matrices without their layers: "token_embd", "attn_q". */
+static lm_status check_kept(const lm_quantizing *q, lm_error *e)
+{
+    for (size_t i = 0; i < q->o->n_keep; i++) {
+        lm_near_names names = { 0 };
+        char     pattern[LM_NAME_SIZE];
+        if (q->keep[i].matched)
+            continue;
+        for (size_t k = 0; k < q->n; k++) {
+            const char *name = q->plan[k].from->name, *end = strrchr(name, '.');
+            size_t      layer = strncmp(name, "blk.", 4) == 0 ? 4 + strspn(name + 4, "0123456789.") : 0;
+            if (lm_is_packed(name, q->plan[k].from->n_dims) && end > name + layer)
+                lm_near_names_add(&names, name + layer, (size_t)(end - name) - layer);
+        }
+        snprintf(pattern, sizeof pattern, "%.*s", (int)strcspn(q->o->keep[i], "="), q->o->keep[i]);
+        lm_fail(e, LM_USAGE, "keep", LM_NO_OFFSET, "\"%s\" matches no matrix of this model", q->o->keep[i]);
+        return lm_near_names_hint(&names, pattern, e);
     }
     return LM_OK;
 }
@@ -117,11 +142,13 @@ static lm_status named_type(lm_quantizing *q, const lm_tensor_info *t, lm_dtype 
     const lm_dtype_info *keep;
 
     *out = LM_F64;
-    if (q->o->embedding_type && strcmp(t->name, "token_embd.weight") == 0)
-        return type_named(q->o->embedding_type, "embedding_type", out, e);
-    if (q->o->output_type && strcmp(t->name, "output.weight") == 0)
-        return type_named(q->o->output_type, "output_type", out, e);
     LM_TRY(find_kept(q, t->name, &keep, e));
+    bool embedding = strcmp(t->name, "token_embd.weight") == 0;
+    if (q->o->embedding_type && embedding)
+        return type_named(q->o->embedding_type, "embedding_type", out, e);
+    /* a tied model computes its output with the embedding */
+    if (q->o->output_type && (strcmp(t->name, "output.weight") == 0 || (q->chooser.tied && embedding)))
+        return type_named(q->o->output_type, "output_type", out, e);
     if (keep)
         *out = keep->type;
     return LM_OK;
@@ -155,8 +182,8 @@ static lm_status choose(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_
     if (p->to != t->type) {
         if (from->quantized && !q->o->requantize) {
             lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "the tensor is quantised already (%s)", from->name);
-            return lm_fail_hint(e, "start from a file of f32, f16 or bf16; `requantize` quantises what is "
-                                   "left of the weights again");
+            return lm_fail_hint(e, "use the model's original in f32, f16 or bf16; or `requantize`, which adds "
+                                   "the loss of a second rounding");
         }
         if (!from->unpack || !lm_can_quantize(p->to))
             return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s",
@@ -234,6 +261,7 @@ lm_status lm_quantizing_choose(lm_quantizing *q, lm_error *e)
         q->was += q->plan[i].from->bytes;
         q->elements += q->plan[i].from->elements;
     }
+    LM_TRY(check_kept(q, e));
     if (q->imatrix && !q->weighted) {
         lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "none of its %zu entries is a tensor that is quantised",
                 lm_imatrix_entries(q->imatrix));

@@ -8,11 +8,15 @@
 #include "export/files/ggufparts.h"
 #include "export/quantize/imatrix.h"
 #include "formats/filetype.h"
-#include "kernels/quantize.h"
+#include "export/tensors/overflow.h"
 #include "lamina/quantize.h"
 #include "text/regex.h"
 
-typedef struct lm_kept_type { lm_regex *pattern; const lm_dtype_info *type; } lm_kept_type;
+typedef struct lm_kept_type {
+    lm_regex            *pattern;
+    const lm_dtype_info *type;
+    size_t               matched;    /* matrices whose name matches */
+} lm_kept_type;
 
 /* A tensor of the new file and its source. */
 typedef struct lm_quantizing_tensor {
@@ -29,6 +33,7 @@ typedef struct lm_quantizing {
     lm_feed       in;
     lm_imatrix   *imatrix;
     lm_parts_plan parts;
+    lm_text       notes;             /* lines */
     lm_moved     *moved;             /* [n]: the tensors as they are split into parts */
     lm_pool      *pool;
     lm_quantize_fn *quantize;
@@ -47,6 +52,7 @@ typedef struct lm_quantizing {
     uint64_t      first_row, rows, cols, rows_of_one, grain;
     float        *scratch;           /* per thread: a chunk and a row */
     uint64_t      room;              /* elements of one thread's scratch */
+    lm_overflows    overflows;
     uint64_t      bad_row;           /* the first row with non-finite values; UINT64_MAX: none */
     int           failed;            /* a thread could not read; it has set `why` */
     lm_error      why;

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/os/cpu.h"
-#include "kernels/quantize.h"
+#include "export/tensors/overflow.h"
 
 enum { PIECE = 8 << 20, GRAIN = 1 << 14 };       /* bytes of a piece; elements per task of a thread */
 
@@ -16,6 +16,7 @@ typedef struct job {
     lm_quantize_fn  *quantize;
     size_t           i;
     uint64_t         from, n, grain, row_bytes;
+    lm_overflows       overflows;
     _Atomic int      failed;
     lm_error         why;
 } job;
@@ -62,16 +63,14 @@ void lm_moving_end(lm_moving *m)
     *m = (lm_moving){ 0 };
 }
 
-static void pack(const job *j, uint8_t *out, const float *x, uint64_t rows)
+static void pack(job *j, uint8_t *out, float *x, uint64_t rows)
 {
-    const lm_dtype_info *to = lm_dtype_of(j->t->to);
+    const lm_dtype  to       = j->t->to;
+    lm_quantize_fn *quantize = lm_dtype_of(to)->quantized ? j->quantize : NULL;
 
-    if (!to->quantized) {
-        to->pack(out, x, rows * j->t->cols);
-        return;
-    }
     for (uint64_t r = 0; r < rows; r++)
-        j->quantize(j->t->to, out + r * j->row_bytes, x + r * j->t->cols, j->t->cols, NULL);
+        lm_pack_checked(quantize, to, out + r * j->row_bytes, x + r * j->t->cols, j->t->cols, NULL,
+                        j->m->clamp, &j->overflows);
 }
 
 static void fail(job *j, const lm_error *why)
@@ -138,5 +137,5 @@ lm_status lm_move_tensor(lm_moving *m, const lm_moved *t, size_t i, lm_sink sink
     }
     if (m->source.drop)
         m->source.drop(m->source.arg, i);
-    return LM_OK;
+    return lm_overflows_end(&j.overflows, t->name, t->to, m->clamp, m->notes, e);
 }

@@ -34,6 +34,8 @@ typedef struct lm_moving {
     size_t        room;
     float        *scratch;           /* rows, per thread */
     uint64_t      done, total;       /* bytes */
+    bool          clamp;             /* limit values that do not fit, with a line in `notes` */
+    lm_text      *notes;
     bool        (*progress)(void *arg, double fraction);
     void         *progress_arg;
 } lm_moving;

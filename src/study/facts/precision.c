@@ -26,7 +26,7 @@ static const lm_precision table[] = {
     { "Q4_K_M", "llama.cpp's mixture of q4_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_K, 0, "q4_k_m", true },
     { "Q4_0", "matrices q4_0, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_0, 0, "q4_0", true },
     { "IQ4_XS", "matrices iq4_xs, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_IQ4_XS, 0, "iq4_xs", true },
-    { "MXFP4", "experts mxfp4, every other weight in 2 bytes", LM_FROM_WHAT_IF, LM_MXFP4, 0, NULL, false },
+    { "MXFP4", "experts mxfp4, every other weight, and rows that are not whole blocks, in 2 bytes", LM_FROM_WHAT_IF, LM_MXFP4, 0, NULL, false },
     FILE_TYPE("Q5_K_S", LM_Q5_K, "matrices q5_k, head q6_k, vectors f32"),
     FILE_TYPE("Q5_1", LM_Q5_1, "matrices q5_1, head q6_k, vectors f32"),
     FILE_TYPE("Q5_0", LM_Q5_0, "matrices q5_0, head q6_k, vectors f32"),
@@ -184,6 +184,8 @@ void lm_precision_types(const lm_precision *x, const lm_ledger *l, lm_dtype *out
             out[w] = LM_F32;
         else
             out[w] = lm_choose_type(&c, gguf_name(l, w, text), p->weights[w].n_dims, p->weights[w].dims);
+        if (p->weights[w].dims[p->weights[w].n_dims - 1] % lm_dtype_of(out[w])->block)
+            out[w] = LM_BF16;                /* rows that are not whole blocks stay in 2 bytes */
     }
 }
 

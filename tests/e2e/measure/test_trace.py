@@ -329,3 +329,10 @@ def test_a_text_may_contain_nul(lamina, tmp_path):
     (tmp_path / "text").write_bytes(b"a\0b")
     done = lamina("trace", MODEL, "-f", tmp_path / "text", "--json")
     assert done.returncode == 0 and [t["text"] for t in json.loads(done.stdout)["tokens"]] == ["a", "\0", "b"]
+
+
+def test_a_pattern_without_a_match_offers_the_nearest_path(lamina, tmp_path):
+    for args in (("--values", "layers.*.mlp", "--values", "layers.3.mpl", "-o", tmp_path / "v.safetensors"), ("--set", "layers.3.mpl=0")):
+        done = lamina("trace", MODEL, "-p", "hi", *args)
+        assert done.returncode == 2 and 'did you mean "layers.*.mlp"?' in done.stderr, done.stderr
+    assert not (tmp_path / "v.safetensors").exists()

@@ -204,6 +204,14 @@ def test_a_price_needs_throughput(lamina, arguments):
     assert done.returncode == 2 and "cannot be combined" in done.stderr
 
 
+def test_rows_that_are_not_whole_blocks_stay_in_two_bytes(lamina):
+    """A tiny gpt-oss whose experts have rows of 20: MXFP4 has blocks of 32."""
+    done = lamina("fit", "tests/golden/gpt_oss/plain", "--ram", "16G", "--json")
+    assert done.returncode == 0, done.stderr
+    sizes = {p["precision"]: p["weights"] for p in json.loads(done.stdout)["precisions"]}
+    assert 0 < sizes["Q8_0"] < sizes["MXFP4"] < sizes["f16"]
+
+
 def test_experts_that_are_published_in_four_bits_keep_them(lamina):
     """Sizes of published files of gpt-oss, in GB: the checkpoint 13.8 and 65.4, Q8_0 12.1 and 63.4, Q6_K 12.04, Q4_K_M 62.8."""
     for model, sizes in (("gpt-oss-20b", {"f16": 41.8, "MXFP4": 13.8, "Q8_0": 12.1, "Q6_K": 12.04}),

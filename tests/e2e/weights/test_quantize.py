@@ -237,6 +237,10 @@ def test_rejections(lamina, made, tmp_path):
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "q8_0"), 2, "is not REGEX=TYPE")
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "(=q8_0"), 2, "keep")
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "attn=q9"), 2, '"q9"')
+    for rule, near in (("ffn_upp=f16", 'did you mean "ffn_up"?'), ("q_proj=f16", "attn_qkv, "), ("norm=f32", "ffn_down")):
+        nothing = lamina("quantize", source, out, "q8_0", "--tensor-type", "attn_qkv=q8_0", "--tensor-type", rule)
+        one_line(nothing, 2, f'"{rule}" matches no matrix of this model')
+        assert near in nothing.stderr and not out.exists()
     one_line(lamina("quantize", made["odd-widths"], out, "q8_0", "--keep", "ffn_down=q4_k"), 2, "ffn_down", "not a whole number of q4_k blocks")
     one_line(lamina("quantize", source, tmp_path / "no/out.gguf", "q8_0"), 1, "no")
     assert lamina("quantize", source, out, "q8_0", "-q").returncode == 0

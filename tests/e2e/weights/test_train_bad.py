@@ -142,6 +142,9 @@ def test_adapters_to_begin_with(lamina, data, tmp_path):
     one_line(lamina(*args, "--init-from", adapters / "llama-layer"), 2, "not a module of the adapter")
     one_line(lamina(*args, "--init-from", adapters / "llama", "--target", "q_proj"), 2, "is a module of the adapter, but not trained")
     one_line(lamina(*args, "--init-from", adapters / "llama", "--full"), 2, "init-from")
+    nothing = lamina(*args, "--target", "v_proj", "--target", "q_projj")
+    one_line(nothing, 2, "q_projj: no linear layer")
+    assert 'did you mean "q_proj"?' in nothing.stderr
     assert not out.exists() or not (out / "state").exists()
     assert lamina(*args, "--init-from", adapters / "llama").returncode == 0
     one_line(lamina(*args, "--resume"), 2, "begun from")
