@@ -93,6 +93,8 @@ static lm_status read_text(reading *g, const char *text, size_t size)
     uint32_t       max = g->records.o->max;
     lm_status      status = lm_record_plain_text(&g->records, text, size, &record);
 
+    if (!max || record.ids.n <= max)
+        g->rest = NULL;                  /* a single row is trained */
     for (size_t at = 0, n; status == LM_OK && at < record.ids.n; at += n) {
         n = max && record.ids.n - at > max ? max : record.ids.n - at;
         status = add(g, record.ids.ids + at, NULL, n);

@@ -85,7 +85,7 @@ static const lm_flag data_flags[] = {
     { "--train-on", NULL, LM_FLAG_WORD, O(train_on), "WHAT",
       "assistant: answers and completions; all: every token (assistant)", 0, 0, train_on_words },
     { "--split", NULL, LM_FLAG_WORD, O(split), "HOW",
-      "texts of a .txt file: rows: one text, cut into rows of --context; blank-lines: separated by them (rows)",
+      "texts of a .txt file: the file, cut into rows, or what blank lines separate (rows)",
       0, 0, split_words },
     { "--no-pack", NULL, LM_FLAG_SWITCH, O(o.no_packing), NULL,
       "put each text in a separate row", 0, 0, NULL },
@@ -259,7 +259,7 @@ const lm_command lm_command_train = {
     .name = "train",
     .usage = "MODEL DATA -o DIR [--lora | --full] [--rank N] [--epochs N | --steps N] [--resume] [--dry-run]",
     .summary = "fine-tune a model: adapters on any weights, or all of it",
-    .about = "  DATA is a .txt file, one text, or JSON lines of messages, prompt and completion, or text, also in the "
+    .about = "  DATA is a .txt file, or JSON lines of messages, prompt and completion, or text, also in the "
              "forms of Alpaca and\n"
              "  ShareGPT. A quantised MODEL is not changed by the adapter (QLoRA). DIR receives the adapter "
              "in the formats of PEFT\n"

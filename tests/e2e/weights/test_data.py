@@ -145,6 +145,13 @@ def test_a_text_file_is_one_text(lamina, tmp_path):
         assert split["data"]["texts"] == 40
 
 
+@pytest.mark.parametrize("words", range(6))
+def test_a_file_of_one_row_is_trained(lamina, tmp_path, words):
+    (tmp_path / "a.txt").write_text("the cat sat on mat " + "so " * words)
+    done = lamina("train", MODEL, tmp_path / "a.txt", "--dry-run", "-c", "512", "--valid-share", "0.9", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["data"]["texts"] == 1, done.stderr
+
+
 # ---- members ----
 
 def test_weights_of_messages_are_used(lamina, chat, tmp_path):
