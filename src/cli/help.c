@@ -63,11 +63,32 @@ static json_t *commands_json(const lm_cli *cli)
                      "foreign", foreign_json());
 }
 
+/* The commands by what they are for, each in one group. A group whose commands a build leaves out is not
+ * shown. */
+static const struct { const char *title, *names[12]; } groups[] = {
+    { "run", { "run", "chat", "embed", "tokenize", "detokenize", "template" } },
+    { "serve", { "serve", "usage" } },
+    { "study", { "inspect", "explain", "estimate", "compare", "report", "fit", "devices", "cluster", "presets",
+                 "audit" } },
+    { "weights", { "pull", "convert", "quantize", "imatrix", "merge", "train", "synth" } },
+    { "measure", { "bench", "score", "eval", "verify", "diff", "trace" } },
+    { "this program", { "doctor", "help", "version" } },
+};
+
 static void overview(const lm_cli *cli, lm_text *out)
 {
-    lm_text_add_str(out, "lamina runs language models and explains them.\n\n");
-    for (size_t i = 0; cli->commands[i]; i++)
-        lm_text_printf(out, "  lamina %-12s %s\n", cli->commands[i]->name, cli->commands[i]->summary);
+    lm_text_add_str(out, "lamina runs language models and explains them.\n");
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        bool titled = false;
+        for (const char *const *name = groups[g].names; *name; name++) {
+            const lm_command *c = lm_command_find(cli->commands, *name);
+            if (c && !titled)
+                lm_text_printf(out, "\n%s\n", groups[g].title);
+            if (c)
+                lm_text_printf(out, "  lamina %-12s %s\n", c->name, c->summary);
+            titled |= c != NULL;
+        }
+    }
     lm_text_add_str(
         out,
         "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"

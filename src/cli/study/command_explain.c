@@ -405,12 +405,12 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_explain = {
     .name = "explain",
-    .usage = "[MODEL | TOPIC [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]]"
+    .usage = "[[TOPIC] [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]]"
              " [--md | --svg]",
     .summary = "explain a component of a model, with its arithmetic",
     .about =
-        "  Without TOPIC, shows an overview of MODEL, or lists the topics. Without MODEL, uses a published model "
-        "that has the component.\n"
+        "  Without TOPIC, shows an overview of MODEL, or lists the topics. Without MODEL, uses a published model\n"
+        "  that has the component.\n"
         "  forward runs a text through a model and shows what each operation makes of it. For a preset, "
         "which has no weights, a\n"
         "  small model of its form with random weights is created and shown whole.\n"

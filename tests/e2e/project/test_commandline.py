@@ -1,6 +1,7 @@
 """The command line itself: exit statuses, suggestions, errors as text and as JSON. stdout contains only the answer."""
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -221,6 +222,7 @@ def test_output_to_a_stream_is_written_there(lamina):
 def test_every_command_explains_itself(lamina):
     commands = [c["name"] for c in json.loads(run(lamina, "help", "--json").stdout)["commands"]]
     assert {"tokenize", "detokenize", "template", "doctor"} <= set(commands)
+    assert sorted(re.findall(r"^  lamina (\w+)", run(lamina, "help").stdout, re.M)) == sorted(commands)
     for command in commands:
         done = run(lamina, command, "--help")
         assert done.returncode == 0 and done.stderr == "" and done.stdout.startswith(f"lamina {command}")
