@@ -159,6 +159,8 @@ static bool factor_of(const char *text, float *out)
     return true;
 }
 
+#define MAX_FACTOR 1e6F
+
 static lm_status read_scale(reading *r, const char *equals, lm_error *e)
 {
     char    *mark = strchr(r->path, '#');
@@ -167,6 +169,8 @@ static lm_status read_scale(reading *r, const char *equals, lm_error *e)
 
     if (!factor_of(equals + 1, &factor))
         return bad(r, e, "a number is expected after '='");
+    if (fabsf(factor) > MAX_FACTOR)
+        return bad(r, e, "the factor must be between -1e6 and 1e6: larger values overflow");
     if (!mark)
         return scale_values(r, factor, e);
     *mark = '\0';

@@ -96,6 +96,7 @@ static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *wa
     PROMISE(status != LM_OK || ids.n);
     lm_tokens_free(&ids);
     lm_text_free(&text);
+    lm_text_free(&c.wide);
     lm_turn_release(&t);
 }
 

@@ -6,9 +6,19 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_WARNINGS = 64 };
+
+json_t *lm_field_float(float value)
+{
+    char text[32] = "";
+
+    for (int digits = 6; digits <= 9 && (digits == 6 || strtof(text, NULL) != value); digits++)
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+    return json_real(strtod(text, NULL));
+}
 
 const char *lm_field_type(const lm_field *f)
 {

@@ -65,6 +65,9 @@ void lm_field_warn(json_t *warnings, const char *format, ...) __attribute__((for
  * separated by spaces. */
 void lm_field_warn_members(json_t *warnings, const char *field, json_t *o, const char *known);
 
+/* Return the number with the fewest digits that is this float: 0.7, as the client sent it. */
+json_t *lm_field_float(float value);
+
 /* Return the JSON Schema type of a field: "integer", "string" …; NULL: any. */
 const char *lm_field_type(const lm_field *f);
 

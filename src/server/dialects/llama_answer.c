@@ -22,7 +22,7 @@ static json_t *strings(const char *const *list)
 /* A banned token has the bias null: JSON has no minus infinity. */
 static json_t *bias_json(float bias)
 {
-    return isfinite(bias) ? json_real((double)bias) : json_null();
+    return isfinite(bias) ? lm_field_float(bias) : json_null();
 }
 
 /* As in llama-server, end tokens that ignore_eos excludes are banned tokens. */
@@ -85,7 +85,7 @@ json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_pro
                             t->constraints.grammar ? t->constraints.grammar : "");
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        json_object_set_new(all, numbers[i].name, json_real((double)numbers[i].value));
+        json_object_set_new(all, numbers[i].name, lm_field_float(numbers[i].value));
     json_object_set_new(all, "stop", strings(t->stops));
     json_object_set_new(all, "logit_bias", biases(s, t));
     json_object_set_new(all, "samplers", order(p));

@@ -22,15 +22,16 @@ static json_t *model_json(lm_service *s)
     const lm_model_info *i = &s->o.card;
     lm_model_status now;
     json_t *o, *status;
+    json_int_t context = s->o.engine.context ? s->o.engine.context : i->context_length;
 
     lm_models_status(s, &now);
     status = json_pack("{s:s, s:I, s:I}", "value", now.word, "bytes", (json_int_t)now.bytes, "requests",
                        (json_int_t)now.users);
     if (*now.error)
         json_object_set_new(status, "error", json_string(now.error));
-    o = json_pack("{s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object", "model",
-                  "created", (json_int_t)s->began, "owned_by", "lamina", "status", status, "meta", "n_vocab",
-                  (json_int_t)i->n_vocab, "n_ctx_train", (json_int_t)i->context_length, "n_embd",
+    o = json_pack("{s:s, s:s, s:I, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object",
+                  "model", "created", (json_int_t)s->began, "owned_by", "lamina", "max_model_len", context,
+                  "status", status, "meta", "n_vocab", (json_int_t)i->n_vocab, "n_ctx", context, "n_ctx_train", (json_int_t)i->context_length, "n_embd",
                   (json_int_t)i->hidden, "n_params", (json_int_t)i->parameters, "size",
                   (json_int_t)i->weight_bytes);
     json_object_set_new(o, "aliases", words_of(s->name, s->o.aliases));

@@ -2,6 +2,8 @@
 #ifndef LM_SERVER_OLLAMA_H
 #define LM_SERVER_OLLAMA_H
 
+#include <time.h>
+
 #include "server/ask/turn.h"
 
 /* The fields of all routes, and the turn of /api/chat and /api/generate. */
@@ -29,6 +31,9 @@ void lm_ollama_defaults(const lm_service *s, void *values);
 
 /* Return the time `seconds` (at most 1e9) from now in ollama's format. */
 json_t *lm_ollama_moment(double seconds);
+
+/* Return a time since the epoch in the same form. */
+json_t *lm_ollama_date(const struct timespec *t);
 
 /* Convert messages with `thinking`, `tool_calls` and `tool_name` to those of lm_dialogue_prompt; *out is the
  * caller's. LM_USAGE names the message. */

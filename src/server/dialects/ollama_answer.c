@@ -8,17 +8,23 @@
 #include "server/ask/writer.h"
 #include "server/dialects/ollama.h"
 
-json_t *lm_ollama_moment(double seconds)
+json_t *lm_ollama_date(const struct timespec *t)
 {
-    struct timespec t;
     struct tm utc;
     char text[32];
 
+    gmtime_r(&t->tv_sec, &utc);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+    return json_sprintf("%s.%09ldZ", text, t->tv_nsec);
+}
+
+json_t *lm_ollama_moment(double seconds)
+{
+    struct timespec t;
+
     clock_gettime(CLOCK_REALTIME, &t);
     t.tv_sec += (time_t)(seconds < 1e9 ? seconds : 1e9);
-    gmtime_r(&t.tv_sec, &utc);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-    return json_sprintf("%s.%09ldZ", text, t.tv_nsec);
+    return lm_ollama_date(&t);
 }
 
 static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)

@@ -1,6 +1,8 @@
 /* ollama_models.c - ollama-compatible routes about models: /api/tags, show, ps, pull, and version. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "server/ask/fim.h"
 #include "server/dialects/ollama.h"
@@ -28,19 +30,33 @@ static const lm_field_group show_groups[] = { { show_fields, 0 }, { 0 } };
 static json_t *details(const lm_service *s)
 {
     const lm_model_info *i = &s->o.card;
-    char size[32];
+    char size[32], type[32];
+    size_t n = 0;
+
+    /* ollama's names of types have capitals: Q4_K. */
+    for (const char *c = i->storage ? i->storage : ""; *c && n + 1 < sizeof type; c++)
+        type[n++] = (char)toupper((unsigned char)*c);
+    type[n] = 0;
 
     snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(i->parameters / 1000000),
              (unsigned long long)(i->parameters / 100000 % 10));
     return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", i->container, "family",
                      i->family, "families", i->family, "parameter_size", size, "quantization_level",
-                     i->storage ? i->storage : "");
+                     type);
+}
+
+/* Return the time of the last change of the model's file. Without a file: now. */
+static json_t *changed(const lm_service *s)
+{
+    struct stat file;
+
+    return stat(s->o.path, &file) == 0 ? lm_ollama_date(&file.st_mtim) : lm_ollama_moment(0);
 }
 
 static json_t *tag(const lm_service *s, const lm_model_status *now)
 {
     return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at",
-                     lm_ollama_moment(0), "size", (json_int_t)s->o.card.weight_bytes, "digest", now->digest,
+                     changed(s), "size", (json_int_t)s->o.card.weight_bytes, "digest", now->digest,
                      "details", details(s));
 }
 
@@ -115,7 +131,7 @@ static lm_status answer_show(lm_call *c, lm_error *e)
     if (here)
         lm_models_unpeek(s);
     return lm_answer_json(c,
-                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", lm_ollama_moment(0),
+                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", changed(s),
                                     "template", template, "modelfile", "", "parameters", "", "details",
                                     details(s), "model_info", info, "capabilities", capabilities),
                           e);

@@ -41,7 +41,8 @@ static const lm_field_group option_groups[] = {
 
 static const lm_field chat_fields[] = {
     LM_OLLAMA_COMMON, WRITING,
-    { "messages", LM_FIELD_ARRAY, B(messages), 0, 0, NULL, true, "the conversation" },
+    { "messages", LM_FIELD_ARRAY, B(messages), 0, 0, NULL, false,
+      "the conversation; without it, the model is loaded" },
     { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
     LM_HARMLESS("truncate"), LM_HARMLESS("shift"),
@@ -62,7 +63,8 @@ static const lm_field generate_fields[] = {
 };
 static const lm_field embed_fields[] = {
     LM_OLLAMA_COMMON,
-    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, false,
+      "string or array of strings; without it, the model is loaded" },
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false,
       "the first N dimensions, normalized again" },
     LM_HARMLESS("truncate"),
@@ -312,6 +314,8 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
     const lm_ollama_turn *v = c->values;
 
     LM_TRY(take_model(c, e));
+    if (!v->input || (json_is_array(v->input) && !json_array_size(v->input)))
+        return lm_answer_json(c, json_pack("{s:s, s:[]}", "model", c->service->name, "embeddings"), e);
     return lm_embeddings(c, v->input, v->dimensions, false, embed_document, e);
 }
 

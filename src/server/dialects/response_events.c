@@ -16,14 +16,15 @@ static json_t *settings_json(const lm_response_turn *v)
 
     if (!json_object_get(text, "format"))
         json_object_set_new(text, "format", json_pack("{s:s}", "type", "text"));
-    return json_pack("{s:s?, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:s?, s:{s:s?, s:n}, s:b, s:o, s:s, s:b}",
+    return json_pack("{s:s?, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:s?, s:{s:s?, s:n}, s:b, s:o, s:s, s:b}",
                      "instructions", v->instructions, "max_output_tokens",
                      v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(),
                      "metadata", v->metadata ? json_incref(v->metadata) : json_object(),
                      "parallel_tool_calls", v->turn.parallel_calls, "tool_choice",
                      v->tool_choice ? json_incref(v->tool_choice) : json_string("auto"), "tools",
                      v->tools ? json_incref(v->tools) : json_array(), "temperature",
-                     (double)v->turn.sampling.temperature, "top_p", (double)v->turn.sampling.top_p,
+                     lm_field_float(v->turn.sampling.temperature), "top_p",
+                     lm_field_float(v->turn.sampling.top_p),
                      "previous_response_id", v->previous, "reasoning", "effort", v->turn.body.effort,
                      "summary", "store", v->store, "text", text, "truncation", "disabled", "background",
                      false);

@@ -104,8 +104,11 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
     return LM_OK;
 }
 
+/* Whether the trace may continue: its client waits, and the server does not end. */
 static lm_status check_client(const lm_call *c, lm_error *e)
 {
+    if (lm_models_state(c->models, NULL) == LM_SERVICE_DRAINING)
+        return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
     return lm_exchange_is_left(c->x)
                ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the client has closed the connection")
                : LM_OK;
@@ -195,6 +198,17 @@ static lm_status answer(lm_call *c, trace_job *a, lm_error *e)
     return lm_answer_json(c, o, e);
 }
 
+/* Charge the tokens of a trace to the key, also if it has not been completed. */
+static void charge(const lm_call *c, const trace_job *a)
+{
+    lm_account account;
+    size_t     n;
+
+    lm_tracer_ids(a->tracer, &n);
+    lm_call_account(c, &account);
+    lm_account_charge(&account, a->prompt.n, 0, n > a->prompt.n ? n - a->prompt.n : 0);
+}
+
 static lm_status answer_trace(lm_call *c, lm_error *e)
 {
     const trace_values *v = c->values;
@@ -205,6 +219,8 @@ static lm_status answer_trace(lm_call *c, lm_error *e)
         status = run(c, v, &a, e);
     if (status == LM_OK)
         status = answer(c, &a, e);
+    if (a.tracer)
+        charge(c, &a);
     lm_tracer_free(a.tracer);
     lm_tokens_free(&a.prompt);
     lm_trace_request_free(&a.request);

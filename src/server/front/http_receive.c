@@ -2,9 +2,23 @@
 #include "server/front/http_exchange.h"
 
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "server/front/memory.h"
+
+/* Return the path of a request target, which may be absolute: http://host/path (RFC 9112, 3.2.2). */
+static const char *path_of(const char *target)
+{
+    const char *at = strncasecmp(target, "http://", 7) == 0    ? target + 7
+                     : strncasecmp(target, "https://", 8) == 0 ? target + 8
+                                                               : NULL;
+
+    if (!at)
+        return target;
+    at += strcspn(at, "/");
+    return *at ? at : "/";
+}
 
 static lm_exchange *exchange_new(lm_http *h, struct MHD_Connection *mhd, const char *path, const char *method)
 {
@@ -130,7 +144,7 @@ enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const cha
     unsigned status;
 
     if (!x) {
-        if (!(x = *context = exchange_new(arg, mhd, path, method)))
+        if (!(x = *context = exchange_new(arg, mhd, path_of(path), method)))
             return MHD_NO;
         if (!(status = lm_exchange_check_head(x, version, &why)) &&
             (status = lm_exchange_check_room(x, text)))

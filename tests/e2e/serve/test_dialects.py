@@ -1,4 +1,5 @@
 """Tool calls and reasoning in Anthropic's and ollama's formats, as their own clients see them."""
+import datetime
 import json
 
 import anthropic
@@ -201,3 +202,17 @@ def test_documents_have_the_keys_of_the_clients_types(server, path, body, parts)
             part = part[step]
         required, known = keys(cls)
         assert required <= set(part) <= known | MORE, (at, required - set(part), set(part) - known - MORE)
+
+
+def test_a_model_alone_is_loaded(server):
+    for path, member in (("/api/chat", "message"), ("/api/generate", "response"), ("/api/embed", "embeddings"), ("/api/embeddings", "embedding")):
+        status, answer, _ = server.post(path, {"model": "any"})
+        assert status == 200 and not (answer[member]["content"] if member == "message" else answer[member]), (path, answer)
+
+
+def test_a_model_is_described_as_by_ollama(server, model):
+    (one,) = server.get("/api/tags")[1]["models"]
+    shown = server.post("/api/show", {"model": one["name"]})[1]
+    assert one["details"]["quantization_level"] == shown["details"]["quantization_level"] == "Q4_1"
+    moment = datetime.datetime.fromisoformat(one["modified_at"][:19]).replace(tzinfo=datetime.UTC).timestamp()
+    assert moment == int(model.stat().st_mtime) and shown["modified_at"] == one["modified_at"]

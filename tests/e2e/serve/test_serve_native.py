@@ -7,7 +7,7 @@ import ollama
 import openai
 import pytest
 from conftest import SOURCE
-from servers import ENDS, Server
+from servers import ENDS, Server, raw
 
 ASK = {"prompt": "Water is made of", "n_predict": 8, "temperature": 0}
 CHAT = {"messages": [{"role": "user", "content": "Name a colour."}], "max_tokens": 6, "temperature": 0}
@@ -373,3 +373,23 @@ def test_pooling_of_vectors_defaults_to_the_servers(build, model):
     reply, mean, last = (s.post("/v1/embeddings", ask | more)[1]["data"] for more in ({}, {"pooling": "mean"}, {"pooling": "last"}))
     assert reply == mean != last
     assert s.close() == 0
+
+
+def test_settings_are_returned_as_sent(server):
+    values = {"temperature": 0.7, "top_p": 0.95, "min_p": 0.05, "repeat_penalty": 1.1}
+    settings = server.post("/completion", ASK | values)[1]["generation_settings"]
+    assert {name: settings[name] for name in values} == values
+    r = server.post("/v1/responses", {"input": "x", "max_output_tokens": 1, "temperature": 0.7, "top_p": 0.95})[1]
+    assert (r["temperature"], r["top_p"]) == (0.7, 0.95)
+
+
+def test_models_have_the_context_of_the_server(server):
+    (m,) = server.get("/v1/models")[1]["data"]
+    n = server.get("/props")[1]["default_generation_settings"]["n_ctx"]
+    assert m["max_model_len"] == m["meta"]["n_ctx"] == n < m["meta"]["n_ctx_train"]
+
+
+def test_a_target_may_be_absolute(server):
+    for target, status in (("http://localhost/health", 200), ("HTTP://localhost:1/v1/models?x=1", 200), ("http://localhost", 200), ("http://localhost/none", 404)):
+        got = raw(server, f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        assert got.startswith(f"HTTP/1.1 {status} ".encode()), (target, got[:200])

@@ -1,4 +1,5 @@
 """`trace` and `intervene` of completions: the numbers of `lamina trace` beside the text, which stays the same to the bit."""
+import socket
 import contextlib
 import json
 import os
@@ -206,11 +207,14 @@ def test_interventions_need_the_flag(plain):
     assert got[0] == 403 and got[1]["error"]["param"] == "intervene" and "--allow-interventions" in got[1]["error"]["message"]
 
 
+LARGE = "model.layers.0.mlp=-1e38"
+
+
 @pytest.mark.parametrize("more, param", [
     ({"trace": True}, "trace"), ({"trace": {"lenz": 1}}, "trace"), ({"trace": {"lens": 21}}, "lens"), ({"trace": {"surprise": 1}}, "surprise"),
     ({"trace": {"attention": [30]}}, "attention"), ({"trace": {"weights": [[0, 9]]}}, "attention"), ({"trace": {}, "n": 2}, "trace"),
     ({"trace": {}, "prompt": ["a", "b"]}, "trace"), ({"trace": {}, "id_slot": 0}, "trace"), ({"trace": {}, "echo": True, "logprobs": 1}, "logprobs"),
-    ({"intervene": "x"}, "intervene"), ({"intervene": ["+/etc/passwd"]}, "intervene"), ({"intervene": [REMOVED], "n": 2}, "intervene")])
+    ({"intervene": "x"}, "intervene"), ({"intervene": ["+/etc/passwd"]}, "intervene"), ({"intervene": [LARGE]}, LARGE), ({"intervene": [REMOVED], "n": 2}, "intervene")])
 def test_unsupported_requests_are_rejected_by_name(server, more, param):
     status, got, _ = server.post("/v1/completions", GREEDY | more)
     assert status == 400 and got["error"]["param"] == param, got
@@ -238,5 +242,27 @@ def test_a_server_that_shuts_down_finishes_the_trace(build, model):
             break
     connection.close()
     assert b"".join(received).count(b'"trace"') == 40
+    assert s.process.wait(PATIENCE) == 0
+    s.reader.join(PATIENCE)
+
+
+def test_a_trace_counts_for_the_limits_of_its_key(build, model, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("few tokens_day=5\nother\n")
+    s = Server(build, "--api-key-file", keys, "-c", 256).ready()
+    got = [s.post("/v1/trace", {"ids": [504] * 8}, headers={"Authorization": f"Bearer {key}"})[0] for key in ("few", "few", "other")]
+    assert got == [200, 429, 200]
+    assert s.close() == 0
+
+
+def test_a_trace_ends_when_the_server_shuts_down(build, model):
+    s = Server(build, "-c", 8192, "--drain-timeout", 1).ready()
+    body = json.dumps({"ids": [504] * 4000, "max_tokens": 4000, "lens": True})
+    connection = socket.create_connection(("127.0.0.1", s.port))
+    connection.sendall(f"POST /v1/trace HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    time.sleep(0.5)
+    s.process.send_signal(signal.SIGTERM)
+    received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 503") and b"shutting down" in received, received
     assert s.process.wait(PATIENCE) == 0
     s.reader.join(PATIENCE)
