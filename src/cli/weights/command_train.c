@@ -259,13 +259,10 @@ const lm_command lm_command_train = {
     .name = "train",
     .usage = "MODEL DATA -o DIR [--lora | --full] [--rank N] [--epochs N | --steps N] [--resume] [--dry-run]",
     .summary = "fine-tune a model: adapters on any weights, or all of it",
-    .about = "  DATA is a .txt file, or JSON lines of messages, prompt and completion, or text, also in the "
-             "forms of Alpaca and\n"
-             "  ShareGPT. A quantised MODEL is not changed by the adapter (QLoRA). DIR receives the adapter "
-             "in the formats of PEFT\n"
-             "  and llama.cpp, log.jsonl, and the state for --resume. A resumed run gives bit-identical "
-             "results. Ctrl-C saves and\n"
-             "  stops.\n",
+    .about = "  DATA is a .txt file, one text, or JSON lines of messages, prompt and completion, or text, also\n"
+             "  in the forms of Alpaca and ShareGPT. A quantised MODEL is not changed by the adapter (QLoRA).\n"
+             "  DIR receives the adapter in the formats of PEFT and llama.cpp, log.jsonl, and the state for\n"
+             "  --resume. A resumed run gives bit-identical results. Ctrl-C saves and stops.\n",
     .groups = train_groups,
     .min_args = 1,
     .max_args = 2,
