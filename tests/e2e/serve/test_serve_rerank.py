@@ -85,7 +85,7 @@ def test_the_best_documents_and_their_texts(server):
 
 @pytest.mark.parametrize("wrong, param", [
     ({"documents": []}, "documents"), ({"documents": None}, "documents"), ({"documents": [7]}, "documents"), ({"documents": [{"title": "a"}]}, "documents"),
-    ({"documents": ["a"] * 257}, "documents"), ({"query": None}, "query"), ({"query": 7}, "query"), ({"top_n": 0}, "top_n"), ({"max_tokens_per_doc": 9}, "max_tokens_per_doc"),
+    ({"documents": ["a"] * 2049}, "documents"), ({"query": None}, "query"), ({"query": 7}, "query"), ({"top_n": 0}, "top_n"), ({"max_tokens_per_doc": 9}, "max_tokens_per_doc"),
     ({"documents": ["a\0b"]}, "documents")])
 def test_models_that_cannot_rank_are_rejected_by_name(server, wrong, param):
     status, r, _ = server.post("/v1/rerank", {"query": "a", "documents": ["a"]} | wrong)
