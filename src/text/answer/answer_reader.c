@@ -98,3 +98,20 @@ void lm_written_free(lm_written *w)
     w->schema = NULL;
     w->parsed = NULL;
 }
+
+lm_answer_reading lm_call_close(const lm_answer_family *f, lm_reader *r)
+{
+    lm_answer_reading was;
+
+    if (!f->call.close)
+        return LM_READ_DONE;
+    lm_reader_space(r);
+    if (r->at == r->n)                                   /* the text ended where the mark was due: it is still
+                                                            a call */
+        return r->final ? LM_READ_DONE : LM_READ_MORE;
+    if (r->final && r->n - r->at < strlen(f->call.close) &&
+        memcmp(r->s + r->at, f->call.close, r->n - r->at) == 0)
+        r->at = r->n;                                    /* or within the mark */
+    was = lm_reader_mark(r, f->call.close);
+    return was == LM_READ_NONE ? LM_READ_DONE : was;
+}

@@ -163,23 +163,6 @@ static bool sound_arguments(lm_text *arguments)
     return sound;
 }
 
-lm_answer_reading lm_call_close(const lm_answer_family *f, lm_reader *r)
-{
-    lm_answer_reading was;
-
-    if (!f->call.close)
-        return LM_READ_DONE;
-    lm_reader_space(r);
-    if (r->at == r->n)                                   /* the text ended where the mark was due: it is still
-                                                            a call */
-        return r->final ? LM_READ_DONE : LM_READ_MORE;
-    if (r->final && r->n - r->at < strlen(f->call.close) &&
-        memcmp(r->s + r->at, f->call.close, r->n - r->at) == 0)
-        r->at = r->n;                                    /* or within the mark */
-    was = lm_reader_mark(r, f->call.close);
-    return was == LM_READ_NONE ? LM_READ_DONE : was;
-}
-
 static lm_answer_reading read_object(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                      lm_written *out)
 {
