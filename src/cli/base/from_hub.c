@@ -70,7 +70,7 @@ lm_status lm_hub_fetch(lm_cli *cli, const char *name, const char **path, lm_erro
     hub_pull p = { .net = { .notice = notice, .stop = lm_interrupted },
                    .progress = lm_pulling_show,
                    .progress_arg = &bar };
-    bool       held = lm_interrupt_hold();
+    bool       held = lm_interrupt_record();
     lm_status  status = hub_pull_run(&p, name, NULL, e);
     lm_progress_end(&bar.bar);
     status = lm_interrupt_release(held, status, e);
@@ -140,13 +140,13 @@ static lm_status make_folder(lm_error *e)
 
 lm_status lm_hub_heads(lm_cli *cli, const char *name, const char **path, lm_error *e)
 {
-    char bytes[LM_FIGURE], whole[LM_FIGURE];
+    char bytes[LM_FORMATTED], whole[LM_FORMATTED];
 
     if (is_cached(cli, name, path))
         return LM_OK;
     LM_TRY(make_folder(e));
     hub_pull  p      = { .net = { .notice = notice, .stop = lm_interrupted }, .connections = 8 };
-    bool      held   = lm_interrupt_hold();
+    bool      held   = lm_interrupt_record();
     lm_status status = lm_interrupt_release(held, hub_heads_run(&p, name, folder, e), e);
     if (status == LM_OK)
         status = keep(cli, p.path, path, e);
@@ -158,7 +158,7 @@ lm_status lm_hub_heads(lm_cli *cli, const char *name, const char **path, lm_erro
     }
     if (status == LM_OK)
         lm_note("%s at %.12s: %s of %zu file%s with %s were fetched, not their weights", p.id, p.commit,
-                lm_figure_bytes(bytes, p.done), n, n == 1 ? "" : "s", lm_figure_bytes(whole, all));
+                lm_format_bytes(bytes, p.done), n, n == 1 ? "" : "s", lm_format_bytes(whole, all));
     hub_pull_free(&p);
     return status;
 }

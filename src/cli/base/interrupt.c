@@ -57,7 +57,7 @@ static bool is_caught(int number)
     return sigaction(number, NULL, &now) == 0 && now.sa_handler == on_interrupt;
 }
 
-bool lm_interrupt_hold(void)
+bool lm_interrupt_record(void)
 {
     bool held = !is_caught(SIGINT);
 

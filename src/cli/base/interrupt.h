@@ -10,7 +10,7 @@
 void lm_interrupt_watch(lm_engine *g);
 /* Record signals instead of ending the process, for work that polls lm_interrupted. Pass the returned value
  * to lm_interrupt_release. */
-bool lm_interrupt_hold(void);
+bool lm_interrupt_record(void);
 /* Let signals end the process again if they did before the hold. Returns LM_CANCELLED if one arrived, else
  * `status`. */
 lm_status lm_interrupt_release(bool held, lm_status status, lm_error *e);

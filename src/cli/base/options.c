@@ -2,7 +2,7 @@
  *
  * The tables come first. lm_open_model and lm_start_engine are the two functions that every command which
  * runs a model calls, in this order; the caller owns what they return. Long work runs between
- * lm_interrupt_hold and lm_interrupt_release. */
+ * lm_interrupt_record and lm_interrupt_release. */
 #include "cli/base/options.h"
 
 #include <errno.h>
@@ -212,7 +212,7 @@ lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argu
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e)
 {
     const char *name = lm_hub_bare(f->model ? f->model : argument), *path = NULL, *warning;
-    char count[LM_FIGURE];
+    char count[LM_FORMATTED];
     lm_model_info info;
 
     bool runs = !f->o.structure_only && !f->o.weights_optional;
@@ -227,7 +227,7 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
         f->o.rope_freq_scale = 1 / f->rope_scale;
     f->o.sliding_window = f->window;
     lm_progress bar = lm_progress_start("reading");
-    bool held = lm_interrupt_hold();
+    bool held = lm_interrupt_record();
     lm_model *m = NULL;
     f->o.progress = lm_interrupt_progress;
     f->o.progress_arg = &bar;
@@ -249,7 +249,7 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
         lm_warn("%s", warning);
     lm_model_describe(*out, &info);
     lm_detail("model      %s, %s, %s parameters, mostly %s, %s (%s)", info.name, info.family,
-              lm_figure_count(count, info.parameters), info.storage ? info.storage : "no weights",
+              lm_format_count(count, info.parameters), info.storage ? info.storage : "no weights",
               info.container, info.source);
     return LM_OK;
 }
@@ -378,13 +378,13 @@ const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_
 lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e)
 {
     lm_progress bar = lm_progress_start("loading");
-    char count[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], warning[LM_CONTEXT_WARNING];
+    char count[LM_FORMATTED], a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], warning[LM_CONTEXT_WARNING];
     lm_memory memory;
     lm_status status;
 
     o->progress = lm_interrupt_progress;
     o->progress_arg = &bar;
-    bool held = lm_interrupt_hold();
+    bool held = lm_interrupt_record();
     lm_engine *g = NULL;
     status = lm_engine_new(m, o, &g, e);
     lm_progress_end(&bar);
@@ -401,22 +401,22 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
     lm_engine_allocated(*out, &memory);
     lm_detail("engine     %s, %u thread%s (prompts %u), context %s; weights %s, cache %s, scratch %s",
               lm_engine_cpu(*out), lm_engine_threads(*out), lm_engine_threads(*out) == 1 ? "" : "s",
-              lm_engine_threads_batch(*out), lm_figure_count(count, lm_engine_context(*out)),
-              lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
-              lm_figure_bytes(c, memory.scratch));
+              lm_engine_threads_batch(*out), lm_format_count(count, lm_engine_context(*out)),
+              lm_format_bytes(a, memory.weights), lm_format_bytes(b, memory.kv),
+              lm_format_bytes(c, memory.scratch));
     return LM_OK;
 }
 
 void lm_lock_memory(void)
 {
     struct rlimit limit = { 0 };
-    char figure[LM_FIGURE];
+    char figure[LM_FORMATTED];
 
     if (mlockall(MCL_CURRENT | MCL_ONFAULT) == 0)
         return;
     if (errno == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         lm_warn("--mlock: memory cannot be locked: ulimit -l allows %s",
-                lm_figure_bytes(figure, limit.rlim_cur));
+                lm_format_bytes(figure, limit.rlim_cur));
     else
         lm_warn("--mlock: memory cannot be locked: %s", strerror(errno));
 }

@@ -120,7 +120,7 @@ lm_status lm_out_buf(const lm_text *b, lm_error *e)
     return lm_out_text(b->data, b->size, e);
 }
 
-lm_status lm_out_take(lm_text *b, lm_error *e)
+lm_status lm_out_free(lm_text *b, lm_error *e)
 {
     lm_status status = lm_out_buf(b, e);
 
@@ -208,7 +208,7 @@ lm_status lm_out_json_text(lm_cli *cli, const lm_text *object, lm_error *e)
     cli->answered = true;
     lm_text_printf(&out, "{\n  \"schema\": \"lamina.%s/1\",", cli->command->name);
     lm_text_add(&out, object->data + 1, object->size - 1);
-    return lm_out_take(&out, e);
+    return lm_out_free(&out, e);
 }
 
 lm_status lm_out_json_line(json_t *document, lm_error *e)
@@ -317,7 +317,7 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
 
 /* ---- number formatting ---- */
 
-char *lm_figure_count(char out[LM_FIGURE], uint64_t n)
+char *lm_format_count(char out[LM_FORMATTED], uint64_t n)
 {
     char digits[24];
     int length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
@@ -331,28 +331,28 @@ char *lm_figure_count(char out[LM_FIGURE], uint64_t n)
     return out;
 }
 
-char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes)
+char *lm_format_bytes(char out[LM_FORMATTED], uint64_t bytes)
 {
     return lm_size_text(out, bytes);
 }
 
-char *lm_figure_time(char out[LM_FIGURE], double seconds)
+char *lm_format_time(char out[LM_FORMATTED], double seconds)
 {
     if (seconds < 0.9995)
-        snprintf(out, LM_FIGURE, seconds < 0.00995 ? "%.2f ms" : "%.0f ms", seconds * 1000);
+        snprintf(out, LM_FORMATTED, seconds < 0.00995 ? "%.2f ms" : "%.0f ms", seconds * 1000);
     else if (seconds < 99.95)
-        snprintf(out, LM_FIGURE, seconds < 9.995 ? "%.2f s" : "%.1f s", seconds);
+        snprintf(out, LM_FORMATTED, seconds < 9.995 ? "%.2f s" : "%.1f s", seconds);
     else
-        snprintf(out, LM_FIGURE, "%.0f min %02.0f s", (seconds - (double)((long)seconds % 60)) / 60,
+        snprintf(out, LM_FORMATTED, "%.0f min %02.0f s", (seconds - (double)((long)seconds % 60)) / 60,
                  (double)((long)seconds % 60));
     return out;
 }
 
-char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds)
+char *lm_format_rate(char out[LM_FORMATTED], uint64_t tokens, double seconds)
 {
     double r = tokens && seconds > 0 ? (double)tokens / seconds : 0;
 
-    snprintf(out, LM_FIGURE,
+    snprintf(out, LM_FORMATTED,
              r <= 0     ? "– tok/s"
              : r < 9.95 ? "%.2f tok/s"
              : r < 99.5 ? "%.1f tok/s"

@@ -17,7 +17,7 @@ unsigned lm_out_width(void);                         /* columns; 80 if unknown *
  * as symbols. LM_IO: it cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
 lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY: the buffer has failed */
-lm_status lm_out_take(lm_text *b, lm_error *e);       /* the same; frees the buffer */
+lm_status lm_out_free(lm_text *b, lm_error *e);       /* the same; frees the buffer */
 
 /* Return whether a write to stdout has failed because its reader has closed it (`| head`). */
 bool lm_out_left(void);
@@ -65,12 +65,12 @@ void lm_print_line(const char *format, ...) __attribute__((format(printf, 1, 2))
 void lm_out_error(const lm_cli *cli, lm_error *e);
 
 /* ---- number formatting ---- */
-enum { LM_FIGURE = 40 };
-char *lm_figure_count(char out[LM_FIGURE], uint64_t n);          /* "394,002,432" */
-char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes);      /* "6.43 GB", "512 B" */
-char *lm_figure_time(char out[LM_FIGURE], double seconds);       /* "843 ms", "2.51 s" */
+enum { LM_FORMATTED = 40 };
+char *lm_format_count(char out[LM_FORMATTED], uint64_t n);       /* "394,002,432" */
+char *lm_format_bytes(char out[LM_FORMATTED], uint64_t bytes);   /* "6.43 GB", "512 B" */
+char *lm_format_time(char out[LM_FORMATTED], double seconds);    /* "843 ms", "2.51 s" */
 /* "9.31 tok/s"; if unknown "– tok/s" */
-char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds);
+char *lm_format_rate(char out[LM_FORMATTED], uint64_t tokens, double seconds);
 
 /* ---- progress bar on stderr, only on a terminal and for work that takes longer than 0.3 s ---- */
 typedef struct lm_progress {

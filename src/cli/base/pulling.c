@@ -15,7 +15,7 @@ lm_pulling lm_pulling_start(void)
 /* "12 MB/s, 3 min left, 4/9 files" */
 static void words_of(const hub_progress *now, char *out, size_t size)
 {
-    char   rate[LM_FIGURE], left[32] = "";
+    char   rate[LM_FORMATTED], left[32] = "";
     double seconds = now->rate > 0
                          ? (double)(now->of - (now->done < now->of ? now->done : now->of)) / now->rate
                          : 0;
@@ -24,7 +24,7 @@ static void words_of(const hub_progress *now, char *out, size_t size)
         snprintf(left, sizeof left, seconds < 120 ? " %.0f s left," : " %.0f min left,",
                  seconds < 120 ? seconds : seconds / 60);
     if (now->rate > 0)
-        snprintf(out, size, "%s/s,%s %u/%u files", lm_figure_bytes(rate, (uint64_t)now->rate), left,
+        snprintf(out, size, "%s/s,%s %u/%u files", lm_format_bytes(rate, (uint64_t)now->rate), left,
                  now->files, now->files_of);
     else
         snprintf(out, size, "%u/%u files", now->files, now->files_of);
@@ -34,7 +34,7 @@ void lm_pulling_show(void *pulling, const hub_progress *now)
 {
     lm_pulling *p = pulling;
     double      clock = lm_clock_seconds();
-    char        done[LM_FIGURE], of[LM_FIGURE];
+    char        done[LM_FORMATTED], of[LM_FORMATTED];
 
     if (!now->of)
         return;
@@ -43,6 +43,6 @@ void lm_pulling_show(void *pulling, const hub_progress *now)
     if (p->bar.visible || clock - p->printed < BETWEEN_LINES)
         return;
     p->printed = clock;
-    lm_note("fetching: %s of %s, %s", lm_figure_bytes(done, now->done), lm_figure_bytes(of, now->of),
+    lm_note("fetching: %s of %s, %s", lm_format_bytes(done, now->done), lm_format_bytes(of, now->of),
             p->bar.note);
 }

@@ -15,16 +15,16 @@
 /* Set the language of the program. */
 void lm_use_language(lm_language l);
 
-const char *lm_spoken(const char *text) __attribute__((format_arg(1)));
-const char *lm_spoken_in(const char *key, const char *text) __attribute__((format_arg(2)));
-const char *lm_spoken_number(bool single, const char *one,
+const char *lm_translate_text(const char *text) __attribute__((format_arg(1)));
+const char *lm_translate_context(const char *key, const char *text) __attribute__((format_arg(2)));
+const char *lm_translate_plural(bool single, const char *one,
                              const char *many) __attribute__((format_arg(2), format_arg(3)));
 
-#define _(text)           lm_spoken(text)
+#define _(text)           lm_translate_text(text)
 #define N_(text)          (text)
-#define C_(context, text) lm_spoken_in(context "\004" text, text)
+#define C_(context, text) lm_translate_context(context "\004" text, text)
 
 /* Singular and plural are two sentences. Of the supported languages only English distinguishes them. */
-#define P_(n, one, many)  lm_spoken_number((n) == 1, one, many)
+#define P_(n, one, many)  lm_translate_plural((n) == 1, one, many)
 
 #endif

@@ -94,7 +94,7 @@ static lm_status show(diff_run *c, lm_error *e)
     if (c->cli->json)
         return lm_out_json(c->cli, lm_diff_json(&d), e);
     lm_diff_page(&d, &out);
-    return lm_out_take(&out, e);
+    return lm_out_free(&out, e);
 }
 
 static lm_status compare(diff_run *c, lm_error *e)

@@ -138,7 +138,7 @@ static uint64_t free_at(lm_cli *cli, const char *path)
 static void find_disk(lm_cli *cli, findings *f)
 {
     const char *temporary = getenv("TMPDIR");
-    char n[LM_FIGURE];
+    char n[LM_FORMATTED];
 
     f->temporary = temporary && *temporary ? temporary : "/tmp";
     f->temporary_free = free_at(cli, f->temporary);
@@ -147,7 +147,7 @@ static void find_disk(lm_cli *cli, findings *f)
         warn(f,
              "only %s of disk is free for the cache folder %s: delete models, or set LAMINA_CACHE to another "
              "disk",
-             lm_figure_bytes(n, f->cache_free), f->cache.data);
+             lm_format_bytes(n, f->cache_free), f->cache.data);
 }
 
 static void find_cache(findings *f)
@@ -171,7 +171,7 @@ static void find_cache(findings *f)
 static void judge(findings *f)
 {
     const lm_machine *m = &f->machine;
-    char n[LM_FIGURE];
+    char n[LM_FORMATTED];
 
     if (strcmp(m->detected, "ref") == 0)
         warn(f, "no supported instruction set: models run in plain C, slowly");
@@ -186,7 +186,7 @@ static void judge(findings *f)
         warn(f, "LAMINA_CPU=%s prevents the use of %s; unset LAMINA_CPU", m->limited_by, m->detected);
     if (m->available && m->available < UINT64_C(1) << 30)
         warn(f, "only %s of memory is free: end other programs, or take a smaller type (lamina fit MODEL)",
-             lm_figure_bytes(n, m->available));
+             lm_format_bytes(n, m->available));
     if (strcmp(m->huge_pages, "never") == 0)
         warn(f, "huge pages are off: reading weights is a few percent slower; "
                 "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
@@ -359,18 +359,18 @@ static void memory_text(const lm_machine *m, lm_text *out)
         const char *by;
     } limits[] = { { m->memory_limit, "a control group" },
                    { m->address_space_limit, "ulimit -v, mapped files included" } };
-    char a[LM_FIGURE], b[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED];
 
     label(out, "memory");
-    lm_text_printf(out, "%s, %s free; huge pages: %s\n", lm_figure_bytes(a, m->memory),
-                   lm_figure_bytes(b, m->available),
+    lm_text_printf(out, "%s, %s free; huge pages: %s\n", lm_format_bytes(a, m->memory),
+                   lm_format_bytes(b, m->available),
                    strcmp(m->huge_pages, "madvise") == 0 ? "by request"
                    : m->huge_pages[0]                    ? m->huge_pages
                                                          : "unknown");
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (limits[i].bytes) {
             label(out, "");
-            lm_text_printf(out, "limited to %s by %s\n", lm_figure_bytes(a, limits[i].bytes), limits[i].by);
+            lm_text_printf(out, "limited to %s by %s\n", lm_format_bytes(a, limits[i].bytes), limits[i].by);
         }
 }
 
@@ -388,14 +388,14 @@ static void ulimit_text(const findings *f, lm_text *out)
         { "-n", "open files", f->files, false },
     };
     bool first = true;
-    char n[LM_FIGURE];
+    char n[LM_FORMATTED];
 
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         if (limits[i].n == UINT64_MAX)
             continue;
         label(out, first ? "ulimit" : "");
         lm_text_printf(out, "%s %s: %s\n", limits[i].flag, limits[i].what,
-                       limits[i].bytes ? lm_figure_bytes(n, limits[i].n) : lm_figure_count(n, limits[i].n));
+                       limits[i].bytes ? lm_format_bytes(n, limits[i].n) : lm_format_count(n, limits[i].n));
         first = false;
     }
     if (first) {
@@ -406,13 +406,13 @@ static void ulimit_text(const findings *f, lm_text *out)
 
 static void disk_text(const findings *f, lm_text *out)
 {
-    char n[LM_FIGURE];
+    char n[LM_FORMATTED];
 
     label(out, "disk");
     if (f->cache_free != UINT64_MAX)
-        lm_text_printf(out, "%s free for the cache folder, ", lm_figure_bytes(n, f->cache_free));
+        lm_text_printf(out, "%s free for the cache folder, ", lm_format_bytes(n, f->cache_free));
     lm_text_printf(out, "%s free for temporary files (%s)\n",
-                   f->temporary_free == UINT64_MAX ? "unknown" : lm_figure_bytes(n, f->temporary_free),
+                   f->temporary_free == UINT64_MAX ? "unknown" : lm_format_bytes(n, f->temporary_free),
                    f->temporary);
 }
 
@@ -421,19 +421,19 @@ static void models_text(const json_t *models, const char *where, const char *fol
     const bool some = json_array_size(models) > 0;
     json_int_t bytes = 0;
     const json_t *model;
-    char a[LM_FIGURE];
+    char a[LM_FORMATTED];
     size_t i;
 
     json_array_foreach(models, i, model)
         bytes += json_integer_value(json_object_get(model, "bytes"));
     label(out, folder ? "models" : "");
     lm_text_printf(out, "%zu %s%s%s", json_array_size(models), where, some ? ", " : "",
-                   some ? lm_figure_bytes(a, (uint64_t)bytes) : "");
+                   some ? lm_format_bytes(a, (uint64_t)bytes) : "");
     lm_text_printf(out, folder ? " (%s)\n" : "\n", folder);
     json_array_foreach(models, i, model) {
         label(out, "");
         lm_text_printf(out, "%s, %s\n", json_string_value(json_object_get(model, "name")),
-                       lm_figure_bytes(a, (uint64_t)json_integer_value(json_object_get(model, "bytes"))));
+                       lm_format_bytes(a, (uint64_t)json_integer_value(json_object_get(model, "bytes"))));
     }
 }
 

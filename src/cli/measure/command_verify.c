@@ -128,11 +128,11 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
 
 static void verdict_text(const lm_verdict *v, bool by_kl, double kl_max, lm_text *out)
 {
-    char n[LM_FIGURE], source[4 * sizeof v->source];
+    char n[LM_FORMATTED], source[4 * sizeof v->source];
 
     lm_escape(source, sizeof source, v->source);
     lm_text_printf(out, "reference        %s\n", source[0] ? source : "(does not say who computed it)");
-    lm_text_printf(out, "rows             %s\n", lm_figure_count(n, v->rows));
+    lm_text_printf(out, "rows             %s\n", lm_format_count(n, v->rows));
     lm_text_printf(out, "relative error   %.3g at row %" PRIu64, v->max_rel_err, v->worst_row);
     lm_text_printf(out, by_kl ? ", not judged\n" : " (tolerance %.3g)\n", v->tol);
     lm_text_printf(out, "KL divergence    mean %.3g, largest %.3g nats", v->mean_kl, v->max_kl);

@@ -24,14 +24,14 @@ typedef struct tensor_kind {
 /* ---- functions shared by all forms ---- */
 
 /* Format an SNR; "∞": the tensors are equal. */
-static const char *format_db(char out[LM_FIGURE], double db)
+static const char *format_db(char out[LM_FORMATTED], double db)
 {
     if (isinf(db))
-        snprintf(out, LM_FIGURE, "∞");
+        snprintf(out, LM_FORMATTED, "∞");
     else if (isnan(db))
-        snprintf(out, LM_FIGURE, "NaN");
+        snprintf(out, LM_FORMATTED, "NaN");
     else
-        snprintf(out, LM_FIGURE, "%.1f", db);
+        snprintf(out, LM_FORMATTED, "%.1f", db);
     return out;
 }
 
@@ -133,13 +133,13 @@ static size_t find_worst(const lm_diff_result *r, uint32_t *out, size_t max)
 /* "raise these 3 tensors to Q6_K: +40.1 MB, −60.2 % KL (0.0123 → 0.0049)" */
 static void add_advice(const lm_diff_advice *a, lm_text *out)
 {
-    char bytes[LM_FIGURE];
+    char bytes[LM_FORMATTED];
 
     if (a->n == 1)
         lm_text_printf(out, "raise %s to %s", a->tensors[0], a->to);
     else
         lm_text_printf(out, "raise these %zu tensors to %s", a->n, a->to);
-    lm_text_printf(out, ": +%s, −%.0f %% KL (%.3g → %.3g nats)", lm_figure_bytes(bytes, a->bytes),
+    lm_text_printf(out, ": +%s, −%.0f %% KL (%.3g → %.3g nats)", lm_format_bytes(bytes, a->bytes),
                    100 * (1 - a->kl / a->kl_before), a->kl_before, a->kl);
 }
 
@@ -173,12 +173,12 @@ static void add_flip(const lm_diff_result *r, lm_text *out)
 
 static void add_models(const lm_diffing *d, lm_text *out)
 {
-    char a[LM_FIGURE], b[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED];
 
     lm_text_printf(out, "A  %s, %s, %s in tensors\n", d->a.name, d->a.storage,
-                   lm_figure_bytes(a, d->r->a_bytes));
+                   lm_format_bytes(a, d->r->a_bytes));
     lm_text_printf(out, "B  %s, %s, %s in tensors\n", d->b.name, d->b.storage,
-                   lm_figure_bytes(b, d->r->b_bytes));
+                   lm_format_bytes(b, d->r->b_bytes));
     for (size_t i = 0; i < d->r->n_only_a; i++)
         lm_text_printf(out, "only in A: %s\n", d->r->only_a[i]);
     for (size_t i = 0; i < d->r->n_only_b; i++)
@@ -188,7 +188,7 @@ static void add_models(const lm_diffing *d, lm_text *out)
 static void add_kinds(const lm_diffing *d, lm_text *out)
 {
     tensor_kind kinds[MAX_KINDS];
-    char         names[MAX_KINDS][96], snr[LM_FIGURE], worst[LM_FIGURE], bytes[LM_FIGURE];
+    char         names[MAX_KINDS][96], snr[LM_FORMATTED], worst[LM_FORMATTED], bytes[LM_FORMATTED];
     size_t       n = find_kinds(d->r, kinds, names);
 
     lm_text_printf(out, "\n%-28s %4s %-14s %10s %8s %8s\n", "tensors", "", "types", "bytes of B", "SNR dB",
@@ -198,7 +198,7 @@ static void add_kinds(const lm_diffing *d, lm_text *out)
         snprintf(types, sizeof types, "%s → %s", kinds[i].a, kinds[i].b);
         lm_text_printf(out, "%-28s %4zu ", names[i], kinds[i].n);
         lm_text_add_cell(out, types, 14);
-        lm_text_printf(out, " %10s ", lm_figure_bytes(bytes, kinds[i].b_bytes));
+        lm_text_printf(out, " %10s ", lm_format_bytes(bytes, kinds[i].b_bytes));
         format_db(snr, kinds[i].snr_db);
         format_db(worst, kinds[i].worst_db);
         lm_text_printf(out, "%*s%s %*s%s\n", (int)(8 - lm_text_columns(snr)), "", snr,
@@ -225,7 +225,7 @@ static void add_bins(const lm_diff_tensor *t, lm_text *out)
 
 static void add_tensor(const lm_diff_tensor *t, lm_text *out)
 {
-    char snr[LM_FIGURE], types[40];
+    char snr[LM_FORMATTED], types[40];
 
     format_db(snr, t->snr_db);
     snprintf(types, sizeof types, "%s → %s", t->a, t->b);
@@ -309,12 +309,12 @@ void lm_diff_page(const lm_diffing *d, lm_text *out)
 void lm_diff_markdown(const lm_diffing *d, lm_text *out)
 {
     const lm_diff_result *r = d->r;
-    char                  snr[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE];
+    char                  snr[LM_FORMATTED], a[LM_FORMATTED], b[LM_FORMATTED];
 
     lm_text_printf(out, "# %s compared with %s\n\n| | A | B |\n|---|---|---|\n| model | %s | %s |\n",
                    d->b.name, d->a.name, d->a.name, d->b.name);
     lm_text_printf(out, "| type | %s | %s |\n| tensors | %s | %s |\n", d->a.storage, d->b.storage,
-                   lm_figure_bytes(a, r->a_bytes), lm_figure_bytes(b, r->b_bytes));
+                   lm_format_bytes(a, r->a_bytes), lm_format_bytes(b, r->b_bytes));
     lm_text_add_str(out, "\n| tensor | A | B | SNR, dB | 1 − cosine | largest error | at "
                          "|\n|---|---|---|---:|---:|---:|---|\n");
     for (size_t i = 0; i < r->n_tensors; i++) {

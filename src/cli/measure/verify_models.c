@@ -126,13 +126,13 @@ static void pair_text(const pair *p, lm_text *out)
 {
     const lm_divergence *d = &p->found;
     lm_model_info        info[2];
-    char                 n[LM_FIGURE], w[LM_FIGURE];
+    char                 n[LM_FORMATTED], w[LM_FORMATTED];
 
     lm_model_describe(p->model[0], &info[0]);
     lm_model_describe(p->model[1], &info[1]);
     lm_text_printf(out, "model            %s\nreference        %s\n", info[0].name, info[1].name);
-    lm_text_printf(out, "tokens           %s, read %s at a time\n", lm_figure_count(n, d->n_tokens),
-                   lm_figure_count(w, p->window));
+    lm_text_printf(out, "tokens           %s, read %s at a time\n", lm_format_count(n, d->n_tokens),
+                   lm_format_count(w, p->window));
     lm_text_printf(out, "KL divergence    mean %.4g, median %.4g, 90 %% %.4g, 95 %% %.4g, 99 %% %.4g nats\n",
                    d->mean_kl, d->median_kl, d->p90_kl, d->p95_kl, d->p99_kl);
     lm_text_printf(out, "largest          %.4g nats at position %zu\n", d->max_kl, d->max_position);

@@ -51,13 +51,13 @@ static void print_adapter(const lm_adapter *a, float scale)
 {
     lm_adapter_info info;
     const char *warning;
-    char n[LM_FIGURE];
+    char n[LM_FORMATTED];
 
     lm_adapter_describe(a, &info);
     for (size_t i = 0; (warning = lm_adapter_warning(a, i)); i++)
         lm_warn("%s: %s", info.name, warning);
     lm_detail("adapter    %s, %s, %u modules, rank %u, %s parameters, scale %g", info.name, info.format,
-              info.n_modules, info.rank, lm_figure_count(n, info.parameters), (double)scale);
+              info.n_modules, info.rank, lm_format_count(n, info.parameters), (double)scale);
 }
 
 lm_status lm_loras_open(lm_cli *cli, const lm_lora_flags *f, const lm_model *m, lm_loras *out, lm_error *e)

@@ -122,7 +122,7 @@ static lm_status open_talk(lm_cli *cli, lm_talk_flags *o, lm_talk *t, lm_error *
 {
     lm_engine_options engine;
     lm_model_info info;
-    char count[LM_FIGURE];
+    char count[LM_FORMATTED];
 
     t->o = o;
     t->s = (lm_session){ .cli = cli,
@@ -157,7 +157,7 @@ static lm_status open_talk(lm_cli *cli, lm_talk_flags *o, lm_talk *t, lm_error *
     lm_model_describe(t->s.model, &info);
     if (lm_lines_terminal(t->lines))
         lm_note("%s  ·  context %s  ·  /help lists the commands", info.name,
-                lm_figure_count(count, lm_engine_context(t->s.engine)));
+                lm_format_count(count, lm_engine_context(t->s.engine)));
     return LM_OK;
 }
 

@@ -54,7 +54,7 @@ static const lm_flag_group inspect_groups[] = {
     { "output", inspect_flag_table, 0 },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "model", lm_model_flag_table, O(model) },
-    { "several ranks", lm_split_look_table, O(model) },
+    { "several ranks", lm_split_inspect_table, O(model) },
     { 0 },
 };
 
@@ -171,7 +171,7 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
 
     LM_TRY(check(o, e));
     o->model.o.weights_optional = o->model.o.tokenizer_optional = o->model.heads = true;
-    LM_TRY(lm_split_imagine(&o->model, e));
+    LM_TRY(lm_split_simulate(&o->model, e));
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     status = show(cli, o, m, e);
     lm_model_close(m);

@@ -65,14 +65,14 @@ static json_t *row_json(const shape *s)
 
 static void row(const shape *s, lm_text *out)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], heads[32];
+    char a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], heads[32];
 
     snprintf(heads, sizeof heads, s->info.n_heads == s->info.n_kv_heads ? "%u" : "%u:%u", s->info.n_heads,
              s->info.n_kv_heads);
     lm_text_printf(out, "%-22s %-12s %15s %15s %6u %6u %7s %9s\n", s->preset->name, s->family,
-                   lm_figure_count(a, s->info.parameters),
-                   s->info.active == s->info.parameters ? "" : lm_figure_count(b, s->info.active),
-                   s->info.n_layers, s->info.hidden, heads, lm_figure_count(c, s->info.context_length));
+                   lm_format_count(a, s->info.parameters),
+                   s->info.active == s->info.parameters ? "" : lm_format_count(b, s->info.active),
+                   s->info.n_layers, s->info.hidden, heads, lm_format_count(c, s->info.context_length));
 }
 
 static void head(lm_text *out)

@@ -165,7 +165,7 @@ static lm_status print_count(lm_cli *cli, size_t n, lm_error *e)
     if (cli->json)
         return lm_out_json(cli, json_pack("{s:I}", "count", (json_int_t)n), e);
     lm_text_printf(&out, "%zu\n", n);
-    return lm_out_take(&out, e);
+    return lm_out_free(&out, e);
 }
 
 static lm_status print_tokens(lm_cli *cli, const token_options *o, const work *w, const lm_tokens *t,

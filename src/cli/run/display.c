@@ -119,20 +119,20 @@ json_t *lm_display_warning(const lm_generation *x)
 
 void lm_display_summary(const lm_generation *x, lm_text *out)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED];
     size_t read = x->n_prompt - x->n_reused;
 
-    lm_text_printf(out, "prompt %s token%s", lm_figure_count(a, x->n_prompt), x->n_prompt == 1 ? "" : "s");
+    lm_text_printf(out, "prompt %s token%s", lm_format_count(a, x->n_prompt), x->n_prompt == 1 ? "" : "s");
     if (x->n_reused)
-        lm_text_printf(out, ", %s of them new,", lm_figure_count(a, read));
-    lm_text_printf(out, " in %s (%s)", lm_figure_time(b, x->prompt_seconds),
-                   lm_figure_rate(c, read, x->prompt_seconds));
-    lm_text_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n),
-                   x->ids.n == 1 ? "" : "s", lm_figure_time(b, x->generate_seconds),
-                   lm_figure_rate(c, lm_display_continued(x), x->generate_seconds));
+        lm_text_printf(out, ", %s of them new,", lm_format_count(a, read));
+    lm_text_printf(out, " in %s (%s)", lm_format_time(b, x->prompt_seconds),
+                   lm_format_rate(c, read, x->prompt_seconds));
+    lm_text_printf(out, "  ·  generated %s token%s in %s (%s)", lm_format_count(a, x->ids.n),
+                   x->ids.n == 1 ? "" : "s", lm_format_time(b, x->generate_seconds),
+                   lm_format_rate(c, lm_display_continued(x), x->generate_seconds));
     if (x->n_drafted)
-        lm_text_printf(out, "  ·  %s of %s draft tokens accepted", lm_figure_count(a, x->n_accepted),
-                       lm_figure_count(b, x->n_drafted));
+        lm_text_printf(out, "  ·  %s of %s draft tokens accepted", lm_format_count(a, x->n_accepted),
+                       lm_format_count(b, x->n_drafted));
     lm_text_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
 }
 

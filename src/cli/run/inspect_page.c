@@ -32,7 +32,7 @@ void lm_inspect_tensors(const json_t *tensors, lm_text *out)
     json_t *t, *d;
     uint64_t total = 0;
     size_t name = 4;
-    char figure[LM_FIGURE], shape[128];
+    char figure[LM_FORMATTED], shape[128];
 
     json_array_foreach(tensors, i, t) {
         size_t n = lm_text_columns(string(t, "name"));
@@ -46,12 +46,12 @@ void lm_inspect_tensors(const json_t *tensors, lm_text *out)
                                    (uint64_t)json_integer_value(d));
         lm_text_printf(out, "%-*s  %-8s %*s%-*s%16s\n", (int)name, string(t, "name"), string(t, "type"), 0,
                        "", (int)(22 + strlen(shape) - lm_text_columns(shape)), shape,
-                       lm_figure_count(figure, count(t, "bytes")));
+                       lm_format_count(figure, count(t, "bytes")));
         total += count(t, "bytes");
     }
     lm_text_printf(out,
                    P_(json_array_size(tensors), "%zu tensor, %s bytes\n", "%zu tensors, %s bytes\n"),
-                   json_array_size(tensors), lm_figure_count(figure, total));
+                   json_array_size(tensors), lm_format_count(figure, total));
 }
 
 void lm_inspect_metadata(json_t *metadata, lm_text *out)

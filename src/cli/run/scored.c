@@ -75,10 +75,10 @@ void lm_scored_head(const lm_scored *s, lm_text *out)
 
 void lm_scored_sum(const lm_score *score, lm_text *out)
 {
-    char tokens[LM_FIGURE];
+    char tokens[LM_FORMATTED];
 
     lm_text_printf(out, "\ntokens scored    %s\nlog-probability  %.4f\n",
-                   lm_figure_count(tokens, score->n_tokens - 1), score->logprob);
+                   lm_format_count(tokens, score->n_tokens - 1), score->logprob);
     if (isfinite(score->perplexity))
         lm_text_printf(out, "perplexity       %.4f\n", score->perplexity);
 }

@@ -23,7 +23,7 @@ const lm_flag lm_split_flag_table[] = {
     { 0 },
 };
 
-const lm_flag lm_split_look_table[] = {
+const lm_flag lm_split_inspect_table[] = {
     SPLIT,
     { "--rank", NULL, LM_FLAG_COUNT, M(rank), "N", "rank whose part is shown, from 0 (0)", 0, 4095, NULL },
     { 0 },
@@ -100,7 +100,7 @@ void lm_split_end(void)
     joined = NULL;
 }
 
-lm_status lm_split_imagine(lm_model_flags *f, lm_error *e)
+lm_status lm_split_simulate(lm_model_flags *f, lm_error *e)
 {
     static lm_cluster *imagined;
     bool alone = !f->exact_split && !f->rank;

@@ -37,14 +37,14 @@ const lm_flag lm_talk_flag_table[] = {
 static void meter(const lm_talk *t)
 {
     const lm_generation *x = &t->s.last;
-    char used[LM_FIGURE], all[LM_FIGURE], rate[LM_FIGURE];
+    char used[LM_FORMATTED], all[LM_FORMATTED], rate[LM_FORMATTED];
     uint32_t length = lm_engine_length(t->s.engine, 0), context = lm_engine_context(t->s.engine);
 
     if (!lm_err_is_terminal())
         return;
     lm_faint_note("%zu token%s, %s  ·  context %s of %s (%.0f %%)%s", x->ids.n, x->ids.n == 1 ? "" : "s",
-                  lm_figure_rate(rate, lm_display_continued(x), x->generate_seconds),
-                  lm_figure_count(used, length), lm_figure_count(all, context), 100.0 * length / context,
+                  lm_format_rate(rate, lm_display_continued(x), x->generate_seconds),
+                  lm_format_count(used, length), lm_format_count(all, context), 100.0 * length / context,
                   x->stop == LM_STOP_CANCELLED ? "  ·  interrupted"
                   : x->stop == LM_STOP_LENGTH  ? "  ·  stopped: length"
                                                : "");

@@ -106,26 +106,26 @@ static lm_status do_stats(lm_talk *t, const char *argument, lm_error *e)
 {
     const lm_session *s = &t->s;
     lm_memory memory;
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], d[LM_FORMATTED];
 
     (void)argument, (void)e;
     lm_engine_allocated(s->engine, &memory);
     lm_print_line("answers    %" PRIu64 "  ·  %zu message%s", s->answers, json_array_size(s->messages),
                   json_array_size(s->messages) == 1 ? "" : "s");
-    lm_print_line("read       %s token%s in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
-                  s->read == 1 ? "" : "s", lm_figure_time(b, s->read_seconds),
-                  lm_figure_rate(c, s->read, s->read_seconds), lm_figure_count(d, s->reused));
-    lm_print_line("generated  %s token%s in %s (%s)", lm_figure_count(a, s->generated),
-                  s->generated == 1 ? "" : "s", lm_figure_time(b, s->generate_seconds),
-                  lm_figure_rate(c, s->continued, s->generate_seconds));
+    lm_print_line("read       %s token%s in %s (%s), %s more from the cache", lm_format_count(a, s->read),
+                  s->read == 1 ? "" : "s", lm_format_time(b, s->read_seconds),
+                  lm_format_rate(c, s->read, s->read_seconds), lm_format_count(d, s->reused));
+    lm_print_line("generated  %s token%s in %s (%s)", lm_format_count(a, s->generated),
+                  s->generated == 1 ? "" : "s", lm_format_time(b, s->generate_seconds),
+                  lm_format_rate(c, s->continued, s->generate_seconds));
     if (s->drafted)
-        lm_print_line("drafted    %s token%s, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted),
-                      s->drafted == 1 ? "" : "s", lm_figure_count(b, s->accepted),
+        lm_print_line("drafted    %s token%s, %s accepted (%.0f %%)", lm_format_count(a, s->drafted),
+                      s->drafted == 1 ? "" : "s", lm_format_count(b, s->accepted),
                       100.0 * (double)s->accepted / (double)s->drafted);
-    lm_print_line("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)),
-                  lm_figure_count(b, lm_engine_context(s->engine)));
-    lm_print_line("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights),
-                  lm_figure_bytes(b, memory.kv), lm_figure_bytes(c, memory.scratch));
+    lm_print_line("context    %s of %s", lm_format_count(a, lm_engine_length(s->engine, 0)),
+                  lm_format_count(b, lm_engine_context(s->engine)));
+    lm_print_line("memory     weights %s, cache %s, scratch %s", lm_format_bytes(a, memory.weights),
+                  lm_format_bytes(b, memory.kv), lm_format_bytes(c, memory.scratch));
     lm_print_line("engine     %s, %u thread%s", lm_engine_cpu(s->engine), lm_engine_threads(s->engine),
                   lm_engine_threads(s->engine) == 1 ? "" : "s");
     return LM_OK;

@@ -25,14 +25,14 @@ static uint64_t count_of(const json_t *row, const char *name)
 
 static void add_row(const json_t *row, lm_text *out)
 {
-    char requests[LM_FIGURE], input[LM_FIGURE], cached[LM_FIGURE], output[LM_FIGURE];
+    char requests[LM_FORMATTED], input[LM_FORMATTED], cached[LM_FORMATTED], output[LM_FORMATTED];
     const char *key = text_of(row, "key");
 
     lm_text_printf(out, "%-11s %-12.12s %10s %14s %14s %14s  %s\n", text_of(row, "day"), *key ? key : "-",
-                   lm_figure_count(requests, count_of(row, "requests")),
-                   lm_figure_count(input, count_of(row, "input_tokens")),
-                   lm_figure_count(cached, count_of(row, "cached_tokens")),
-                   lm_figure_count(output, count_of(row, "output_tokens")), text_of(row, "model"));
+                   lm_format_count(requests, count_of(row, "requests")),
+                   lm_format_count(input, count_of(row, "input_tokens")),
+                   lm_format_count(cached, count_of(row, "cached_tokens")),
+                   lm_format_count(output, count_of(row, "output_tokens")), text_of(row, "model"));
 }
 
 static lm_status print(const json_t *rows, lm_error *e)

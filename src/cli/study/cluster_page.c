@@ -82,26 +82,27 @@ json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const l
 
 /* ---- text ---- */
 
-static const char *time_or_dash(char out[LM_FIGURE], double s, bool known)
+static const char *time_or_dash(char out[LM_FORMATTED], double s, bool known)
 {
     if (!known)
-        snprintf(out, LM_FIGURE, "-");
+        snprintf(out, LM_FORMATTED, "-");
     else if (s == 0)
-        snprintf(out, LM_FIGURE, "0");
+        snprintf(out, LM_FORMATTED, "0");
     else
-        lm_figure_time(out, s);
+        lm_format_time(out, s);
     return out;
 }
 
 static void add_row(lm_cell_table *g, const lm_cluster_row *r, bool simulated)
 {
-    char name[SPLIT], copies[LM_FIGURE], total[LM_FIGURE], sent[LM_FIGURE], one[LM_FIGURE], a[LM_FIGURE],
-        b[LM_FIGURE], c[LM_FIGURE], many[LM_FIGURE], first[LM_FIGURE], simulation[LM_FIGURE];
+    char name[SPLIT], copies[LM_FORMATTED], total[LM_FORMATTED], sent[LM_FORMATTED], one[LM_FORMATTED],
+        a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], many[LM_FORMATTED], first[LM_FORMATTED],
+        simulation[LM_FORMATTED];
     bool known = r->one.rate > 0;
 
     snprintf(copies, sizeof copies, "%u", r->copies);
-    lm_cell_table_row(g, split_name(name, r), copies, lm_figure_bytes(total, r->total),
-                      lm_fit_verdict(r->fits, r->tight), r->sent ? lm_figure_bytes(sent, r->sent) : "-",
+    lm_cell_table_row(g, split_name(name, r), copies, lm_format_bytes(total, r->total),
+                      lm_fit_verdict(r->fits, r->tight), r->sent ? lm_format_bytes(sent, r->sent) : "-",
                       lm_fit_rate(one, r->one.rate), time_or_dash(a, r->one.computing, known),
                       time_or_dash(b, r->one.latency, known), time_or_dash(c, r->one.transfer, known),
                       lm_fit_rate(many, r->many.rate), time_or_dash(first, seconds(&r->first), known),
@@ -111,9 +112,9 @@ static void add_row(lm_cell_table *g, const lm_cluster_row *r, bool simulated)
 /* "2.40 ms less computing", "1.81 ms more network" */
 static void change(double from, double to, const char *what, lm_text *out)
 {
-    char time[LM_FIGURE];
+    char time[LM_FORMATTED];
 
-    lm_text_printf(out, "%s %s %s", lm_figure_time(time, to > from ? to - from : from - to),
+    lm_text_printf(out, "%s %s %s", lm_format_time(time, to > from ? to - from : from - to),
                    to > from ? "more" : "less", what);
 }
 
@@ -151,7 +152,7 @@ static const lm_cluster_row *first_that_fits(const lm_cluster_plan *p)
 static void why(const lm_cluster_plan *p, lm_text *out)
 {
     const lm_cluster_row *best = &p->rows[p->best_one], *min = first_that_fits(p), *other = second(p, best);
-    char name[SPLIT], rate[LM_FIGURE], time[LM_FIGURE];
+    char name[SPLIT], rate[LM_FORMATTED], time[LM_FORMATTED];
 
     lm_text_printf(out, "\n  one stream   %s, %s", split_name(name, best), lm_fit_rate(rate, best->one.rate));
     if (min != best)
@@ -165,24 +166,24 @@ static void why(const lm_cluster_plan *p, lm_text *out)
         lm_text_printf(out, "; %u copies send nothing to each other", best->copies);
     best = &p->rows[p->best_first];
     lm_text_printf(out, "\n  first token  %s, %s of a prompt of %llu tokens\n", split_name(name, best),
-                   lm_figure_time(time, seconds(&best->first)), (unsigned long long)p->prompt);
+                   lm_format_time(time, seconds(&best->first)), (unsigned long long)p->prompt);
 }
 
 void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p,
                           bool simulated, lm_store *store, lm_text *out)
 {
     lm_cell_table g = { .store = store, .align = simulated ? "lrrlrrrrrrrr" : "lrrlrrrrrrr", .indent = 2 };
-    char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], model[LM_FIT_NAME], context[LM_FIGURE],
-        latency[LM_FIGURE], rate[LM_FIGURE];
+    char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], model[LM_FIT_NAME], context[LM_FORMATTED],
+        latency[LM_FORMATTED], rate[LM_FORMATTED];
     const char *source;
 
     snprintf(left, sizeof left, "%s on %u × %s", lm_fit_model_name(x, model), p->nodes,
              lm_fit_place_name(at, p->memory + p->reserve, place));
     lm_fit_title(left, p->precision, out);
     lm_text_printf(out, "%s: %s a message, %s a second; %s positions, cache %s; times at best\n\n",
-                   p->link.title, lm_figure_time(latency, p->link.latency),
-                   lm_figure_bytes(rate, (uint64_t)p->link.bytes_per_second),
-                   lm_figure_count(context, p->context), at->kv);
+                   p->link.title, lm_format_time(latency, p->link.latency),
+                   lm_format_bytes(rate, (uint64_t)p->link.bytes_per_second),
+                   lm_format_count(context, p->context), at->kv);
     lm_cell_table_row(&g, "", "copies", "a node holds", "", "sends", "one stream", "computing", "latency",
                       "bytes", "many", "first token", "simulated");
     for (size_t i = 0; i < p->n; i++)
@@ -201,7 +202,7 @@ void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_c
     lm_text_printf(out, "  link         %s\n", p->link.source);
     if (p->reserve) {
         lm_device_reserve(at->device, &source);
-        lm_text_printf(out, "  reserved     %s: %s\n", lm_figure_bytes(rate, p->reserve), source);
+        lm_text_printf(out, "  reserved     %s: %s\n", lm_format_bytes(rate, p->reserve), source);
     }
     lm_fit_mark(at, out);
 }

@@ -28,14 +28,14 @@ static lm_status find_link(const lm_cluster_flags *f, lm_link *out, bool *speaks
 static lm_status verdict(const lm_cluster_plan *p, lm_error *e)
 {
     const lm_cluster_row *last = &p->rows[p->n - 1];
-    char a[LM_FIGURE], b[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED];
 
     for (size_t i = 0; i < p->n; i++)
         if (p->rows[i].fits)
             return LM_OK;
     return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
                    "%s over %u nodes: %s are needed on one, there are %s", p->precision, p->nodes,
-                   lm_figure_bytes(a, last->total), lm_figure_bytes(b, p->memory));
+                   lm_format_bytes(a, last->total), lm_format_bytes(b, p->memory));
 }
 
 /* Print the plan. If no split fits, the JSON document contains the error too. */

@@ -50,15 +50,21 @@ static json_t *device_json(const lm_device *d)
 }
 
 /* Format a rate in 10^12 operations per second with three digits; "-" if it is not published. */
-static const char *tera(char out[LM_FIGURE], double x)
+static const char *tera(char out[LM_FORMATTED], double x)
 {
-    snprintf(out, LM_FIGURE, x <= 0 ? "-" : x < 9.995e12 ? "%.2f" : x < 99.95e12 ? "%.1f" : "%.0f", x / 1e12);
+    snprintf(out, LM_FORMATTED,
+             x <= 0         ? "-"
+             : x < 9.995e12 ? "%.2f"
+             : x < 99.95e12 ? "%.1f"
+                            : "%.0f",
+             x / 1e12);
     return out;
 }
 
 static void add_row(const lm_device *d, lm_cell_table *g)
 {
-    char memory[LM_FIGURE], rate[LM_FIGURE], f32[LM_FIGURE], f16[LM_FIGURE], bf16[LM_FIGURE], int8[LM_FIGURE];
+    char memory[LM_FORMATTED], rate[LM_FORMATTED], f32[LM_FORMATTED], f16[LM_FORMATTED], bf16[LM_FORMATTED],
+        int8[LM_FORMATTED];
 
     snprintf(memory, sizeof memory, "%.0f GiB", (double)d->memory / (1 << 30));
     snprintf(rate, sizeof rate, d->memory_rate < 99.95e9 ? "%.1f GB/s" : "%.0f GB/s", d->memory_rate / 1e9);
@@ -120,15 +126,15 @@ static void details(const lm_device *d, lm_text *out)
     const double      rates[] = { d->peak.f32, d->peak.f16, d->peak.bf16, d->peak.int8 };
     static const char *const types[] = { "float32", "float16", "bfloat16", "int8" };
     const char *source;
-    char        figure[LM_FIGURE];
+    char        figure[LM_FORMATTED];
 
     lm_text_printf(out, "%s\n\n", d->title);
     label(_("name"), out);
     lm_text_printf(out, "%s%s%s\n", d->name, *d->aliases ? " " : "", d->aliases);
     label(_("memory"), out);
-    lm_text_printf(out, "%s (%.0f GiB)\n", lm_figure_bytes(figure, d->memory), (double)d->memory / (1 << 30));
+    lm_text_printf(out, "%s (%.0f GiB)\n", lm_format_bytes(figure, d->memory), (double)d->memory / (1 << 30));
     label(_("reads"), out);
-    lm_text_printf(out, _("%s a second\n"), lm_figure_bytes(figure, (uint64_t)d->memory_rate));
+    lm_text_printf(out, _("%s a second\n"), lm_format_bytes(figure, (uint64_t)d->memory_rate));
     if (d->cores) {
         label(_("cores"), out);
         lm_text_printf(out, "%u\n", d->cores);
@@ -140,7 +146,7 @@ static void details(const lm_device *d, lm_text *out)
         }
     uint64_t reserve = lm_device_reserve(d, &source);
     label(_("reserved"), out);
-    lm_text_printf(out, "%s: %s\n", lm_figure_bytes(figure, reserve), _(source));
+    lm_text_printf(out, "%s: %s\n", lm_format_bytes(figure, reserve), _(source));
     label(_("source"), out);
     lm_text_printf(out, "%s\n", d->source);
     label(_("checked"), out);

@@ -135,10 +135,10 @@ static lm_status measure(lm_cli *cli, fit_options *o, const char *name, lm_fit_o
 
 static lm_status no_fit(uint64_t min, const char *precision, uint64_t memory, lm_error *e)
 {
-    char a[LM_FIGURE], b[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED];
 
     return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "%s: %s are needed, there are %s", precision,
-                   lm_figure_bytes(a, min), lm_figure_bytes(b, memory));
+                   lm_format_bytes(a, min), lm_format_bytes(b, memory));
 }
 
 /* Print the JSON document or the page, and free both. The document also contains the error if the model does

@@ -134,11 +134,11 @@ static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form
 
 static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, const lm_text *text, lm_error *e)
 {
-    char figure[LM_FIGURE];
+    char figure[LM_FORMATTED];
 
     if (o->output && strcmp(o->output, "-") != 0) {
         LM_TRY(lm_text_save(text, o->output, e));
-        lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->size));
+        lm_note("%s: %s", o->output, lm_format_bytes(figure, text->size));
         if (cli->json)
             return lm_out_json(cli, json_pack("{s:o, s:s, s:I}",
                                               "file", lm_json_of(o->output, strlen(o->output)),

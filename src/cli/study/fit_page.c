@@ -14,18 +14,18 @@ enum { NAME = LM_FIT_NAME };
 
 /* ---- formatting ---- */
 
-static const char *both(char out[2 * LM_FIGURE], uint64_t bytes)
+static const char *both(char out[2 * LM_FORMATTED], uint64_t bytes)
 {
-    char decimal[LM_FIGURE];
+    char decimal[LM_FORMATTED];
 
-    lm_figure_bytes(decimal, bytes);
-    snprintf(out, 2 * LM_FIGURE, "%s (%.1f GiB)", decimal, (double)bytes / (1 << 30));
+    lm_format_bytes(decimal, bytes);
+    snprintf(out, 2 * LM_FORMATTED, "%s (%.1f GiB)", decimal, (double)bytes / (1 << 30));
     return out;
 }
 
 const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[LM_FIT_NAME])
 {
-    char size[2 * LM_FIGURE];
+    char size[2 * LM_FORMATTED];
 
     both(size, memory);
     if (at->device)
@@ -43,16 +43,16 @@ const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME])
 }
 
 /* "182/s", with at least three digits. */
-const char *lm_fit_rate(char out[LM_FIGURE], double x)
+const char *lm_fit_rate(char out[LM_FORMATTED], double x)
 {
-    char count[LM_FIGURE];
+    char count[LM_FORMATTED];
 
     if (x <= 0)
-        snprintf(out, LM_FIGURE, "-");
+        snprintf(out, LM_FORMATTED, "-");
     else if (x < 99.95)
-        snprintf(out, LM_FIGURE, x < 9.995 ? "%.2f/s" : "%.1f/s", x);
+        snprintf(out, LM_FORMATTED, x < 9.995 ? "%.2f/s" : "%.1f/s", x);
     else
-        snprintf(out, LM_FIGURE, "%s/s", lm_figure_count(count, (uint64_t)(x + 0.5)));
+        snprintf(out, LM_FORMATTED, "%s/s", lm_format_count(count, (uint64_t)(x + 0.5)));
     return out;
 }
 
@@ -152,12 +152,12 @@ static const char *planned_for(const lm_fit *f)
 
 static void settings(const lm_fit *f, const lm_fit_place *at, lm_text *out)
 {
-    char context[LM_FIGURE];
+    char context[LM_FORMATTED];
 
     lm_text_printf(out,
                    P_(f->sequences, "%s positions, %llu sequence, cache %s; plan for %s\n\n",
                       "%s positions, %llu sequences, cache %s; plan for %s\n\n"),
-                   lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv,
+                   lm_format_count(context, f->context), (unsigned long long)f->sequences, at->kv,
                    planned_for(f));
 }
 
@@ -178,32 +178,32 @@ const char *lm_fit_verdict(bool fits, bool tight)
 static void add_reserve(const lm_device *d, uint64_t reserve, lm_text *out)
 {
     const char *source;
-    char        bytes[LM_FIGURE];
+    char        bytes[LM_FORMATTED];
 
     if (!reserve)
         return;
     lm_device_reserve(d, &source);
     explain_column(_("reserved"), out);
-    lm_text_printf(out, "%s: %s\n", lm_figure_bytes(bytes, reserve), _(source));
+    lm_text_printf(out, "%s: %s\n", lm_format_bytes(bytes, reserve), _(source));
 }
 
-static const char *longest(char out[LM_FIGURE], uint64_t n)
+static const char *longest(char out[LM_FORMATTED], uint64_t n)
 {
     if (!n)
         return "-";
-    return lm_figure_count(out, n);
+    return lm_format_count(out, n);
 }
 
 static void add_row(lm_cell_table *g, const lm_fit *f, const lm_fit_row *r)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE],
-        max[LM_FIGURE], token[LM_FIGURE], prompt[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], d[LM_FORMATTED], left[LM_FORMATTED],
+        context[LM_FORMATTED], max[LM_FORMATTED], token[LM_FORMATTED], prompt[LM_FORMATTED];
 
     snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−",
-             lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
-    lm_figure_count(max, r->max_sequences);
-    lm_cell_table_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
-                      lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total),
+             lm_format_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
+    lm_format_count(max, r->max_sequences);
+    lm_cell_table_row(g, _(r->precision), lm_format_bytes(a, r->weights), lm_format_bytes(b, r->kv),
+                      lm_format_bytes(c, r->scratch), lm_format_bytes(d, r->total),
                       lm_fit_verdict(r->fits, r->tight), left, longest(context, r->longest),
                       r->max_sequences ? max : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-",
                       r->fits ? limit(r->token.limited_by) : "",
@@ -224,12 +224,12 @@ static void explain_tight(const lm_fit *f, lm_text *out)
 static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 {
     const lm_fit *f = &x->fit;
-    char          context[LM_FIGURE], prompt[LM_FIGURE], length[LM_FIGURE];
+    char          context[LM_FORMATTED], prompt[LM_FORMATTED], length[LM_FORMATTED];
 
-    lm_figure_count(context, f->context);
-    lm_figure_count(prompt, f->prompt);
+    lm_format_count(context, f->context);
+    lm_format_count(prompt, f->prompt);
     if (f->context_length)
-        lm_figure_count(length, f->context_length);
+        lm_format_count(length, f->context_length);
     lm_text_add_char(out, '\n');
     explain_column(_("context"), out);
     if (f->context_length)
@@ -331,8 +331,8 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
 
 static void fleet_rows(lm_cell_table *g, const lm_fitted *x, size_t n, uint64_t left)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], context[LM_FIGURE],
-        more[LM_FIGURE], sharing[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], d[LM_FORMATTED], e[LM_FORMATTED],
+        context[LM_FORMATTED], more[LM_FORMATTED], sharing[LM_FORMATTED];
 
     lm_cell_table_row(g, "", _("stored as"), _("context"), _("weights"), _("cache"), _("scratch"), _("total"),
                       _("one more"), _("sharing weights"), _("generates"), "");
@@ -340,12 +340,12 @@ static void fleet_rows(lm_cell_table *g, const lm_fitted *x, size_t n, uint64_t 
         const lm_fit_row *r = &x[i].fit.rows[x[i].row];
         snprintf(more, sizeof more, "%llu", (unsigned long long)more_of(&x[i], left, false));
         snprintf(sharing, sizeof sharing, "%llu", (unsigned long long)more_of(&x[i], left, true));
-        lm_cell_table_row(g, x[i].info.name, _(r->precision), lm_figure_count(context, x[i].fit.context),
-                          lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
-                          lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing,
+        lm_cell_table_row(g, x[i].info.name, _(r->precision), lm_format_count(context, x[i].fit.context),
+                          lm_format_bytes(a, r->weights), lm_format_bytes(b, r->kv),
+                          lm_format_bytes(c, r->scratch), lm_format_bytes(d, r->total), more, sharing,
                           lm_fit_rate(e, r->token.rate), limit(r->token.limited_by));
     }
-    lm_cell_table_row(g, _("together"), "", "", "", "", "", lm_figure_bytes(a, lm_fleet_total(x, n)), "", "",
+    lm_cell_table_row(g, _("together"), "", "", "", "", "", lm_format_bytes(a, lm_fleet_total(x, n)), "", "",
                       "", "");
 }
 
@@ -354,7 +354,7 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
     uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n),
              left = memory > total ? memory - total : 0, copies = memory / total;
     lm_cell_table g = { .store = store, .align = "llrrrrrrrrl", .indent = 2 };
-    char a[LM_FIGURE], place[NAME], line[2 * NAME];
+    char a[LM_FORMATTED], place[NAME], line[2 * NAME];
 
     snprintf(line, sizeof line, _("%zu models at once on %s"), n,
              lm_fit_place_name(at, memory + x[0].fit.reserve, place));
@@ -370,9 +370,9 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
         lm_text_printf(out,
                        P_(copies, "%s are left; all of them fit %llu time\n",
                           "%s are left; all of them fit %llu times\n"),
-                       lm_figure_bytes(a, left), (unsigned long long)copies);
+                       lm_format_bytes(a, left), (unsigned long long)copies);
     else
-        lm_text_printf(out, _("%s are missing\n"), lm_figure_bytes(a, total - memory));
+        lm_text_printf(out, _("%s are missing\n"), lm_format_bytes(a, total - memory));
     if (copies)
         lm_text_printf(out, "  %s\n",
                        _("one more: how many further copies of a model what is left holds, with weights of "

@@ -29,7 +29,7 @@ void    lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_store *store,
 
 /* ---- functions shared with other pages of fit ---- */
 enum { LM_FIT_NAME = 256 };
-const char *lm_fit_rate(char out[LM_FIGURE], double tokens_per_second);         /* "182/s", "-" */
+const char *lm_fit_rate(char out[LM_FORMATTED], double tokens_per_second);      /* "182/s", "-" */
 const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[LM_FIT_NAME]);
 const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME]);
 /* Append a line about the measurement of the peaks if it is marked (lm_limits_mark). */

@@ -21,7 +21,8 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
 {
     const lm_fit *f = &t->x->fit;
     const lm_fit_row *r = f->best >= 0 ? &f->rows[f->best] : NULL;
-    char memory[LM_FIGURE], total[LM_FIGURE], left[LM_FIGURE], token[LM_FIGURE], prompt[LM_FIGURE];
+    char memory[LM_FORMATTED], total[LM_FORMATTED], left[LM_FORMATTED], token[LM_FORMATTED],
+        prompt[LM_FORMATTED];
 
     start(t, "lrllrrrlrl");
     t->n++;
@@ -45,7 +46,7 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
         return;
     }
     lm_cell_table_row(&t->grid, d->name, memory, _(r->precision), r->tight ? _("tight") : "",
-                      lm_figure_bytes(total, r->total), lm_figure_bytes(left, f->memory - r->total),
+                      lm_format_bytes(total, r->total), lm_format_bytes(left, f->memory - r->total),
                       lm_fit_rate(token, r->token.rate), _(r->token.limited_by),
                       lm_fit_rate(prompt, r->prompt.rate), _(r->prompt.limited_by));
 }
@@ -53,7 +54,8 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
 void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
 {
     const lm_fit *f = &t->x->fit;
-    char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], right[LM_FIT_NAME], context[LM_FIGURE], prompt[LM_FIGURE];
+    char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], right[LM_FIT_NAME], context[LM_FORMATTED],
+        prompt[LM_FORMATTED];
 
     snprintf(left, sizeof left, _("%s on %zu devices"), lm_fit_model_name(t->x, model), t->n);
     snprintf(right, sizeof right, _("fits %zu of them"), t->fitting);
@@ -63,12 +65,12 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
         P_(f->sequences,
            "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
            "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
-        lm_figure_count(context, f->context), (unsigned long long)f->sequences, kv);
+        lm_format_count(context, f->context), (unsigned long long)f->sequences, kv);
     lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
     lm_text_printf(out,
                    _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"),
-                   context, lm_figure_count(prompt, f->prompt));
+                   context, lm_format_count(prompt, f->prompt));
     lm_text_printf(
         out, "  %s\n",
         _("memory     less what the operating system, the driver and the runtime need: lamina devices NAME"));
@@ -96,7 +98,8 @@ static json_t *cost_json(double price, double rate)
 void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r)
 {
     const lm_fit *f = &t->x->fit;
-    char n[LM_FIGURE], cache[LM_FIGURE], total[LM_FIGURE], all[LM_FIGURE], each[LM_FIGURE], money[LM_FIGURE];
+    char n[LM_FORMATTED], cache[LM_FORMATTED], total[LM_FORMATTED], all[LM_FORMATTED], each[LM_FORMATTED],
+        money[LM_FORMATTED];
 
     if (!t->rows) {
         start(t, t->price > 0 ? "rrrrrlr" : "rrrrrl");
@@ -111,8 +114,8 @@ void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r)
                                                       : json_null(),
                                     "price_per_million", cost_json(t->price, r->token.rate)));
     snprintf(money, sizeof money, r->token.rate > 0 ? "%.4f" : "-", cost(t->price, r->token.rate));
-    lm_cell_table_row(&t->grid, lm_figure_count(n, f->sequences), lm_figure_bytes(cache, r->kv),
-                      lm_figure_bytes(total, r->total), lm_fit_rate(all, r->token.rate),
+    lm_cell_table_row(&t->grid, lm_format_count(n, f->sequences), lm_format_bytes(cache, r->kv),
+                      lm_format_bytes(total, r->total), lm_fit_rate(all, r->token.rate),
                       lm_fit_rate(each, r->token.rate / (double)f->sequences), _(r->token.limited_by), money);
 }
 
@@ -121,17 +124,17 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
     const lm_fit *f = &t->x->fit;
     const lm_fit_row *r = &f->rows[0];
     char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], place[LM_FIT_NAME], right[LM_FIT_NAME];
-    char context[LM_FIGURE], prompt[LM_FIGURE], rate[LM_FIGURE];
+    char context[LM_FORMATTED], prompt[LM_FORMATTED], rate[LM_FORMATTED];
 
     snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(t->x, model),
              lm_fit_place_name(at, f->memory + f->reserve, place));
     snprintf(right, sizeof right, "%s", _(r->precision));
     lm_fit_title(left, right, out);
     lm_text_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"),
-                   lm_figure_count(context, f->context), at->kv);
+                   lm_format_count(context, f->context), at->kv);
     lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
-    lm_text_printf(out, _("a prompt of %s is read at %s, limited by %s"), lm_figure_count(prompt, f->prompt),
+    lm_text_printf(out, _("a prompt of %s is read at %s, limited by %s"), lm_format_count(prompt, f->prompt),
                    lm_fit_rate(rate, r->prompt.rate),
                    r->prompt.rate > 0 ? _(r->prompt.limited_by) : _("what nobody publishes"));
     if (t->price > 0 && r->prompt.rate > 0)

@@ -79,7 +79,7 @@ static void types_of(const lm_convert_result *r, char *out, size_t size)
 
 static lm_status report(lm_cli *cli, const lm_convert_result *r, bool dry, lm_error *e)
 {
-    char bytes[LM_FIGURE], time[LM_FIGURE], types[256] = "";
+    char bytes[LM_FORMATTED], time[LM_FORMATTED], types[256] = "";
 
     for (size_t i = 0; i < r->n_notes; i++)
         lm_warn("%s", r->notes[i]);
@@ -87,8 +87,8 @@ static lm_status report(lm_cli *cli, const lm_convert_result *r, bool dry, lm_er
         return print_json(cli, r, dry, e);
     types_of(r, types, sizeof types);
     lm_note("%s: %s in %u file%s, %zu tensor%s (%s); %s", dry ? "dry run" : r->path,
-            lm_figure_bytes(bytes, r->bytes), r->files, r->files == 1 ? "" : "s", r->n_tensors,
-            r->n_tensors == 1 ? "" : "s", types, lm_figure_time(time, r->seconds));
+            lm_format_bytes(bytes, r->bytes), r->files, r->files == 1 ? "" : "s", r->n_tensors,
+            r->n_tensors == 1 ? "" : "s", types, lm_format_time(time, r->seconds));
     return LM_OK;
 }
 
@@ -107,7 +107,7 @@ static lm_status announce(const char *path, const char *out, const lm_convert_op
 {
     lm_convert_options dry    = *o;
     lm_convert_result  r      = { 0 };
-    char               bytes[LM_FIGURE];
+    char               bytes[LM_FORMATTED];
     size_t             widened = 0;
     struct stat        in;
 
@@ -120,7 +120,7 @@ static lm_status announce(const char *path, const char *out, const lm_convert_op
     if (widened)
         lm_warn("%zu of %zu tensors are quantised and get larger types, which adds no precision: the output "
                 "has %s",
-                widened, r.n_tensors, lm_figure_bytes(bytes, r.bytes));
+                widened, r.n_tensors, lm_format_bytes(bytes, r.bytes));
     lm_convert_free(&r);
     return LM_OK;
 }

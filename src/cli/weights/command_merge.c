@@ -59,7 +59,7 @@ static json_t *adapters_of(const lm_loras *l)
 static lm_status report(lm_cli *cli, const char *out, const lm_loras *l, const lm_merge_result *r, bool dry,
                         lm_error *e)
 {
-    char    bytes[LM_FIGURE], time[LM_FIGURE];
+    char    bytes[LM_FORMATTED], time[LM_FORMATTED];
     json_t *notes = json_array();
 
     for (size_t i = 0; i < r->n_notes; i++) {
@@ -81,9 +81,9 @@ static lm_status report(lm_cli *cli, const char *out, const lm_loras *l, const l
                     100 * r->tensors[i].kept, 100 * r->tensors[i].noise);
     lm_note("%s: %s, %zu tensor%s changed by %.3g %% of their size; %.4g %% of that is in the file, with "
             "%.3g %% of noise; %s",
-            dry ? "dry run" : out, lm_figure_bytes(bytes, r->bytes), r->n_tensors,
+            dry ? "dry run" : out, lm_format_bytes(bytes, r->bytes), r->n_tensors,
             r->n_tensors == 1 ? "" : "s", 100 * r->change, 100 * r->kept, 100 * r->noise,
-            lm_figure_time(time, r->seconds));
+            lm_format_time(time, r->seconds));
     return LM_OK;
 }
 

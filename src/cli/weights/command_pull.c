@@ -56,21 +56,21 @@ static lm_status print_json(lm_cli *cli, const hub_pull *p, lm_error *e)
 static lm_status print(lm_cli *cli, const hub_pull *p, lm_error *e)
 {
     lm_text out = { 0 };
-    char    size[LM_FIGURE], missing[LM_FIGURE];
+    char    size[LM_FORMATTED], missing[LM_FORMATTED];
 
     if (cli->json)
         return print_json(cli, p, e);
     if (!p->dry_run) {
         lm_text_printf(&out, "%s\n", p->path);
-        return lm_out_take(&out, e);
+        return lm_out_free(&out, e);
     }
     for (size_t i = 0; i < p->n; i++)
         if (p->files[i].wanted)
-            lm_text_printf(&out, "%12s  %s%s\n", lm_figure_bytes(size, p->files[i].size), p->files[i].path,
+            lm_text_printf(&out, "%12s  %s%s\n", lm_format_bytes(size, p->files[i].size), p->files[i].path,
                            p->files[i].here ? "  (in the cache)" : "");
-    lm_note("dry run: %s of which %s would be fetched", lm_figure_bytes(size, p->bytes),
-            lm_figure_bytes(missing, p->missing));
-    return lm_out_take(&out, e);
+    lm_note("dry run: %s of which %s would be fetched", lm_format_bytes(size, p->bytes),
+            lm_format_bytes(missing, p->missing));
+    return lm_out_free(&out, e);
 }
 
 /* Run an action on the cache (list, rm, verify-cache). Its name has no slash; the name of a model has one. */

@@ -136,7 +136,7 @@ static void warn(const lm_quantize_result *r)
 static lm_status print_table(const lm_quantize_result *r, lm_error *e)
 {
     lm_text out = { 0 };
-    char figure[LM_FIGURE];
+    char figure[LM_FORMATTED];
 
     lm_text_printf(&out, "%-10s %-10s %8s %12s\n", "from", "to", "tensors", "bytes");
     for (size_t i = 0; i < r->n_tensors; i++) {
@@ -152,14 +152,14 @@ static lm_status print_table(const lm_quantize_result *r, lm_error *e)
         }
         if (!before)
             lm_text_printf(&out, "%-10s %-10s %8zu %12s\n", r->tensors[i].from, r->tensors[i].to, n,
-                           lm_figure_bytes(figure, bytes));
+                           lm_format_bytes(figure, bytes));
     }
-    return lm_out_take(&out, e);
+    return lm_out_free(&out, e);
 }
 
 static lm_status report(lm_cli *cli, const lm_quantize_result *r, bool dry, lm_error *e)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], files[40] = "";
+    char a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], files[40] = "";
     uint32_t n = files_of(r);
 
     for (size_t i = 0; i < r->n_notes; i++)
@@ -172,8 +172,8 @@ static lm_status report(lm_cli *cli, const lm_quantize_result *r, bool dry, lm_e
     if (n > 1)
         snprintf(files, sizeof files, " in %u files", n);
     lm_note("%s: %s, %s%s from %s, %.2f bits per weight, %zu tensor%s; %s", dry ? "dry run" : r->path,
-            r->type, lm_figure_bytes(a, r->bytes), files, lm_figure_bytes(b, r->was), r->bits_per_weight,
-            r->n_tensors, r->n_tensors == 1 ? "" : "s", lm_figure_time(c, r->seconds));
+            r->type, lm_format_bytes(a, r->bytes), files, lm_format_bytes(b, r->was), r->bits_per_weight,
+            r->n_tensors, r->n_tensors == 1 ? "" : "s", lm_format_time(c, r->seconds));
     return LM_OK;
 }
 

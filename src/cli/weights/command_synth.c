@@ -51,7 +51,7 @@ static uint64_t peak(void)
 
 static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, lm_error *e)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE];
+    char a[LM_FORMATTED], b[LM_FORMATTED], c[LM_FORMATTED], d[LM_FORMATTED];
 
     if (cli->json)
         return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:i, s:i, s:i, s:I, s:f, s:I}",
@@ -61,9 +61,9 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
                                           "bytes", (json_int_t)r->bytes, "seconds", r->seconds,
                                           "peak_memory", (json_int_t)peak()), e);
     lm_note("%s: %s, %s parameters in %u layer%s, %s in %u tensor%s; %s, %s of memory at most", out, r->type,
-            lm_figure_count(a, r->parameters), r->layers, r->layers == 1 ? "" : "s",
-            lm_figure_bytes(b, r->bytes), r->tensors, r->tensors == 1 ? "" : "s",
-            lm_figure_time(c, r->seconds), lm_figure_bytes(d, peak()));
+            lm_format_count(a, r->parameters), r->layers, r->layers == 1 ? "" : "s",
+            lm_format_bytes(b, r->bytes), r->tensors, r->tensors == 1 ? "" : "s",
+            lm_format_time(c, r->seconds), lm_format_bytes(d, peak()));
     return LM_OK;
 }
 

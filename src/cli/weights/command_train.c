@@ -140,7 +140,7 @@ static void on_note(void *arg, const char *line)
 static bool on_step(void *arg, const lm_train_step *s)
 {
     watching *w = arg;
-    char      valid[40] = "", speed[LM_FIGURE], left[LM_FIGURE], line[240];
+    char      valid[40] = "", speed[LM_FORMATTED], left[LM_FORMATTED], line[240];
 
     w->seconds += s->seconds;
     w->seen++;
@@ -148,8 +148,8 @@ static bool on_step(void *arg, const lm_train_step *s)
         snprintf(valid, sizeof valid, ", validation %.4f", s->valid);
     snprintf(line, sizeof line, "step %u of %u: loss %.4f (%.4f)%s, rate %.2e, norm %.3f, %s, %s left%s%s",
              s->step, s->steps, s->loss, s->smoothed, valid, s->rate, s->grad_norm,
-             lm_figure_rate(speed, s->tokens, s->seconds),
-             lm_figure_time(left, w->seconds / w->seen * (s->steps - s->step)),
+             lm_format_rate(speed, s->tokens, s->seconds),
+             lm_format_time(left, w->seconds / w->seen * (s->steps - s->step)),
              s->skipped ? ", not finite: skipped" : "", s->saved ? ", saved" : "");
     if (w->terminal && *valid == 0 && s->step < s->steps)
         fprintf(stderr, "\r\033[K%s", line);
@@ -191,7 +191,7 @@ static lm_status print_json(lm_cli *cli, const train_options *o, const lm_train_
 
 static void summary(const train_options *o, const lm_train_result *r)
 {
-    char time[LM_FIGURE], memory[LM_FIGURE];
+    char time[LM_FORMATTED], memory[LM_FORMATTED];
 
     if (o->o.dry_run)
         return;
@@ -203,7 +203,7 @@ static void summary(const train_options *o, const lm_train_result *r)
     else
         lm_note("%s: %u steps, loss %.4f to %.4f%s; %s, %s", o->folder, r->done, r->loss_first, r->loss_last,
                 isfinite(r->valid_best) ? ", the best validation in best" : "",
-                lm_figure_time(time, r->seconds), lm_figure_bytes(memory, r->memory_total));
+                lm_format_time(time, r->seconds), lm_format_bytes(memory, r->memory_total));
 }
 
 static lm_status check(const lm_cli *cli, train_options *o, lm_error *e)

@@ -44,7 +44,7 @@ static lm_status print_table(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 {
     lm_cell_table grid = { .store = &cli->store, .align = "lllrr" };
     lm_text out  = { 0 };
-    char    files[LM_FIGURE], bytes[LM_FIGURE], commit[13];
+    char    files[LM_FORMATTED], bytes[LM_FORMATTED], commit[13];
 
     lm_cell_table_row(&grid, "model", "revision", "commit", "files", "size");
     for (size_t i = 0; i < s->n; i++) {
@@ -52,10 +52,10 @@ static lm_status print_table(lm_cli *cli, const hub_cache_info *s, lm_error *e)
         memcpy(commit, k->commit, 12);
         commit[12] = '\0';
         lm_cell_table_row(&grid, k->id, *k->revisions ? k->revisions : "-", commit,
-                          lm_figure_count(files, k->n), lm_figure_bytes(bytes, k->bytes));
+                          lm_format_count(files, k->n), lm_format_bytes(bytes, k->bytes));
     }
     lm_cell_table_print(&grid, &out);
-    return lm_out_take(&out, e);
+    return lm_out_free(&out, e);
 }
 
 static lm_status print_list(lm_cli *cli, const hub_cache_info *s, lm_error *e)
@@ -86,7 +86,7 @@ static lm_status list(lm_cli *cli, const char *model, bool alter, lm_error *e)
 static lm_status print_removed(lm_cli *cli, const hub_cache_info *s, bool dry_run, uint64_t freed,
                                lm_error *e)
 {
-    char   bytes[LM_FIGURE];
+    char   bytes[LM_FORMATTED];
     size_t files = 0;
 
     if (cli->json)
@@ -98,7 +98,7 @@ static lm_status print_removed(lm_cli *cli, const hub_cache_info *s, bool dry_ru
         files += s->kept[i].n;
     lm_note("%s%s: %zu file%s in %zu snapshot%s, %s", dry_run ? "dry run: would remove " : "removed ",
             s->kept[0].id, files, files == 1 ? "" : "s", s->n, s->n == 1 ? "" : "s",
-            lm_figure_bytes(bytes, freed));
+            lm_format_bytes(bytes, freed));
     return LM_OK;
 }
 
@@ -152,7 +152,7 @@ static lm_status verdict(const hub_checking *c, lm_error *e)
 static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_checking *c, lm_error *e)
 {
     lm_text out = { 0 };
-    char    bytes[LM_FIGURE];
+    char    bytes[LM_FORMATTED];
 
     lm_status found = verdict(c, e);
     if (cli->json) {
@@ -173,8 +173,8 @@ static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_che
                 c->unknown == 1 ? "" : "s", c->unknown == 1 ? "s" : "");
     if (found == LM_OK)
         lm_note("%zu file%s, %s: the bytes of their hashes", c->checked, c->checked == 1 ? "" : "s",
-                lm_figure_bytes(bytes, c->bytes));
-    lm_status printed = lm_out_take(&out, NULL);
+                lm_format_bytes(bytes, c->bytes));
+    lm_status printed = lm_out_free(&out, NULL);
     return found != LM_OK     ? found
            : printed == LM_OK ? LM_OK
                               : lm_fail(e, printed, "stdout", LM_NO_OFFSET, "cannot be written");

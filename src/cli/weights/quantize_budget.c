@@ -72,7 +72,7 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
                            .chunk = o->chunk,
                            .chunks = o->chunks,
                            .progress = lm_interrupt_progress_of };
-    char             bytes[LM_FIGURE], time[LM_FIGURE];
+    char             bytes[LM_FORMATTED], time[LM_FORMATTED];
 
     (void)cli;
     if (!lm_model_tokenizer(m))
@@ -91,9 +91,9 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
     LM_TRY(status);
     lm_note("types for %s, %.3f bits per weight: KL %.5f nats on the part of the text that judges; "
             "%zu tensor%s tried%s, %s",
-            lm_figure_bytes(bytes, out->bytes), out->bits_per_weight, out->kl, out->tried,
+            lm_format_bytes(bytes, out->bytes), out->bits_per_weight, out->kl, out->tried,
             out->tried == 1 ? "" : "s", out->untried ? ", others by their kind" : "",
-            lm_figure_time(time, out->seconds));
+            lm_format_time(time, out->seconds));
     return save_curve(o, out, e);
 }
 

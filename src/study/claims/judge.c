@@ -342,7 +342,7 @@ static const char *derivation_of(lm_facts *f, const lm_fact *x)
     int n = snprintf(text, sizeof text, "%s%s%s", lm_origin_name(x->origin), x->how ? ": " : "",
                      x->how ? x->how : "");
 
-    return lm_keep_text(f, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    return lm_facts_strndup(f, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
 static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgement *out)

@@ -221,7 +221,7 @@ static lm_status describe(planning *p, lm_error *e)
         p->speed          = true;
         p->peaks          = lm_peaks_published(o->device);
         out->reserve      = out->memory ? 0 : lm_device_reserve(o->device, NULL);
-        out->memory       = out->memory ? out->memory : lm_device_room(o->device);
+        out->memory       = out->memory ? out->memory : lm_device_usable(o->device);
         out->level        = "ref";
         return LM_OK;
     }

@@ -44,7 +44,7 @@ static void put_section(lm_comparison *c, const lm_comparison_section *s, lm_tex
         const lm_comparison_row *row = &c->rows[r];
         qualitative |= row->rule != NULL;
         lm_text_add_char(out, '|');
-        put_cell(lm_compare_keep(c, "%s%s", _(row->label), row->rule ? " †" : ""), out);
+        put_cell(lm_compare_printf(c, "%s%s", _(row->label), row->rule ? " †" : ""), out);
         for (size_t i = 0; i < c->n; i++)
             put_cell(lm_compared_text(c, &row->value[i]), out);
         if (c->n == 2 && lm_compared_change(row, &ratio))

@@ -70,7 +70,7 @@ static void put_row(lm_comparison *c, const columns *w, const lm_comparison_row 
     double ratio;
 
     lm_text_add_str(out, "  ");
-    lm_put(out, lm_compare_keep(c, "%s%s", _(r->label), r->rule ? " *" : ""), w->label);
+    lm_put(out, lm_compare_printf(c, "%s%s", _(r->label), r->rule ? " *" : ""), w->label);
     for (size_t i = 0; i < c->n; i++) {
         lm_text_add_str(out, "  ");
         lm_put_right(out, lm_compared_text(c, &r->value[i]), w->value[i]);
@@ -116,7 +116,7 @@ static void put_same(lm_comparison *c, lm_text *out)
         const lm_compared       *value = &row->value[0];
         if (!row->same || is_repeated(c, r) || !(value->word || value->fact))
             continue;
-        const char *text = lm_compare_keep(c, _("%s: %s"), _(row->label), lm_compared_text(c, value));
+        const char *text = lm_compare_printf(c, _("%s: %s"), _(row->label), lm_compared_text(c, value));
         unsigned    n    = lm_text_columns(text);
         if (!any)
             lm_text_printf(out, "\n  %s\n", _("the same"));

@@ -10,7 +10,7 @@
 
 /* ---- facts ---- */
 
-const char *lm_compare_keep(lm_comparison *c, const char *format, ...)
+const char *lm_compare_printf(lm_comparison *c, const char *format, ...)
 {
     lm_text      b = { 0 };
     va_list     args;
@@ -68,7 +68,7 @@ static const char *end_of_path(const char *path, unsigned parts)
 }
 
 /* Count the models before i with the same name. */
-static size_t namesakes(const lm_comparison *c, size_t i)
+static size_t same_names(const lm_comparison *c, size_t i)
 {
     size_t n = 0;
 
@@ -112,8 +112,8 @@ void lm_compare_names(lm_comparison *c)
             left |= shared[i] && is_shared(c, i);
     }
     for (size_t i = c->n; i-- > 1;)
-        if (namesakes(c, i))
-            c->name[i] = lm_compare_keep(c, "%s (%zu)", c->name[i], namesakes(c, i) + 1);
+        if (same_names(c, i))
+            c->name[i] = lm_compare_printf(c, "%s (%zu)", c->name[i], same_names(c, i) + 1);
 }
 
 /* ---- texts ---- */
@@ -124,18 +124,18 @@ static const char *number_text(lm_comparison *c, const lm_fact *x)
 
     switch (x->unit) {
     case LM_UNIT_BYTES:
-        return lm_compare_keep(c, "%s", lm_fig_size(figure, x->number));
+        return lm_compare_printf(c, "%s", lm_fig_size(figure, x->number));
     case LM_UNIT_FLOPS:
-        return lm_compare_keep(c, "%s", lm_fig_flops(figure, x->number));
+        return lm_compare_printf(c, "%s", lm_fig_flops(figure, x->number));
     case LM_UNIT_RATIO:
-        return lm_compare_keep(c, "%.2f", x->number);
+        return lm_compare_printf(c, "%.2f", x->number);
     case LM_UNIT_PERCENT:
-        return lm_compare_keep(c, "%.2f %%", x->number);
+        return lm_compare_printf(c, "%.2f %%", x->number);
     default:
         if (x->number >= 1000 && x->number < 1e15 && x->number == floor(x->number))
-            return lm_compare_keep(c, "%s",
-                                   lm_fig_count(figure, (uint64_t)x->number)); /* RoPE bases: 1,000,000 */
-        return lm_compare_keep(c, "%.6g", x->number);
+            return lm_compare_printf(c, "%s",
+                                     lm_fig_count(figure, (uint64_t)x->number)); /* RoPE bases: 1,000,000 */
+        return lm_compare_printf(c, "%.6g", x->number);
     }
 }
 
@@ -164,10 +164,10 @@ const char *lm_compared_text(lm_comparison *c, const lm_compared *x)
         return number_text(c, f);
     case LM_FACT_COUNT:
         if (f->unit == LM_UNIT_BYTES)
-            return lm_compare_keep(c, "%s", bytes_text(figure, f->count, x->binary));
+            return lm_compare_printf(c, "%s", bytes_text(figure, f->count, x->binary));
         if (f->unit == LM_UNIT_FLOPS)
-            return lm_compare_keep(c, "%s", lm_fig_flops(figure, (double)f->count));
-        return lm_compare_keep(c, "%s", lm_fig_count(figure, f->count));
+            return lm_compare_printf(c, "%s", lm_fig_flops(figure, (double)f->count));
+        return lm_compare_printf(c, "%s", lm_fig_count(figure, f->count));
     default:
         return "–";
     }
@@ -203,7 +203,7 @@ const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path)
             return NULL;
     for (size_t k = i + 1; k < c->n; k++)
         if (strcmp(lm_compare_text(c, k, path), text) == 0)
-            names = lm_compare_keep(c, "%s, %s", names, c->name[k]);
+            names = lm_compare_printf(c, "%s, %s", names, c->name[k]);
     return names;
 }
 
@@ -222,6 +222,6 @@ const char *lm_compare_note(lm_comparison *c, const lm_comparison_section *s, si
 
     for (size_t at = 0; at < c->n && strcmp(s->name, "memory") == 0; at++)
         if (*lm_pages_text(text, c->models[at]) && i-- == 0)
-            return lm_compare_keep(c, _("%s: %s"), c->name[at], text);
+            return lm_compare_printf(c, _("%s: %s"), c->name[at], text);
     return NULL;
 }

@@ -25,8 +25,9 @@ static const char *write_heads(lm_comparison *c, size_t i)
     if (!q)
         return NULL;
     if (lm_compare_fact(c, i, "attention.latent"))
-        return lm_compare_keep(c, "%" PRIu64, lm_compare_count(c, i, "attention.latent.heads"));
-    return q == kv ? lm_compare_keep(c, "%" PRIu64, q) : lm_compare_keep(c, "%" PRIu64 ":%" PRIu64, q, kv);
+        return lm_compare_printf(c, "%" PRIu64, lm_compare_count(c, i, "attention.latent.heads"));
+    return q == kv ? lm_compare_printf(c, "%" PRIu64, q)
+                   : lm_compare_printf(c, "%" PRIu64 ":%" PRIu64, q, kv);
 }
 
 /* Return the cached latent, which is not a number of key/value heads. */
@@ -34,7 +35,7 @@ static const char *write_kv_heads(lm_comparison *c, size_t i)
 {
     if (!lm_compare_fact(c, i, "attention.latent"))
         return NULL;
-    return lm_compare_keep(c, _("latent of %" PRIu64), lm_compare_count(c, i, "attention.latent.cached"));
+    return lm_compare_printf(c, _("latent of %" PRIu64), lm_compare_count(c, i, "attention.latent.cached"));
 }
 
 static const char *write_head_dim(lm_comparison *c, size_t i)
@@ -46,7 +47,7 @@ static const char *write_head_dim(lm_comparison *c, size_t i)
         k = lm_compare_count(c, i, "attention.latent.qk_dim");
         v = lm_compare_count(c, i, "attention.latent.v_dim");
     }
-    return k == v ? NULL : lm_compare_keep(c, "qk %" PRIu64 ", v %" PRIu64, k, v);
+    return k == v ? NULL : lm_compare_printf(c, "qk %" PRIu64 ", v %" PRIu64, k, v);
 }
 
 static const char *write_active(lm_comparison *c, size_t i)
@@ -65,18 +66,18 @@ static const char *write_window(lm_comparison *c, size_t i)
         return "";
     if (!full)
         return NULL;
-    return lm_compare_keep(c, _("%s in %" PRIu64 " of %" PRIu64 " layers"),
-                           lm_fig_count(figure, lm_compare_count(c, i, "attention.window")), some,
-                           some + full);
+    return lm_compare_printf(c, _("%s in %" PRIu64 " of %" PRIu64 " layers"),
+                             lm_fig_count(figure, lm_compare_count(c, i, "attention.window")), some,
+                             some + full);
 }
 
 static const char *write_applied(lm_comparison *c, size_t i)
 {
     switch (c->traits[i].position) {
     case LM_POSITION_ROTARY:
-        return lm_compare_keep(c, _("%s and %s rotated in each layer"),
-                               lm_compare_text(c, i, "rope.applied_to[0]"),
-                               lm_compare_text(c, i, "rope.applied_to[1]"));
+        return lm_compare_printf(c, _("%s and %s rotated in each layer"),
+                                 lm_compare_text(c, i, "rope.applied_to[0]"),
+                                 lm_compare_text(c, i, "rope.applied_to[1]"));
     case LM_POSITION_ALIBI:
         return N_("bias on the scores");
     default:
@@ -117,8 +118,8 @@ static const char *write_experts(lm_comparison *c, size_t i)
 {
     uint64_t n = lm_compare_count(c, i, "mlp.experts");
 
-    return n ? lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64),
-                               lm_compare_count(c, i, "mlp.experts_per_token"), n)
+    return n ? lm_compare_printf(c, _("%" PRIu64 " of %" PRIu64),
+                                 lm_compare_count(c, i, "mlp.experts_per_token"), n)
              : NULL;
 }
 

@@ -85,7 +85,8 @@ void lm_compare_events(lm_comparison *c);        /* history.c */
 lm_status lm_compare_milestones(lm_comparison *c, lm_error *e);
 
 /* Return formatted text that lives as long as the comparison. */
-const char *lm_compare_keep(lm_comparison *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *lm_compare_printf(lm_comparison *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Return a fact of model i by path; NULL: none. */
 const lm_fact *lm_compare_fact(const lm_comparison *c, size_t i, const char *path);

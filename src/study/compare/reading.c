@@ -39,16 +39,16 @@ static void put_names(lm_comparison *c)
         const char *names = NULL;
         for (size_t i = 0; r->body && i < c->n; i++)
             if (r->models >> i & 1)
-                names = names ? lm_compare_keep(c, "%s, %s", names, c->name[i]) : c->name[i];
+                names = names ? lm_compare_printf(c, "%s, %s", names, c->name[i]) : c->name[i];
         if (r->body)
-            r->text = lm_compare_keep(c, _("%s: %s"), names, r->body);
+            r->text = lm_compare_printf(c, _("%s: %s"), names, r->body);
     }
 }
 
 /* Write a ratio with two decimals, one below 0.1 with two significant digits. */
 static const char *times(lm_comparison *c, double x)
 {
-    return lm_compare_keep(c, x < 0.0995 ? "%.2g" : "%.2f", x);
+    return lm_compare_printf(c, x < 0.0995 ? "%.2g" : "%.2f", x);
 }
 
 static uint64_t count(const lm_comparison *c, size_t i, const char *path)
@@ -78,28 +78,29 @@ static void read_attention(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (has_latent(c, i))
-        add_of(c, i, '-', N_("latent attention"),
-               lm_compare_keep(c,
-                               _("one latent of %" PRIu64 " values per token and layer is cached for %" PRIu64
-                                 " heads, %.1f %% less than with MHA; reading latents takes %s per token of "
-                                 "context, keys and values of all heads would take %s."),
-                               count(c, i, "attention.latent.cached"), count(c, i, "attention.latent.heads"),
-                               saved, lm_fig_flops(a, (double)count(c, i, "flops.per_context_token")),
-                               lm_fig_flops(b, (double)count(c, i, "flops.per_context_token_naive"))));
+        add_of(
+            c, i, '-', N_("latent attention"),
+            lm_compare_printf(c,
+                              _("one latent of %" PRIu64 " values per token and layer is cached for %" PRIu64
+                                " heads, %.1f %% less than with MHA; reading latents takes %s per token of "
+                                "context, keys and values of all heads would take %s."),
+                              count(c, i, "attention.latent.cached"), count(c, i, "attention.latent.heads"),
+                              saved, lm_fig_flops(a, (double)count(c, i, "flops.per_context_token")),
+                              lm_fig_flops(b, (double)count(c, i, "flops.per_context_token_naive"))));
     else if (q && kv && kv < q)
         add_of(c, i, '+', kv == 1 ? N_("multi-query attention") : N_("grouped-query attention"),
-               lm_compare_keep(
+               lm_compare_printf(
                    c,
                    _("%" PRIu64
                      " query heads share each key/value head; the cache is %.1f %% smaller than with MHA."),
                    q / kv, saved));
     else if (q)
         add_of(c, i, '!', N_("multi-head attention"),
-               lm_compare_keep(c,
-                               _("each of the %" PRIu64
-                                 " query heads has its own keys and values, the largest cache for this "
-                                 "width."),
-                               q));
+               lm_compare_printf(c,
+                                 _("each of the %" PRIu64
+                                   " query heads has its own keys and values, the largest cache for this "
+                                   "width."),
+                                 q));
 }
 
 static void read_window(lm_comparison *c, size_t i)
@@ -109,25 +110,26 @@ static void read_window(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (some && !full && window)
-        add_of(c, i, '-', N_("sliding window"),
-               reach >= count(c, i, "architecture.context")
-                   ? lm_compare_keep(c,
-                                     _("each layer sees the last %s keys, which bounds the cache; earlier "
-                                       "tokens have an effect only through the layers, which together reach "
-                                       "the whole context."),
-                                     lm_fig_count(a, window))
-                   : lm_compare_keep(c,
-                                     _("each layer sees the last %s keys, which bounds the cache; earlier "
-                                       "tokens have an effect only "
-                                       "through the layers, up to %s tokens back."),
-                                     lm_fig_count(a, window), lm_fig_count(b, reach)));
+        add_of(
+            c, i, '-', N_("sliding window"),
+            reach >= count(c, i, "architecture.context")
+                ? lm_compare_printf(c,
+                                    _("each layer sees the last %s keys, which bounds the cache; earlier "
+                                      "tokens have an effect only through the layers, which together reach "
+                                      "the whole context."),
+                                    lm_fig_count(a, window))
+                : lm_compare_printf(c,
+                                    _("each layer sees the last %s keys, which bounds the cache; earlier "
+                                      "tokens have an effect only "
+                                      "through the layers, up to %s tokens back."),
+                                    lm_fig_count(a, window), lm_fig_count(b, reach)));
     else if (some)
         add_of(c, i, '+', N_("mixed windows"),
-               lm_compare_keep(c,
-                               _("%" PRIu64 " of %" PRIu64
-                                 " layers have a sliding window and a short cache; the others see all "
-                                 "tokens."),
-                               some, some + full));
+               lm_compare_printf(c,
+                                 _("%" PRIu64 " of %" PRIu64
+                                   " layers have a sliding window and a short cache; the others see all "
+                                   "tokens."),
+                                 some, some + full));
 }
 
 static void read_experts(lm_comparison *c, size_t i)
@@ -137,7 +139,7 @@ static void read_experts(lm_comparison *c, size_t i)
 
     if (active && active < total)
         add_of(c, i, '-', N_("mixture of experts"),
-               lm_compare_keep(
+               lm_compare_printf(
                    c, _("%s of %s parameters are active per token (%.1f %%); all of them must be in memory."),
                    lm_fig_short(a, (double)active), lm_fig_short(b, (double)total),
                    100.0 * (double)active / (double)total));
@@ -150,14 +152,14 @@ static void read_positions(lm_comparison *c, size_t i)
 
     if (lm_compare_truth(c, i, "architecture.context_is_hard"))
         add_of(c, i, '!', N_("table of positions"),
-               lm_compare_keep(
+               lm_compare_printf(
                    c,
                    _("the position table has %s entries; without training the context cannot be extended."),
                    lm_fig_count(a, context)));
     else if (trained && context > trained)
         add_of(c, i, '+', N_("scaled rotation"),
-               lm_compare_keep(c, _("RoPE scaling extends the context from %s to %s positions."),
-                               lm_fig_count(b, trained), lm_fig_count(a, context)));
+               lm_compare_printf(c, _("RoPE scaling extends the context from %s to %s positions."),
+                                 lm_fig_count(b, trained), lm_fig_count(a, context)));
 }
 
 static void read_head(lm_comparison *c, size_t i)
@@ -167,7 +169,7 @@ static void read_head(lm_comparison *c, size_t i)
 
     if (lm_compare_truth(c, i, "architecture.tied"))
         add_of(c, i, '+', N_("tied head"),
-               lm_compare_keep(
+               lm_compare_printf(
                    c, _("the output head is the embedding table, which saves %s parameters (%.1f %%)."),
                    lm_fig_short(a, (double)(untied - total)),
                    100.0 * (double)(untied - total) / (double)untied));
@@ -224,9 +226,9 @@ static void read_difference(lm_comparison *c)
     }
     if (which)
         add(c, N_("where the difference lies"),
-            lm_compare_keep(c, _("Most of the difference of %s parameters is in the %s: %s, %.0f %%."),
-                            lm_fig_short(a, fabs(all)), _(which), lm_fig_short(b, fabs(max)),
-                            100 * max / all));
+            lm_compare_printf(c, _("Most of the difference of %s parameters is in the %s: %s, %.0f %%."),
+                              lm_fig_short(a, fabs(all)), _(which), lm_fig_short(b, fabs(max)),
+                              100 * max / all));
 }
 
 static void read_kept_heads(lm_comparison *c)
@@ -239,11 +241,11 @@ static void read_kept_heads(lm_comparison *c)
         count(c, 0, "attention.heads") == count(c, 1, "attention.heads"))
         return;
     add(c, N_("same key/value heads"),
-        lm_compare_keep(c,
-                        _("Both have %" PRIu64 " key/value heads of %" PRIu64
-                          " dimensions, so the cache per token depends only on the "
-                          "number of layers (%" PRIu64 " and %" PRIu64 ")."),
-                        kv, width, a, b));
+        lm_compare_printf(c,
+                          _("Both have %" PRIu64 " key/value heads of %" PRIu64
+                            " dimensions, so the cache per token depends only on the "
+                            "number of layers (%" PRIu64 " and %" PRIu64 ")."),
+                          kv, width, a, b));
 }
 
 static void read_shape(lm_comparison *c)
@@ -263,7 +265,8 @@ static void read_shape(lm_comparison *c)
         : w ? _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s: width changes most.")
             : _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s: depth changes most.");
     add(c, N_("scaling of the sizes"),
-        lm_compare_keep(c, format, c->name[1], times(c, width), times(c, depth), times(c, ffn), c->name[0]));
+        lm_compare_printf(c, format, c->name[1], times(c, width), times(c, depth), times(c, ffn),
+                          c->name[0]));
 }
 
 static void read_costs(lm_comparison *c)
@@ -274,7 +277,7 @@ static void read_costs(lm_comparison *c)
     if (size > 0 && cached > 0 && work > 0 &&
         (fabs(cached / size - 1) > 0.05 || fabs(work / size - 1) > 0.05))
         add(c, N_("costs against size"),
-            lm_compare_keep(
+            lm_compare_printf(
                 c,
                 _("With ×%s the parameters, %s needs ×%s the operations and ×%s the cache per token of %s."),
                 times(c, size), c->name[1], times(c, work), times(c, cached), c->name[0]));
@@ -287,7 +290,7 @@ static void read_storage(lm_comparison *c)
 
     if (stored > 0 && stored != 1 && count(c, 0, "parameters.total") == count(c, 1, "parameters.total"))
         add(c, N_("storage"),
-            lm_compare_keep(
+            lm_compare_printf(
                 c, _("%s stores the same number of parameters in %.2f bits each, %s in %.2f: ×%s the bytes."),
                 c->name[1], number(c, 1, "weights.bits_per_weight"), c->name[0],
                 number(c, 0, "weights.bits_per_weight"), times(c, stored)));
@@ -303,7 +306,7 @@ static void read_pieces(lm_comparison *c)
               "row."));
     if (lm_compare_truth(c, 0, "mlp.gated") != lm_compare_truth(c, 1, "mlp.gated"))
         add(c, N_("kinds of MLP"),
-            lm_compare_keep(
+            lm_compare_printf(
                 c,
                 _("%s has a gated MLP with a third matrix: half as many parameters again at the same width."),
                 c->name[lm_compare_truth(c, 0, "mlp.gated") ? 0 : 1]));

@@ -20,7 +20,7 @@ static const char *spelled(const merging *m, lm_token id)
     size_t      n     = 0;
     const char *piece = id < 0 ? NULL : lm_tokenizer_piece(m->t, id, &n);
 
-    return piece ? lm_keep_text(m->f, piece, n) : "?";
+    return piece ? lm_facts_strndup(m->f, piece, n) : "?";
 }
 
 static void merged(void *arg, lm_token left, lm_token right, lm_token id, uint32_t rank)
@@ -64,7 +64,7 @@ lm_status lm_sheet_merges(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
     if (!m.t)
         return LM_OK;
     *out = (lm_sheet){ .title = lm_sheet_text(f, _("“%s”, merge by merge"),
-                                              lm_keep_text(f, text, strlen(text))),
+                                              lm_facts_strndup(f, text, strlen(text))),
                        .columns = { _("step"), _("pair"), _("becomes"), _("rank") },
                        .align = "rllr" };
     lm_status status = lm_tokenize_watched(m.t, (lm_view){ text, strlen(text) }, merged, &m, &ids, e);

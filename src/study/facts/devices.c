@@ -58,7 +58,7 @@ uint64_t lm_device_reserve(const lm_device *d, const char **source)
     return r->bytes + (r->part ? d->memory / r->part : 0);
 }
 
-uint64_t lm_device_room(const lm_device *d)
+uint64_t lm_device_usable(const lm_device *d)
 {
     return d->memory - lm_device_reserve(d, NULL);
 }

@@ -10,7 +10,7 @@ extern const lm_device lm_device_table[];
 extern const size_t    lm_n_devices;
 
 /* Return the bytes that a model can have on a device: its memory less lm_device_reserve. */
-uint64_t lm_device_room(const lm_device *d);
+uint64_t lm_device_usable(const lm_device *d);
 
 /* Return whether `total` bytes fit in `memory` bytes and leave less than 5 % of it. */
 bool lm_is_tight(uint64_t memory, uint64_t total);

@@ -94,7 +94,7 @@ lm_fact *lm_add_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_
 }
 
 /* Files may contain any bytes; facts are UTF-8. */
-const char *lm_keep_text(lm_facts *f, const char *text, size_t n)
+const char *lm_facts_strndup(lm_facts *f, const char *text, size_t n)
 {
     const char *kept;
     lm_text      b = { 0 };
@@ -115,7 +115,7 @@ lm_fact *lm_add_text(lm_fact *group, const char *name, const char *text, lm_orig
     lm_facts *f = group->impl.owner;
     lm_fact  *x = add(group, name, LM_FACT_TEXT, LM_UNIT_NONE, o, how);
 
-    x->text = lm_keep_text(f, text ? text : "", text ? strlen(text) : 0);
+    x->text = lm_facts_strndup(f, text ? text : "", text ? strlen(text) : 0);
     return x;
 }
 

@@ -77,7 +77,7 @@ lm_fact *lm_add_textf(lm_fact *group, const char *name, lm_origin o, const char 
     __attribute__((format(printf, 4, 5)));
 
 /* Return a copy that lives as long as the facts; invalid UTF-8 is repaired. */
-const char *lm_keep_text(lm_facts *f, const char *text, size_t n);
+const char *lm_facts_strndup(lm_facts *f, const char *text, size_t n);
 
 /* Add a group or list that `fill` fills on first access; `argument` is for `fill`. */
 lm_fact *lm_add_group(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);

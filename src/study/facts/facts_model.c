@@ -54,7 +54,7 @@ static void add_object(lm_fact *group, const char *name, const lm_meta_value *v)
     lm_view       key;
 
     for (uint64_t i = 0; lm_meta_member(v, i, &key, &item); i++) {
-        add_meta(inner, lm_keep_text(group->impl.owner, key.data, key.size), &item);
+        add_meta(inner, lm_facts_strndup(group->impl.owner, key.data, key.size), &item);
     }
 }
 
@@ -78,7 +78,7 @@ static void add_meta(lm_fact *group, const char *name, const lm_meta_value *v)
         break;
     case LM_META_STRING:
         lm_add_text(group, name, NULL, LM_FROM_CONFIG, NULL)->text =
-            lm_keep_text(group->impl.owner, v->s.data ? v->s.data : "", v->s.size);
+            lm_facts_strndup(group->impl.owner, v->s.data ? v->s.data : "", v->s.size);
         break;
     case LM_META_ARRAY:
         add_array(group, name, v);
@@ -103,7 +103,7 @@ void lm_fill_config(lm_facts *f, lm_fact *g)
                 continue;
             shown = (lm_view){ key.data + arch.size + 1, key.size - arch.size - 1 };
         }
-        add_meta(g, lm_keep_text(f, shown.data, shown.size), &v);
+        add_meta(g, lm_facts_strndup(f, shown.data, shown.size), &v);
     }
 }
 

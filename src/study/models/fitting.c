@@ -178,7 +178,7 @@ static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
         if (f->speed)
             f->peaks = lm_peaks_published(o->device);
         if (!out->memory && o->device) {
-            out->memory  = lm_device_room(o->device);
+            out->memory  = lm_device_usable(o->device);
             out->reserve = lm_device_reserve(o->device, NULL);
         }
         out->level = "ref";

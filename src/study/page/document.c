@@ -64,7 +64,7 @@ static const char *keep_bytes(lm_document *d, const char *text, size_t n)
     return copy ? copy : "";
 }
 
-const char *lm_doc_keep(lm_document *d, const char *text)
+const char *lm_doc_strdup(lm_document *d, const char *text)
 {
     return keep_bytes(d, text, strlen(text));
 }
@@ -77,12 +77,12 @@ static const char *keep_list(lm_document *d, const char *format, va_list args)
 
     lm_text_vprintf(&b, format, args);
     d->failed |= b.failed;
-    const char *copy = lm_doc_keep(d, b.data ? b.data : "");
+    const char *copy = lm_doc_strdup(d, b.data ? b.data : "");
     lm_text_free(&b);
     return copy;
 }
 
-const char *lm_doc_keepf(lm_document *d, const char *format, ...)
+const char *lm_doc_printf(lm_document *d, const char *format, ...)
 {
     va_list args;
 
@@ -107,12 +107,12 @@ const char *lm_doc_slug(lm_document *d, const char *words)
     while (n && out[n - 1] == '-')
         n--;
     out[n] = '\0';
-    return lm_doc_keep(d, n ? out : "x");
+    return lm_doc_strdup(d, n ? out : "x");
 }
 
 const char *lm_doc_anchor(lm_document *d, const char *id)
 {
-    return lm_doc_keepf(d, "%s%s", d->prefix, id);
+    return lm_doc_printf(d, "%s%s", d->prefix, id);
 }
 
 /* ---- blocks ---- */
@@ -149,7 +149,7 @@ static void name_block(lm_document *d, lm_block *b, const char *id)
     const char *whole = lm_doc_anchor(d, id);
 
     for (unsigned k = 2; is_taken(d, whole, b) && k < 10000; k++)
-        whole = lm_doc_keepf(d, "%s%s-%u", d->prefix, id, k);
+        whole = lm_doc_printf(d, "%s%s-%u", d->prefix, id, k);
     b->id = whole;
 }
 
@@ -174,7 +174,7 @@ static lm_block *open_block(lm_document *d, lm_block_kind kind, const char *id, 
         return b;
     }
     name_block(d, b, id);
-    b->title  = lm_doc_keep(d, title);
+    b->title  = lm_doc_strdup(d, title);
     b->output = output;
     b->number = "";
     b->level  = kind == LM_BLOCK_SECTION ? d->at->level + 1 : d->at->level;
@@ -218,12 +218,12 @@ void lm_doc_drop_empty(lm_document *d)
 
 void lm_doc_text(lm_document *d, const char *text)
 {
-    add_block(d, LM_BLOCK_TEXT)->text = lm_doc_keep(d, text);
+    add_block(d, LM_BLOCK_TEXT)->text = lm_doc_strdup(d, text);
 }
 
 void lm_doc_note(lm_document *d, const char *text)
 {
-    add_block(d, LM_BLOCK_NOTE)->text = lm_doc_keep(d, text);
+    add_block(d, LM_BLOCK_NOTE)->text = lm_doc_strdup(d, text);
 }
 
 void lm_doc_textf(lm_document *d, const char *format, ...)
@@ -246,7 +246,7 @@ void lm_doc_notef(lm_document *d, const char *format, ...)
 
 void lm_doc_warning(lm_document *d, const char *text)
 {
-    add_block(d, LM_BLOCK_WARNING)->text = lm_doc_keep(d, text);
+    add_block(d, LM_BLOCK_WARNING)->text = lm_doc_strdup(d, text);
 }
 
 void lm_doc_verbatim(lm_document *d, const char *text, size_t n)
@@ -264,7 +264,7 @@ void lm_doc_item_of(lm_document *d, char mark, const char *text)
         d->failed = true;
         return;
     }
-    *item = (lm_doc_item){ .text = lm_doc_keep(d, text), .mark = mark };
+    *item = (lm_doc_item){ .text = lm_doc_strdup(d, text), .mark = mark };
     while (*end)
         end = &(*end)->next;
     *end = item;
@@ -284,8 +284,8 @@ void lm_doc_formula_of(lm_document *d, const char *name, const char *unicode, co
     lm_block *b = add_block(d, LM_BLOCK_FORMULA);
 
     if (b != &d->nothing)
-        b->formula = (lm_doc_formula){ name ? lm_doc_keep(d, name) : NULL, lm_doc_keep(d, unicode),
-                                       latex ? lm_doc_keep(d, latex) : NULL };
+        b->formula = (lm_doc_formula){ name ? lm_doc_strdup(d, name) : NULL, lm_doc_strdup(d, unicode),
+                                       latex ? lm_doc_strdup(d, latex) : NULL };
 }
 
 void lm_doc_derive(lm_document *d, lm_derivation *x)
@@ -305,12 +305,12 @@ lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *outp
 
     if (b == &d->nothing)
         return b;
-    name_block(d, b, lm_doc_keepf(d, "figure-%s", diagram));
-    b->title  = caption ? lm_doc_keep(d, caption) : NULL;
+    name_block(d, b, lm_doc_printf(d, "figure-%s", diagram));
+    b->title  = caption ? lm_doc_strdup(d, caption) : NULL;
     b->output = output;
-    b->figure = (lm_doc_figure){ .diagram = diagram, .text = lm_doc_keep(d, text ? text : "") };
+    b->figure = (lm_doc_figure){ .diagram = diagram, .text = lm_doc_strdup(d, text ? text : "") };
     if (mermaid)
-        b->figure.mermaid = lm_doc_keep(d, mermaid);
+        b->figure.mermaid = lm_doc_strdup(d, mermaid);
     return b;
 }
 
@@ -356,7 +356,7 @@ static void number_sections(lm_document *d, lm_block *within)
         if (b->kind != LM_BLOCK_SECTION)
             continue;
         n++;
-        b->number = lm_doc_keepf(d, "%s%s%u", within->number, *within->number ? "." : "", n);
+        b->number = lm_doc_printf(d, "%s%s%u", within->number, *within->number ? "." : "", n);
         number_sections(d, b);
     }
 }

@@ -179,8 +179,8 @@ lm_status lm_document_check(const lm_document *d, lm_error *e);
 
 /* Return text that lives as long as the document. Invalid UTF-8, control characters and direction marks
  * become U+FFFD. */
-const char *lm_doc_keep(lm_document *d, const char *text);
-const char *lm_doc_keepf(lm_document *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *lm_doc_strdup(lm_document *d, const char *text);
+const char *lm_doc_printf(lm_document *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Return an id made from words: "Some Model 7B v0.1" becomes "some-model-7b-v0-1". */
 const char *lm_doc_slug(lm_document *d, const char *words);

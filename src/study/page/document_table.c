@@ -73,7 +73,7 @@ void lm_doc_column_of(lm_doc_table *t, const char *title, bool right, lm_facts *
 {
     if (t->n_columns == LM_DOC_COLUMNS || t->first)
         return;
-    t->columns[t->n_columns++] = (lm_doc_column){ lm_doc_keep(t->d, title), right, facts };
+    t->columns[t->n_columns++] = (lm_doc_column){ lm_doc_strdup(t->d, title), right, facts };
     t->headed |= *title != '\0';
 }
 
@@ -88,7 +88,7 @@ lm_doc_table *lm_doc_table_of(lm_document *d, const char *id, const char *captio
         return no_table(d);
     *t       = (lm_doc_table){ .d = d };
     b->table = t;
-    b->title = caption ? lm_doc_keep(d, caption) : NULL;
+    b->title = caption ? lm_doc_strdup(d, caption) : NULL;
     va_start(titles, align);
     for (; *align; align++)
         lm_doc_column_of(t, va_arg(titles, const char *), *align == 'r', NULL);
@@ -155,7 +155,7 @@ static lm_doc_cell *add_cell(lm_doc_table *t, lm_cell_kind kind, const char *tex
     if (t->d->failed || !r || r->n >= t->n_columns)
         return &t->d->no_cell;
     lm_doc_cell *c = &r->cells[r->n++];
-    *c             = (lm_doc_cell){ .kind = kind, .text = *text ? lm_doc_keep(t->d, text) : "" };
+    *c             = (lm_doc_cell){ .kind = kind, .text = *text ? lm_doc_strdup(t->d, text) : "" };
     return c;
 }
 
@@ -189,7 +189,7 @@ void lm_cell_empty(lm_doc_table *t)
 
 void lm_cell_math(lm_doc_table *t, const char *unicode, const char *latex)
 {
-    add_cell(t, LM_CELL_MATH, unicode)->latex = lm_doc_keep(t->d, latex);
+    add_cell(t, LM_CELL_MATH, unicode)->latex = lm_doc_strdup(t->d, latex);
 }
 
 void lm_cell_bar(lm_doc_table *t, double share, uint32_t series)
@@ -252,7 +252,7 @@ void lm_cell_of_fact(lm_doc_table *t, lm_manner m, const lm_fact *x, const char 
         break;
     }
     c->unit = x->unit;
-    c->path = path ? lm_doc_keep(t->d, path) : NULL;
+    c->path = path ? lm_doc_strdup(t->d, path) : NULL;
 }
 
 void lm_cell_fact(lm_doc_table *t, lm_manner m, const char *path, ...)

@@ -70,7 +70,7 @@ static void write_why(lm_document *d)
     if (!shares(f))
         return;
     lm_doc_open(d, "why-sharing", "O-14",
-                lm_doc_keepf(d, _("Why %s"), lm_facts_text(f, "attention.sharing")));
+                lm_doc_printf(d, _("Why %s"), lm_facts_text(f, "attention.sharing")));
     lm_doc_table *t = lm_doc_table_of(d, "why", NULL, "lrr", _("metric"), "MHA",
                                       lm_facts_text(f, "attention.sharing"));
     lm_fact_row(t, _("cached for a token, elements"), LM_EXACT, "kv.mha.elements_per_token",
@@ -168,16 +168,16 @@ static void write_methods(lm_document *d)
     lm_doc_open(d, "cache-by-method", "O-16", _("By method"));
     lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr",
                                       _("method"), _("formula"), _("elements"));
-    method_row(t, "MHA", "mha", lm_doc_keepf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")", heads, k, v));
+    method_row(t, "MHA", "mha", lm_doc_printf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")", heads, k, v));
     if (!latent)
         method_row(t, "GQA", "gqa",
-                   lm_doc_keepf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")",
-                                lm_facts_count(f, "attention.kv_heads"), k, v));
-    method_row(t, "MQA", "mqa", lm_doc_keepf(d, "%" PRIu64 " + %" PRIu64, k, v));
+                   lm_doc_printf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")",
+                                 lm_facts_count(f, "attention.kv_heads"), k, v));
+    method_row(t, "MQA", "mqa", lm_doc_printf(d, "%" PRIu64 " + %" PRIu64, k, v));
     if (latent)
         method_row(t, "MLA", "mla",
-                   lm_doc_keepf(d, "%" PRIu64 " + %" PRIu64, lm_facts_count(f, "attention.latent.kv_rank"),
-                                lm_facts_count(f, "attention.latent.rope_dim")));
+                   lm_doc_printf(d, "%" PRIu64 " + %" PRIu64, lm_facts_count(f, "attention.latent.kv_rank"),
+                                 lm_facts_count(f, "attention.latent.rope_dim")));
     lm_doc_note(
         d,
         _("The same heads with separate keys and values, shared in groups, or shared by all; a latent stores "

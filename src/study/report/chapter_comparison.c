@@ -27,7 +27,7 @@ static void put_value(lm_doc_table *t, lm_comparison *c, const lm_comparison_row
     else
         lm_cell(t, "");
     lm_doc_cell *cell = &t->last->cells[t->last->n - 1];
-    cell->text        = lm_doc_keep(t->d, lm_compared_text(c, x));
+    cell->text        = lm_doc_strdup(t->d, lm_compared_text(c, x));
     cell->path        = r->path;
 }
 
@@ -155,7 +155,7 @@ static void write_bar(lm_document *d, lm_doc_table *t, const char *label, const 
     if (s.from > 0) {
         const lm_doc_cell *last = &t->last->cells[2];
         lm_doc_number_text(from, last->unit == LM_UNIT_PARAMETERS ? LM_SHORT : LM_PLAIN, last->unit, s.from);
-        t->last->cells[3].text = lm_doc_keepf(d, _("logarithmic from %s"), from);
+        t->last->cells[3].text = lm_doc_printf(d, _("logarithmic from %s"), from);
     }
 }
 
@@ -179,8 +179,8 @@ static void write_bars(lm_document *d)
     for (size_t k = 0; k < 2 && max; k++) {
         uint64_t n = at[k] < max ? at[k] : max;
         if (k == 0 || n > at[0])
-            write_bar(d, t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(tokens, n)),
-                      lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", n), 0);
+            write_bar(d, t, lm_doc_printf(d, _("cache at %s tokens"), lm_fig_count(tokens, n)),
+                      lm_doc_printf(d, "kv.at[%" PRIu64 "].bytes", n), 0);
     }
 }
 
@@ -229,7 +229,7 @@ static void write_curves(lm_document *d)
     d->failed |= !x || !v;
     if (!x || !v || c->n > LM_CURVES || max < 2)
         return;
-    bool logs = scale_of(c, lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", max), 0).from > 0;
+    bool logs = scale_of(c, lm_doc_printf(d, "kv.at[%" PRIu64 "].bytes", max), 0).from > 0;
     *x = (lm_chart){ .title = _("the cache by context"),
                      .x_title = _("positions of the context"),
                      .y_title = _("bytes of the cache"),
@@ -478,7 +478,7 @@ static void write_values(lm_document *d)
 
     for (uint32_t i = 0; i + 1 < c->n_sections; i++)
         if (c->sections[i].output)
-            outputs = outputs ? lm_doc_keepf(d, "%s, %s", outputs, c->sections[i].output)
+            outputs = outputs ? lm_doc_printf(d, "%s, %s", outputs, c->sections[i].output)
                               : c->sections[i].output;
     lm_doc_open(d, "compare-values", outputs, _("Value by value"));
     lm_doc_table *t = table_of(d, "compare-values-table");
@@ -486,7 +486,7 @@ static void write_values(lm_document *d)
         const lm_comparison_section *s = &c->sections[i];
         if (i)
             lm_gap_row(t);
-        lm_group_row(t, lm_doc_keepf(d, "compare-%s", s->name), _(s->title));
+        lm_group_row(t, lm_doc_printf(d, "compare-%s", s->name), _(s->title));
         qualitative |= write_rows(d, t, s);
     }
     if (qualitative)

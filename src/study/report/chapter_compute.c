@@ -62,8 +62,8 @@ void lm_part_flops(lm_document *d)
         flop_row(t, _("scores, for each key seen, MLA naive"), "flops.per_context_token_naive", false);
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         flop_row(t,
-                 lm_doc_keepf(d, _("scores, for each key beyond %s"),
-                              lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+                 lm_doc_printf(d, _("scores, for each key beyond %s"),
+                               lm_fig_count(window, lm_facts_count(f, "kv.window"))),
                  "flops.per_context_token_past_windows", false);
     t = lm_doc_table_of(d, "flops-by-context", NULL, naive ? "rrrrrr" : "rrrrr", _("context"),
                         _("one token with this context"), _("of which attention scores"),
@@ -96,7 +96,7 @@ static void write_modules(lm_document *d)
     const lm_program *p = f->s.program;
     lm_doc_table *t = lm_doc_table_of(
         d, "mult-adds-by-module", NULL, "llrr", _("module"), _("class"), _("one token"),
-        lm_doc_keepf(d, P_(f->s.tokens, "a pass of %u token", "a pass of %u tokens"), f->s.tokens));
+        lm_doc_printf(d, P_(f->s.tokens, "a pass of %u token", "a pass of %u tokens"), f->s.tokens));
 
     for (uint32_t m = 0; m < p->n_modules; m++) {
         const lm_module *x = &p->modules[m];
@@ -189,7 +189,7 @@ void lm_chapter_speed(lm_document *d)
         speed_row(t, _("as stored"), "speed");
     for (size_t i = 0; lm_precision_at(i); i++)
         if (!(lm_precision_at(i)->bits > 0) && lm_precision_shown(lm_precision_at(i), f->s.program))
-            speed_row(t, lm_precision_at(i)->name, lm_doc_keepf(d, "speed.as.%s", lm_precision_at(i)->name));
+            speed_row(t, lm_precision_at(i)->name, lm_doc_printf(d, "speed.as.%s", lm_precision_at(i)->name));
     lm_doc_diagram(d, "roofline", NULL, _("What limits speed"), NULL);
     lm_doc_note(d, _("Roofline model: each step takes the longer of its memory reads and its arithmetic. "
                      "Generation with 512 tokens in the cache, prompts of 512 tokens. These are limits, not "

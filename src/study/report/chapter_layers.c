@@ -284,13 +284,13 @@ static const char *title_of(lm_document *d, uint32_t layer)
 
     lm_fig_count(n, lm_facts_count(d->facts, "parameters.per_layer[%u]", layer));
     if (layer == 0)
-        return lm_doc_keepf(d, _("%s (first layer): [T, %u] → [T, %u], %s parameters"), m->path,
-                            p->values[m->in].width, p->values[m->out].width, n);
+        return lm_doc_printf(d, _("%s (first layer): [T, %u] → [T, %u], %s parameters"), m->path,
+                             p->values[m->in].width, p->values[m->out].width, n);
     if (layer + 1 == p->n_layers)
-        return lm_doc_keepf(d, _("%s (last layer): [T, %u] → [T, %u], %s parameters"), m->path,
-                            p->values[m->in].width, p->values[m->out].width, n);
-    return lm_doc_keepf(d, _("%s: [T, %u] → [T, %u], %s parameters"), m->path, p->values[m->in].width,
-                        p->values[m->out].width, n);
+        return lm_doc_printf(d, _("%s (last layer): [T, %u] → [T, %u], %s parameters"), m->path,
+                             p->values[m->in].width, p->values[m->out].width, n);
+    return lm_doc_printf(d, _("%s: [T, %u] → [T, %u], %s parameters"), m->path, p->values[m->in].width,
+                         p->values[m->out].width, n);
 }
 
 static void write_likeness(lm_document *d, uint32_t layer)
@@ -325,10 +325,10 @@ static void write_next(lm_document *d, uint32_t layer)
 static void write_layer(lm_document *d, uint32_t layer)
 {
     uint32_t  twin = d->facts->ledger->twin[layer];
-    lm_block *fold = lm_doc_fold(d, lm_doc_keepf(d, "layer-%u", layer), title_of(d, layer));
+    lm_block *fold = lm_doc_fold(d, lm_doc_printf(d, "layer-%u", layer), title_of(d, layer));
 
     if (twin != layer)
-        fold->same_as = lm_doc_anchor(d, lm_doc_keepf(d, "layer-%u", twin));
+        fold->same_as = lm_doc_anchor(d, lm_doc_printf(d, "layer-%u", twin));
     write_likeness(d, layer);
     lm_layer_table(d, layer, 8, true);
     write_next(d, layer);
@@ -345,10 +345,10 @@ static uint32_t write_run(lm_document *d, uint32_t from)
     while (end < p->n_layers && f->ledger->twin[end] == f->ledger->twin[from])
         end++;
     if (end - from > 2)
-        lm_doc_fold(d, lm_doc_keepf(d, "layers-%u-%u", from, end - 1),
-                    lm_doc_keepf(d, _("%s … %s: %u layers with the same structure"),
-                                 p->modules[f->ledger->layer[from]].path,
-                                 p->modules[f->ledger->layer[end - 1]].path, end - from));
+        lm_doc_fold(d, lm_doc_printf(d, "layers-%u-%u", from, end - 1),
+                    lm_doc_printf(d, _("%s … %s: %u layers with the same structure"),
+                                  p->modules[f->ledger->layer[from]].path,
+                                  p->modules[f->ledger->layer[end - 1]].path, end - from));
     for (uint32_t i = from; i < end; i++)
         write_layer(d, i);
     if (end - from > 2)

@@ -123,7 +123,7 @@ static void write_devices(lm_document *d)
     for (size_t i = 0; lm_device_at(i); i++) {
         all += strcmp(lm_device_at(i)->kind, "cpu") != 0;
         holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 &&
-                   need[2] <= (double)lm_device_room(lm_device_at(i));
+                   need[2] <= (double)lm_device_usable(lm_device_at(i));
     }
     lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch."),
                  lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_size(b, kv));
@@ -137,13 +137,13 @@ static void write_devices(lm_document *d)
                                       shown[1], shown[2]);
     for (size_t i = 0; lm_device_at(i); i++) {
         const lm_device *x = lm_device_at(i);
-        if (strcmp(x->kind, "cpu") == 0 || need[2] > (double)lm_device_room(x))
+        if (strcmp(x->kind, "cpu") == 0 || need[2] > (double)lm_device_usable(x))
             continue;
         lm_next_row(t);
         lm_cell(t, x->title);
         lm_cell_count(t, LM_PLAIN, LM_UNIT_BYTES, x->memory);
         for (int k = 0; k < 3; k++)
-            lm_cell(t, verdict(lm_device_room(x), need[k]));
+            lm_cell(t, verdict(lm_device_usable(x), need[k]));
     }
     lm_doc_close(d);
 }

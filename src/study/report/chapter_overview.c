@@ -40,8 +40,8 @@ void lm_part_info(lm_document *d)
         lm_next_row(t);
         lm_cell_code(t, "num_key_value_heads");
         lm_cell_fact(t, LM_EXACT, "attention.kv_heads");
-        t->last->cells[1].text = lm_doc_keepf(d, "%s (%s)", t->last->cells[1].text,
-                                              lm_facts_text(f, "attention.type"));
+        t->last->cells[1].text = lm_doc_printf(d, "%s (%s)", t->last->cells[1].text,
+                                               lm_facts_text(f, "attention.type"));
     }
     if (!lm_facts_has(f, "attention.latent"))
         info(t, "head_dim", "attention.head_dim");
@@ -82,13 +82,13 @@ static void write_figures(lm_document *d)
     lm_figure_row(t, _("weights as stored"), LM_BOTH, "weights.bytes");
     const char *published = lm_precision_published(f->s.program);
     lm_figure_row(t, strcmp(published, "f16") == 0 ? _("weights as f16") : _("weights as MXFP4"), LM_BOTH,
-                  lm_doc_keepf(d, "weights.as.%s.bytes", published));
+                  lm_doc_printf(d, "weights.as.%s.bytes", published));
     lm_figure_row(t, _("weights as Q4_K_M"), LM_BOTH, "weights.as.Q4_K_M.bytes");
     lm_figure_row(t, _("context, positions"), LM_EXACT, "architecture.context");
     lm_figure_row(t,
                   lm_facts_has(f, "kv.window")
-                      ? lm_doc_keepf(d, _("cache for each of the first %s tokens, bytes"),
-                                     lm_fig_count(window, lm_facts_count(f, "kv.window")))
+                      ? lm_doc_printf(d, _("cache for each of the first %s tokens, bytes"),
+                                      lm_fig_count(window, lm_facts_count(f, "kv.window")))
                       : _("cache for each token, bytes"),
                   LM_EXACT, "kv.bytes_per_token");
     lm_figure_row(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
@@ -96,8 +96,8 @@ static void write_figures(lm_document *d)
     lm_figure_row(t, _("attention scores, for each token of context"), LM_PLAIN, "flops.per_context_token");
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         lm_figure_row(t,
-                      lm_doc_keepf(d, _("scores, for each key beyond %s"),
-                                   lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+                      lm_doc_printf(d, _("scores, for each key beyond %s"),
+                                    lm_fig_count(window, lm_facts_count(f, "kv.window"))),
                       LM_PLAIN, "flops.per_context_token_past_windows");
 }
 
@@ -161,7 +161,7 @@ static void write_keys(lm_doc_table *t, const lm_fact *g, uint32_t depth)
         else if (x->kind == LM_FACT_NUMBER)
             lm_cell_number(t, x->number, x->unit, lm_number_text(text, x->number));
         else if (x->kind == LM_FACT_COUNT)
-            lm_cell_number(t, (double)x->count, x->unit, lm_doc_keepf(t->d, "%" PRIu64, x->count));
+            lm_cell_number(t, (double)x->count, x->unit, lm_doc_printf(t->d, "%" PRIu64, x->count));
         else
             lm_cell(t, x->text);
     }

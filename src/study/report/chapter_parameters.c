@@ -44,12 +44,12 @@ static void put_place(lm_doc_table *t, const lm_fact *g, const char *path, const
         lm_cell_empty(t);
     else
         lm_cell_count(t, LM_EXACT, LM_UNIT_PARAMETERS, all->count / in->count);
-    lm_cell_of_fact(t, LM_EXACT, in, path ? lm_doc_keepf(d, "%s.in_layers", path) : NULL);
-    lm_cell_of_fact(t, LM_EXACT, all, path ? lm_doc_keepf(d, "%s.parameters", path) : NULL);
+    lm_cell_of_fact(t, LM_EXACT, in, path ? lm_doc_printf(d, "%s.in_layers", path) : NULL);
+    lm_cell_of_fact(t, LM_EXACT, all, path ? lm_doc_printf(d, "%s.parameters", path) : NULL);
     cell_share(t, all->count);
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x))
         if (x->kind == LM_FACT_GROUP && (!d->depth || depth + 1 < d->depth))
-            put_place(t, x, path && is_plain(x->name) ? lm_doc_keepf(d, "%s.%s", path, x->name) : NULL,
+            put_place(t, x, path && is_plain(x->name) ? lm_doc_printf(d, "%s.%s", path, x->name) : NULL,
                       x->name, depth + 1);
 }
 
@@ -163,11 +163,11 @@ static const char *meaning_of(lm_document *d, uint32_t i)
         if (p->nodes[k].code != LM_OP_ATTENTION || s->v_in_k)
             continue;
         if (role == LM_PRODUCT_QUERY)
-            return lm_doc_keepf(d, _("%u query heads of %u dimensions"), s->n_heads, s->k_dim);
+            return lm_doc_printf(d, _("%u query heads of %u dimensions"), s->n_heads, s->k_dim);
         if (role == LM_PRODUCT_KEY)
-            return lm_doc_keepf(d, _("%u key heads of %u dimensions"), s->n_kv_heads, s->k_dim);
+            return lm_doc_printf(d, _("%u key heads of %u dimensions"), s->n_kv_heads, s->k_dim);
         if (role == LM_PRODUCT_VALUE)
-            return lm_doc_keepf(d, _("%u value heads of %u dimensions"), s->n_kv_heads, s->v_dim);
+            return lm_doc_printf(d, _("%u value heads of %u dimensions"), s->n_kv_heads, s->v_dim);
         break;
     }
     switch (role) {

@@ -29,7 +29,7 @@ void lm_part_diagrams(lm_document *d)
             alike += f->ledger->twin[k] == f->ledger->twin[i];
         const char *path = p->modules[f->ledger->layer[i]].path;
         lm_doc_diagram(d, "layer", "O-3",
-                       lm_doc_keepf(d, _("%s, one of %u with this structure"), path, alike),
+                       lm_doc_printf(d, _("%s, one of %u with this structure"), path, alike),
                        &(lm_explain_options){ .layer = i });
     }
     lm_doc_diagram(d, "heads", "O-31", _("Which query heads read which key/value heads"), NULL);

@@ -22,7 +22,7 @@ enum { FLUENT = 10 };                            /* tokens per second: about twi
 /* Return the bytes that a model can have on a card of so many GiB. */
 static double room_of_card(int gib)
 {
-    return (double)lm_device_room(&(lm_device){ .kind = "gpu", .memory = (uint64_t)gib << 30 });
+    return (double)lm_device_usable(&(lm_device){ .kind = "gpu", .memory = (uint64_t)gib << 30 });
 }
 
 /* Return a common context length, limited to that of the model. */
@@ -49,8 +49,8 @@ static void write_sentence(lm_document *d)
     char        n[LM_FIG], layers[LM_FIG], width[LM_FIG], context[LM_FIG];
 
     if (lm_facts_has(f, "attention.kv_heads") && !lm_facts_has(f, "attention.latent"))
-        heads = lm_doc_keepf(d, " %" PRIu64 ":%" PRIu64, lm_facts_count(f, "attention.heads"),
-                             lm_facts_count(f, "attention.kv_heads"));
+        heads = lm_doc_printf(d, " %" PRIu64 ":%" PRIu64, lm_facts_count(f, "attention.heads"),
+                              lm_facts_count(f, "attention.kv_heads"));
     lm_doc_textf(d,
                  _("A decoder-only transformer with %s parameters: %s layers of width %s, attention %s%s, "
                    "MLP %s, norm %s, %s positions."),
@@ -79,10 +79,10 @@ void lm_part_headline(lm_document *d)
     if (lm_facts_count(d->facts, "parameters.active") != lm_facts_count(d->facts, "parameters.total"))
         lm_figure_row(t, _("of these active for one token"), LM_SHORT, "parameters.active");
     lm_figure_row(t, _("weights as Q4_K_M"), LM_PLAIN, "weights.as.Q4_K_M.bytes");
-    lm_figure_row(t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(context, at)), LM_PLAIN,
-                  lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", at));
-    lm_figure_row(t, lm_doc_keepf(d, _("operations of a token at %s tokens"), context), LM_PLAIN,
-                  lm_doc_keepf(d, "flops.at[%" PRIu64 "].total", at));
+    lm_figure_row(t, lm_doc_printf(d, _("cache at %s tokens"), lm_fig_count(context, at)), LM_PLAIN,
+                  lm_doc_printf(d, "kv.at[%" PRIu64 "].bytes", at));
+    lm_figure_row(t, lm_doc_printf(d, _("operations of a token at %s tokens"), context), LM_PLAIN,
+                  lm_doc_printf(d, "flops.at[%" PRIu64 "].total", at));
 }
 
 /* ---- devices ---- */
@@ -93,7 +93,7 @@ static const lm_device *smallest(const char *kind, double need)
     const lm_device *best = NULL, *x;
 
     for (size_t i = 0; (x = lm_device_at(i)); i++)
-        if (strcmp(x->kind, kind) == 0 && (double)lm_device_room(x) >= need &&
+        if (strcmp(x->kind, kind) == 0 && (double)lm_device_usable(x) >= need &&
             (!best || x->memory < best->memory))
             best = x;
     return best;
@@ -112,8 +112,8 @@ static void write_devices(lm_document *d)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const lm_device *x = smallest(kinds[i], need);
         if (x)
-            list = lm_doc_keepf(d, "%s%s%s (%.0f GiB)", list ? list : "", list ? ", " : "", x->title,
-                                (double)x->memory / GIB);
+            list = lm_doc_printf(d, "%s%s%s (%.0f GiB)", list ? list : "", list ? ", " : "", x->title,
+                                 (double)x->memory / GIB);
     }
     if (list)
         lm_doc_itemf(
@@ -216,7 +216,7 @@ static void write_phones(lm_document *d)
                      lm_fig_rate(a, rate));
     else if (!x && max)
         lm_doc_itemf(d, '!', _("Does not suit phones: it takes %s, and %s has %s for it."),
-                     lm_fig_size(a, need_of(d->facts)), max->title, lm_fig_bytes(b, lm_device_room(max)));
+                     lm_fig_size(a, need_of(d->facts)), max->title, lm_fig_bytes(b, lm_device_usable(max)));
 }
 
 static void write_long_texts(lm_document *d)
@@ -254,11 +254,11 @@ static void write_sequences(lm_document *d)
     char             tokens[LM_FIG], many[LM_FIG];
 
     if (x)
-        room = (double)lm_device_room(x);
+        room = (double)lm_device_usable(x);
     double n = need > weights && room >= need ? floor((room - weights) / (need - weights)) : 0;
     if (n < 1 || (n >= FEW && n < MANY))
         return;
-    const char *card = x ? x->title : lm_doc_keepf(d, _("a card of %d GiB"), CARD);
+    const char *card = x ? x->title : lm_doc_printf(d, _("a card of %d GiB"), CARD);
     lm_doc_itemf(
         d, n >= MANY ? '+' : '!',
         n >= MANY

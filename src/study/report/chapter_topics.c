@@ -42,8 +42,8 @@ static void write_users(lm_document *d, const lm_card *card)
     if (u->n == u->of)
         return;                      /* used by all: no list needed */
     if (u->n) {
-        lm_doc_fold(d, lm_doc_keepf(d, "users-%s", card->topic),
-                    lm_doc_keepf(d, _("Who uses it: %u of %u presets"), u->n, u->of));
+        lm_doc_fold(d, lm_doc_printf(d, "users-%s", card->topic),
+                    lm_doc_printf(d, _("Who uses it: %u of %u presets"), u->n, u->of));
         lm_doc_text(d, u->names.data ? u->names.data : "");
         lm_doc_close(d);
     } else
@@ -93,7 +93,7 @@ static void write_drawing(lm_document *d, const char *diagram, const char *outpu
         return;
     }
     if (closed)
-        lm_doc_fold(d, lm_doc_keepf(d, "drawing-%s", diagram), _("Drawing"));
+        lm_doc_fold(d, lm_doc_printf(d, "drawing-%s", diagram), _("Drawing"));
     lm_doc_diagram(d, diagram, output, NULL, NULL);
     if (closed)
         lm_doc_drop_empty(d);
@@ -113,7 +113,7 @@ static void write_letters(lm_document *d, const lm_explanation *x)
 
     if (!n)
         return;
-    lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "letters-of-%s", x->card->topic), NULL, "ll",
+    lm_doc_table *t = lm_doc_table_of(d, lm_doc_printf(d, "letters-of-%s", x->card->topic), NULL, "ll",
                                       _("symbol"), _("is"));
     for (size_t i = 0; i < n; i++) {
         lm_next_row(t);
@@ -128,7 +128,7 @@ static void write_arithmetic(lm_document *d, const lm_explanation *x, unsigned p
 {
     bool derived = x->d && (parts & LM_TOPIC_ARITHMETIC);
 
-    lm_doc_fold(d, lm_doc_keepf(d, derived ? "derive-%s" : "letters-%s", x->card->topic),
+    lm_doc_fold(d, lm_doc_printf(d, derived ? "derive-%s" : "letters-%s", x->card->topic),
                 derived ? _("Symbols and arithmetic, step by step") : _("Letters"));
     if (parts & LM_TOPIC_LETTERS)
         write_letters(d, x);
@@ -140,8 +140,8 @@ static void write_arithmetic(lm_document *d, const lm_explanation *x, unsigned p
 /* Add the table of a topic, with the rows of this model highlighted. */
 static void write_sheet(lm_document *d, const char *topic, const lm_sheet *s)
 {
-    lm_doc_fold(d, lm_doc_keepf(d, "sheet-%s", topic), s->title);
-    lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "table-%s", topic), NULL, "");
+    lm_doc_fold(d, lm_doc_printf(d, "sheet-%s", topic), s->title);
+    lm_doc_table *t = lm_doc_table_of(d, lm_doc_printf(d, "table-%s", topic), NULL, "");
     size_t        n = strlen(s->align);
 
     for (size_t i = 0; i < n; i++)
@@ -204,7 +204,7 @@ static bool is_used(const lm_document *d, const lm_card *c)
 
 static void write_component(lm_document *d, const lm_card *c, const char *output)
 {
-    lm_doc_open(d, lm_doc_keepf(d, "explain-%s", c->topic), output, _(c->title));
+    lm_doc_open(d, lm_doc_printf(d, "explain-%s", c->topic), output, _(c->title));
     /* small, and the diagram that most readers want */
     bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;
     lm_doc_topic(d, c->topic,

@@ -68,11 +68,11 @@ static void write_subtitle(lm_document *d)
     const char *device = lm_facts_has(f, "speed.device") ? lm_facts_text(f, "speed.device") : NULL;
 
     if (d->n_models > 1)
-        d->subtitle = lm_doc_keepf(
+        d->subtitle = lm_doc_printf(
             d, _("Written by lamina %s. All figures are computed from the programs that run."),
             LAMINA_VERSION);
     else
-        d->subtitle = lm_doc_keepf(
+        d->subtitle = lm_doc_printf(
             d,
             _("%s, %s. Written by lamina %s. All figures are computed from the program that "
               "runs."),
@@ -87,7 +87,7 @@ static void write_all(lm_document *d)
     for (size_t i = 0; i < d->n_models; i++)
         lm_text_printf(&names, "%s%s", i ? ", " : "", lm_facts_text(d->models[i], "model.name"));
     d->failed |= names.failed;
-    d->root.title = lm_doc_keep(d, names.data ? names.data : "");
+    d->root.title = lm_doc_strdup(d, names.data ? names.data : "");
     lm_text_free(&names);
     write_subtitle(d);
     if (d->n_models == 1) {
@@ -101,7 +101,7 @@ static void write_all(lm_document *d)
         d->facts         = d->models[i];
         d->prefix        = "";
         lm_block *b      = lm_doc_open(d, lm_doc_slug(d, name), NULL, name);
-        d->prefix        = lm_doc_keepf(d, "%s-", b->id ? b->id : "");
+        d->prefix        = lm_doc_printf(d, "%s-", b->id ? b->id : "");
         write_model(d);
         lm_doc_close(d);
     }
