@@ -336,7 +336,7 @@ static lm_dialect dialect_of(const char *path)
 
 static bool may_hold(void *x, uint64_t bytes)
 {
-    return lm_exchange_take(x, bytes);
+    return lm_exchange_charge(x, bytes);
 }
 
 static void answer_no_memory(lm_call *c, const lm_heap_watch *w, lm_error *e)
@@ -373,7 +373,7 @@ bool lm_call_handle(void *models, lm_exchange *x)
     lm_heap_free(c.values);
     if (!c.later) {                      /* otherwise another worker has it by now */
         lm_heap_end(&w);
-        lm_exchange_hold(x, w.held - (int64_t)w.granted);
+        lm_exchange_adjust(x, w.held - (int64_t)w.granted);
     }
     if (c.uses)
         lm_models_release(c.service);

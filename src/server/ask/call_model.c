@@ -40,7 +40,7 @@ lm_status lm_call_find(lm_call *c, lm_error *e)
 static void stop_counting(lm_call *c)
 {
     lm_heap_end(c->heap);
-    lm_exchange_hold(c->x, -(int64_t)c->heap->granted);
+    lm_exchange_adjust(c->x, -(int64_t)c->heap->granted);
     c->heap->granted = 0;
 }
 
@@ -48,7 +48,7 @@ static void start_counting(lm_call *c)
 {
     uint64_t held = c->heap->held > 0 ? (uint64_t)c->heap->held : 0;
 
-    lm_exchange_hold(c->x, (int64_t)held);
+    lm_exchange_adjust(c->x, (int64_t)held);
     c->heap->granted = held;
     lm_heap_begin(c->heap);
 }

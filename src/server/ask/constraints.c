@@ -26,7 +26,7 @@ const lm_field lm_constraints_fields[] = {
     { "regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "SGLang's name of guided_regex" },
     { "ebnf", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "SGLang's name of grammar" },
     LM_REFUSED("structural_tag", "tags within free text: use tools, or grammar_lazy"),
-    LM_HARMLESS("guided_decoding_backend"),
+    LM_IGNORED("guided_decoding_backend"),
     { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
     { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false,
@@ -280,7 +280,7 @@ static lm_status of_gbnf(const lm_service *s, const lm_constraints *v, lm_gramma
 }
 
 /* Whether a member only tells vLLM how to enforce its constraint, which has no effect here. */
-static bool is_harmless(const char *name)
+static bool is_ignored(const char *name)
 {
     static const char *const names[] = { "disable_fallback",  "disable_additional_properties",
                                          "_backend",          "backend",
@@ -322,7 +322,7 @@ static lm_status read_structured(lm_constraints *v, lm_error *e)
             v->compact = json_is_true(value);
             continue;
         }
-        if (!is_empty(value) && !json_is_false(value) && !is_harmless(name) &&
+        if (!is_empty(value) && !json_is_false(value) && !is_ignored(name) &&
             !set_structured(v, name, value))
             return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET,
                            "\"%.40s\" is not supported here: expected one of json, regex, choice, grammar, "

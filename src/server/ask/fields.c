@@ -35,7 +35,7 @@ const char *lm_field_type(const lm_field *f)
     case LM_FIELD_ARRAY:  return "array";
     case LM_FIELD_OBJECT: return "object";
     case LM_FIELD_ANY:
-    case LM_FIELD_HARMLESS:
+    case LM_FIELD_IGNORED:
     case LM_FIELD_REFUSED:
         break;
     }
@@ -214,7 +214,7 @@ static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *
     case LM_FIELD_ANY:
         *(json_t **)at = value;
         return LM_OK;
-    case LM_FIELD_HARMLESS:
+    case LM_FIELD_IGNORED:
         lm_field_warn(warnings, "%s: accepted and has no effect", f->name);
         return LM_OK;
     case LM_FIELD_REFUSED:
@@ -241,12 +241,12 @@ static const lm_field *find(const lm_field_group *groups, const char *name, size
 static lm_status check_twin(const lm_field_group *groups, const lm_field *f, size_t base, const json_t *body,
                             const json_t *value, lm_error *e)
 {
-    if (f->kind == LM_FIELD_HARMLESS || f->kind == LM_FIELD_REFUSED)
+    if (f->kind == LM_FIELD_IGNORED || f->kind == LM_FIELD_REFUSED)
         return LM_OK;
     for (; groups->fields; groups++)
         for (const lm_field *g = groups->fields; g->name; g++) {
             const json_t *other = g != f && groups->base + g->offset == base + f->offset &&
-                                          g->kind != LM_FIELD_HARMLESS && g->kind != LM_FIELD_REFUSED
+                                          g->kind != LM_FIELD_IGNORED && g->kind != LM_FIELD_REFUSED
                                       ? json_object_get(body, g->name)
                                       : NULL;
             if (other && !json_is_null(other) && !is_empty(g, other) && !json_equal(other, value))

@@ -23,7 +23,7 @@ typedef enum lm_field_kind {
     LM_FIELD_WORD,                   /* int: index into `words` */
     LM_FIELD_ARRAY, LM_FIELD_OBJECT, /* json_t *, valid as long as the body */
     LM_FIELD_ANY,                    /* json_t *: the handler checks it */
-    LM_FIELD_HARMLESS,               /* accepted, has no effect: named in `warnings` */
+    LM_FIELD_IGNORED,                /* accepted, has no effect: named in `warnings` */
     LM_FIELD_REFUSED,                /* not supported: an error, unless the value is null, false, `min`,
                                         empty or one of `words` (if the first is "true", false is an
                                         error) */
@@ -41,7 +41,7 @@ typedef struct lm_field {
 
 /* A field that clients send and that has no effect here; a field that is rejected, unless it requests the
  * default behaviour. */
-#define LM_HARMLESS(name)     { name, LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL }
+#define LM_IGNORED(name)     { name, LM_FIELD_IGNORED, 0, 0, 0, NULL, false, NULL }
 #define LM_REFUSED(name, why) { name, LM_FIELD_REFUSED, 0, 0, 0, NULL, false, why }
 
 /* Fields that several routes share: their values are a struct at `base` in the values of each route. */

@@ -307,7 +307,7 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
         return status;
     }
     r->service = c->service;
-    lm_models_hold(r->service);
+    lm_models_retain(r->service);
     r->x = c->x;
     r->dialect = c->route->dialect;
     r->prompts = o->prompts;

@@ -146,7 +146,7 @@ static lm_status count_bytes(lm_call *c, uint64_t bytes, lm_error *e)
 {
     char why[200];
 
-    if (lm_exchange_take(c->x, bytes))
+    if (lm_exchange_charge(c->x, bytes))
         return LM_OK;
     unsigned status = lm_exchange_no_memory(c->x, bytes, why);
     return lm_fault(c, e, status, NULL, "%s", why);

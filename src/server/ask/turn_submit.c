@@ -158,7 +158,7 @@ lm_status lm_turn_submit(lm_call *call, lm_turn *t, lm_error *e)
     t->service = call->service;
     t->x = call->x;
     t->out = lm_exchange_out(call->x);
-    lm_models_hold(t->service);
+    lm_models_retain(t->service);
     status = describe(call, t, e);
     if (status == LM_OK)
         status = submit_sequences(call, t, e);

@@ -61,7 +61,7 @@ lm_status lm_turn_trace(lm_call *call, lm_turn *t, lm_error *e)
     if ((!trace && !changes) || !n)                      /* an empty prompt is rejected later */
         return LM_OK;
     LM_TRY(check(t, changes ? "intervene" : "trace", e));
-    LM_TRY(lm_service_alone(call->service, changes ? "\"intervene\"" : "\"trace\"", e));
+    LM_TRY(lm_service_require_single(call->service, changes ? "\"intervene\"" : "\"trace\"", e));
     if (trace)
         LM_TRY(read_trace(trace, &w, e));
     t->shows_trace = trace != NULL;

@@ -34,7 +34,7 @@ static const lm_field message_fields[] = {
       "older name of output_config.format" },
     LM_REFUSED("mcp_servers", "the server calls no tools"),
     LM_REFUSED("container", "the server runs no code"),
-    LM_HARMLESS("metadata"), LM_HARMLESS("cache_control"),
+    LM_IGNORED("metadata"), LM_IGNORED("cache_control"),
     { 0 },
 };
 static const lm_field count_fields[] = { PROMPT_FIELDS, { 0 } };

@@ -35,7 +35,7 @@ static const lm_field embedding_fields[] = {
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
     { "priority", LM_FIELD_I32, V(priority), -LM_MAX_PRIORITY, LM_MAX_PRIORITY, NULL, false,
       "as in /v1/chat/completions" },
-    LM_HARMLESS("user"), LM_REFUSED("truncate_prompt_tokens", "inputs are never truncated"),
+    LM_IGNORED("user"), LM_REFUSED("truncate_prompt_tokens", "inputs are never truncated"),
     { 0 },
 };
 static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 } };
@@ -131,7 +131,7 @@ static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_
     if (!own)
         return lm_fail_memory(e, "vectors", sizeof *own);
     *own = (embedding_own){ width, v->dimensions ? v->dimensions : width, v->format == 1 };
-    LM_TRY(lm_service_alone(c->service, "an embedding", e));
+    LM_TRY(lm_service_require_single(c->service, "an embedding", e));
     if (!width)
         return lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
     if (v->dimensions > width)

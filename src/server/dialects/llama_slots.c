@@ -254,7 +254,7 @@ static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, co
     w->x = c->x;
     *j = (slot_job){ .wait = w, .service = c->service, .slot = slot, .action = action };
     snprintf(j->filename, sizeof j->filename, "%s", filename ? filename : "");
-    lm_models_hold(j->service);
+    lm_models_retain(j->service);
     status = lm_schedule_slot_start(c->service->schedule, &t, e);
     if (status == LM_OK)
         lm_exchange_later(c->x, more_of_slot, slot_job_done, j);

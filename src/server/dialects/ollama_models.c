@@ -15,13 +15,13 @@ static const lm_field pull_fields[] = {
     { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /api/tags; nothing is downloaded" },
     { "name", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "older name of model" },
     { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send the result as a line (true)" },
-    LM_HARMLESS("insecure"),
+    LM_IGNORED("insecure"),
     { 0 },
 };
 static const lm_field show_fields[] = {
     LM_OLLAMA_COMMON,
     { "name", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "older name of model" },
-    LM_HARMLESS("verbose"),
+    LM_IGNORED("verbose"),
     { 0 },
 };
 static const lm_field_group pull_groups[] = { { pull_fields, 0 }, { 0 } };

@@ -19,9 +19,9 @@
 static const lm_field option_fields[] = {
     { "num_predict", LM_FIELD_I64, T(max_tokens), -2, 1e9, NULL, false,
       "maximum number of tokens to generate; -1: no limit" },
-    LM_HARMLESS("num_ctx"), LM_HARMLESS("num_keep"), LM_HARMLESS("num_thread"), LM_HARMLESS("num_batch"),
-    LM_HARMLESS("num_gpu"), LM_HARMLESS("use_mmap"), LM_HARMLESS("use_mlock"), LM_HARMLESS("numa"),
-    LM_HARMLESS("main_gpu"), LM_HARMLESS("low_vram"),
+    LM_IGNORED("num_ctx"), LM_IGNORED("num_keep"), LM_IGNORED("num_thread"), LM_IGNORED("num_batch"),
+    LM_IGNORED("num_gpu"), LM_IGNORED("use_mmap"), LM_IGNORED("use_mlock"), LM_IGNORED("numa"),
+    LM_IGNORED("main_gpu"), LM_IGNORED("low_vram"),
     { 0 },
 };
 static const lm_field_group option_groups[] = {
@@ -45,7 +45,7 @@ static const lm_field chat_fields[] = {
       "the conversation; without it, the model is loaded" },
     { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
-    LM_HARMLESS("truncate"), LM_HARMLESS("shift"),
+    LM_IGNORED("truncate"), LM_IGNORED("shift"),
     { 0 },
 };
 static const lm_field generate_fields[] = {
@@ -58,7 +58,7 @@ static const lm_field generate_fields[] = {
       "text after the output, if the model has tokens for it" },
     LM_REFUSED("template", "requests cannot supply a template"),
     LM_REFUSED("context", "use /api/chat to continue a conversation"),
-    LM_REFUSED("images", "only text is supported"), LM_HARMLESS("truncate"), LM_HARMLESS("shift"),
+    LM_REFUSED("images", "only text is supported"), LM_IGNORED("truncate"), LM_IGNORED("shift"),
     { 0 },
 };
 static const lm_field embed_fields[] = {
@@ -67,7 +67,7 @@ static const lm_field embed_fields[] = {
       "string or array of strings; without it, the model is loaded" },
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false,
       "the first N dimensions, normalized again" },
-    LM_HARMLESS("truncate"),
+    LM_IGNORED("truncate"),
     { 0 },
 };
 static const lm_field old_embed_fields[] = {

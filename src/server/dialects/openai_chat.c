@@ -74,13 +74,13 @@ static const lm_field chat_fields[] = {
     LM_REFUSED("functions", "use tools"),
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is generated" },
-    LM_REFUSED("audio", "only text is generated"), LM_HARMLESS("prediction"),
+    LM_REFUSED("audio", "only text is generated"), LM_IGNORED("prediction"),
     { "reasoning_format", LM_FIELD_STRING, V(reasoning_format), 0, 0, NULL, false,
       "none: reasoning is part of the content; auto, deepseek: it is returned in reasoning_content; both: "
       "also in reasoning" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
-    LM_HARMLESS("user"), LM_HARMLESS("metadata"), LM_HARMLESS("store"), LM_HARMLESS("safety_identifier"),
-    LM_HARMLESS("prompt_cache_key"), LM_HARMLESS("verbosity"),
+    LM_IGNORED("user"), LM_IGNORED("metadata"), LM_IGNORED("store"), LM_IGNORED("safety_identifier"),
+    LM_IGNORED("prompt_cache_key"), LM_IGNORED("verbosity"),
     { 0 },
 };
 

@@ -65,7 +65,7 @@ static const lm_field completion_fields[] = {
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
       "text after the output, if the model has tokens for it; the prompt is one string" },
     { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "send token ids" },
-    LM_HARMLESS("user"),
+    LM_IGNORED("user"),
     { 0 },
 };
 
@@ -106,7 +106,7 @@ static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
     const lm_prompts *prompts = &own->turn.prompts;
     bool stream = own->begun != NULL;
 
-    LM_TRY(lm_service_alone(c->service, "\"echo\" with \"logprobs\"", e));
+    LM_TRY(lm_service_require_single(c->service, "\"echo\" with \"logprobs\"", e));
     own->n_scores = prompts->n * (stream ? own->turn.n : 1);
     if (!(own->scores = lm_memory_zero(own->n_scores, sizeof *own->scores)))
         return lm_fail_memory(e, "log-probabilities", 0);

@@ -47,9 +47,9 @@ static const lm_field response_fields[] = {
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     { "reasoning", LM_FIELD_OBJECT, V(reasoning), 0, 0, NULL, false,
       "effort: none, minimal, low, medium, high, xhigh or max, if the chat template supports it" },
-    LM_HARMLESS("max_tool_calls"), LM_HARMLESS("stream_options"), LM_HARMLESS("user"),
-    LM_HARMLESS("safety_identifier"),
-    LM_HARMLESS("prompt_cache_key"), LM_HARMLESS("prompt_cache_retention"),
+    LM_IGNORED("max_tool_calls"), LM_IGNORED("stream_options"), LM_IGNORED("user"),
+    LM_IGNORED("safety_identifier"),
+    LM_IGNORED("prompt_cache_key"), LM_IGNORED("prompt_cache_retention"),
     { 0 },
 };
 

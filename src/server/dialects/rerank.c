@@ -36,7 +36,7 @@ static const lm_field rerank_fields[] = {
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
     LM_REFUSED("max_tokens_per_doc", "documents are never truncated"),
     LM_REFUSED("max_chunks_per_doc", "documents are never truncated"),
-    LM_REFUSED("rank_fields", "a document is its text"), LM_HARMLESS("user"),
+    LM_REFUSED("rank_fields", "a document is its text"), LM_IGNORED("user"),
     { 0 },
 };
 static const lm_field_group rerank_groups[] = { { rerank_fields, 0 }, { 0 } };
@@ -66,7 +66,7 @@ static lm_status check_model(const lm_service *s, words *out, lm_error *e)
     static const char *const marks[] = { "<|im_start|>", "<|im_end|>", "<think>", "</think>" };
     bool known;
 
-    LM_TRY(lm_service_alone(s, "ranking documents", e));
+    LM_TRY(lm_service_require_single(s, "ranking documents", e));
     *out = (words){ lm_tokenizer_find(s->tokenizer, "yes"), lm_tokenizer_find(s->tokenizer, "no") };
     known = out->yes >= 0 && out->no >= 0;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)

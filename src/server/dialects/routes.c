@@ -28,7 +28,7 @@ static json_t *field_schema(const lm_field *f)
     const char *type = lm_field_type(f);
     json_t *o = json_pack("{s:s}", "description",
                           f->help                        ? f->help
-                          : f->kind == LM_FIELD_HARMLESS ? "accepted and has no effect"
+                          : f->kind == LM_FIELD_IGNORED ? "accepted and has no effect"
                                                          : "");
 
     if (type)

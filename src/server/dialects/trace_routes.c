@@ -169,7 +169,7 @@ static lm_status prepare(lm_call *c, const trace_values *v, trace_job *a, lm_err
 {
     uint32_t context = lm_engine_context(c->service->engine);
 
-    LM_TRY(lm_service_alone(c->service, "a trace", e));
+    LM_TRY(lm_service_require_single(c->service, "a trace", e));
     LM_TRY(read_text(c, v, &a->prompt, e));
     if (!a->prompt.n)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is empty");

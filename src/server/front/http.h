@@ -65,9 +65,9 @@ typedef struct lm_http_memory {
 /* Count `bytes` more as held by the exchange, until it ends. Returns false, without counting them, if all
  * exchanges would exceed the limit. The front counts bodies itself. Called by the thread that handles the
  * exchange. */
-bool lm_exchange_take(lm_exchange *x, uint64_t bytes);
+bool lm_exchange_charge(lm_exchange *x, uint64_t bytes);
 /* Change the count by so many bytes, regardless of the limit. */
-void lm_exchange_hold(lm_exchange *x, int64_t change);
+void lm_exchange_adjust(lm_exchange *x, int64_t change);
 
 /* Count a rejection for lack of `bytes` more. Returns its HTTP status: 413 if the exchange alone would exceed
  * the limit, otherwise 503. Writes the message to `why`. */

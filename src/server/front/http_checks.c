@@ -50,7 +50,7 @@ unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char 
     return 0;
 }
 
-unsigned lm_exchange_check_room(lm_exchange *x, char why[200])
+unsigned lm_exchange_check_memory(lm_exchange *x, char why[200])
 {
     const char *length = lm_exchange_header(x, "Content-Length");
     uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
@@ -60,8 +60,8 @@ unsigned lm_exchange_check_room(lm_exchange *x, char why[200])
                  x->http->o.body_limit);
         return 413;
     }
-    if (!bytes || lm_exchange_take(x, bytes)) {
-        lm_exchange_hold(x, -(int64_t)bytes);            /* counted as it arrives */
+    if (!bytes || lm_exchange_charge(x, bytes)) {
+        lm_exchange_adjust(x, -(int64_t)bytes);          /* counted as it arrives */
         return 0;
     }
     return lm_exchange_no_memory(x, bytes, why);
@@ -77,7 +77,7 @@ unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, cha
     }
     lm_text_add(&x->body, data, n);
     more = x->body.capacity - before;
-    if (!more || lm_exchange_take(x, more)) {
+    if (!more || lm_exchange_charge(x, more)) {
         x->body_held += more;
         return 0;
     }

@@ -126,7 +126,7 @@ static void raise_maximum(lm_http *h, uint64_t now)
         ;
 }
 
-bool lm_exchange_take(lm_exchange *x, uint64_t bytes)
+bool lm_exchange_charge(lm_exchange *x, uint64_t bytes)
 {
     lm_http *h = x->http;
     uint64_t now = atomic_load(&h->held);
@@ -140,7 +140,7 @@ bool lm_exchange_take(lm_exchange *x, uint64_t bytes)
     return true;
 }
 
-void lm_exchange_hold(lm_exchange *x, int64_t change)
+void lm_exchange_adjust(lm_exchange *x, int64_t change)
 {
     if (change < 0 && (uint64_t)-change > x->held)
         change = -(int64_t)x->held;

@@ -92,7 +92,7 @@ unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char 
 
 /* Check that a body of the announced length can be held, before it is sent. Returns 0, or the HTTP status to
  * reject the request with. */
-unsigned lm_exchange_check_room(lm_exchange *x, char why[200]);
+unsigned lm_exchange_check_memory(lm_exchange *x, char why[200]);
 
 /* Append to the body. Returns 0, or the HTTP status to reject the request with. */
 unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, char why[200]);

@@ -55,7 +55,7 @@ void lm_exchange_free(lm_exchange *x)
         lm_heap_free(x->headers[i].value);
     lm_text_free(&x->body);
     lm_text_free(&x->out);
-    lm_exchange_hold(x, -(int64_t)x->held);
+    lm_exchange_adjust(x, -(int64_t)x->held);
     lm_heap_free(x->method);
     lm_heap_free(x->path);
     atomic_fetch_sub(&x->http->exchanges, 1);
@@ -66,7 +66,7 @@ void lm_exchange_free(lm_exchange *x)
 static void drop_body(lm_exchange *x)
 {
     lm_text_free(&x->body);
-    lm_exchange_hold(x, -(int64_t)x->body_held);
+    lm_exchange_adjust(x, -(int64_t)x->body_held);
     x->body_held = 0;
 }
 
@@ -147,7 +147,7 @@ enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const cha
         if (!(x = *context = exchange_new(arg, mhd, path_of(path), method)))
             return MHD_NO;
         if (!(status = lm_exchange_check_head(x, version, &why)) &&
-            (status = lm_exchange_check_room(x, text)))
+            (status = lm_exchange_check_memory(x, text)))
             why = text;
         if (status) {
             lm_exchange_refuse(x, status, why);

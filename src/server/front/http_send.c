@@ -31,7 +31,7 @@ static void continue_job(lm_exchange *x)
     lm_heap_begin(&w);
     x->more(x, x->job);
     lm_heap_end(&w);
-    lm_exchange_hold(x, w.held);
+    lm_exchange_adjust(x, w.held);
 }
 
 /* Continue the response if there is nothing to send; false: there still is nothing. */

@@ -71,7 +71,7 @@ typedef enum lm_use { LM_USE_READY, LM_USE_LATER, LM_USE_FAILED } lm_use;
 lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e);
 
 /* Add a use, for a caller that already uses the model. lm_models_release ends a use. */
-void lm_models_hold(lm_service *s);
+void lm_models_retain(lm_service *s);
 void lm_models_release(lm_service *s);
 
 /* Use a model only if it is in memory, without counting as activity. False: it is not; lm_models_unpeek ends

@@ -51,7 +51,7 @@ lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e)
     return use;
 }
 
-void lm_models_hold(lm_service *s)
+void lm_models_retain(lm_service *s)
 {
     pthread_mutex_lock(&s->models->lock);
     lm_models_entry_of(s)->users++;

@@ -285,7 +285,7 @@ lm_status lm_service_fit(const lm_service *s, size_t n_prompt, lm_sequence_optio
 
 /* ---- ensembles ---- */
 
-lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e)
+lm_status lm_service_require_single(const lm_service *s, const char *what, lm_error *e)
 {
     if (!s->o.others)
         return LM_OK;

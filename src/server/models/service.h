@@ -130,7 +130,7 @@ lm_status lm_service_fit(const lm_service *s, size_t n_prompt, lm_sequence_optio
 
 /* Check that the service is a single model. LM_UNSUPPORTED: it is an ensemble; the error names `what`, which
  * needs a single model. */
-lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e);
+lm_status lm_service_require_single(const lm_service *s, const char *what, lm_error *e);
 
 /* Return the object "ensemble": its name, rule, models and weights. NULL: it is a single model. */
 json_t   *lm_service_ensemble(const lm_service *s);

@@ -171,7 +171,7 @@ lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool 
         return status;
     }
     pthread_mutex_init(&t->lock, NULL);
-    lm_models_hold(s);
+    lm_models_retain(s);
     o.queue = 1;
     o.ring_bytes = s->o.schedule.ring_bytes;
     o.stall_seconds = s->o.schedule.stall_seconds;

@@ -41,7 +41,7 @@ void lm_archive_put(lm_archive *a, const char *owner, lm_record *r)
     snprintf(w->owner, sizeof w->owner, "%s", owner);
     w->record = *r;
     *r = (lm_record){ 0 };
-    lm_archive_hand_over(a, w);
+    lm_archive_enqueue(a, w);
 }
 
 /* ---- reads: writes not yet done, then the file ---- */
@@ -143,7 +143,7 @@ lm_status lm_archive_remove(lm_archive *a, const char *owner, const char *id, lm
     w->kind = WRITE_REMOVAL;
     snprintf(w->owner, sizeof w->owner, "%s", owner);
     snprintf(w->record.id, sizeof w->record.id, "%s", id);
-    lm_archive_hand_over(a, w);
+    lm_archive_enqueue(a, w);
     return LM_OK;
 }
 

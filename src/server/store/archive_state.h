@@ -53,7 +53,7 @@ typedef struct lm_write_item {
 } lm_write_item;
 
 /* Hand a write over to the writer's thread. Takes `w`. */
-void lm_archive_hand_over(lm_archive *a, lm_write_item *w);
+void lm_archive_enqueue(lm_archive *a, lm_write_item *w);
 
 /* Do a write and free it. Called by the writer's thread. */
 void lm_archive_write(lm_work_item *item);

@@ -166,7 +166,7 @@ static void hand_over_locked(lm_archive *a, lm_write_item *w)
     lm_heap_free(w);
 }
 
-void lm_archive_hand_over(lm_archive *a, lm_write_item *w)
+void lm_archive_enqueue(lm_archive *a, lm_write_item *w)
 {
     pthread_mutex_lock(&a->lock);
     hand_over_locked(a, w);

@@ -113,7 +113,7 @@ void lm_archive_count(lm_archive *a, const char *owner, const char *model, uint6
     w->prompt = prompt;
     w->cached = cached;
     w->tokens = written;
-    lm_archive_hand_over(a, w);
+    lm_archive_enqueue(a, w);
 }
 
 /* ---- usage ---- */

@@ -36,7 +36,7 @@ lm_status lm_document_check(const lm_document *d, lm_error *e)
 /* ---- text ---- */
 
 /* Newlines and tabs are allowed: functions that write a single line replace them. */
-static bool is_harmless(utf8proc_int32_t c)
+static bool is_ignored(utf8proc_int32_t c)
 {
     if (c < 0x20)
         return c == '\n' || c == '\t';
@@ -53,7 +53,7 @@ static const char *keep_bytes(lm_document *d, const char *text, size_t n)
     for (size_t i = 0, step; i < n; i += step) {
         utf8proc_ssize_t k = utf8proc_iterate(p + i, (utf8proc_ssize_t)(n - i), &c);
         step               = k < 1 ? 1 : (size_t)k;
-        if (k < 1 || !is_harmless(c))
+        if (k < 1 || !is_ignored(c))
             lm_text_add_str(&b, "\xEF\xBF\xBD");
         else
             lm_text_add(&b, text + i, step);
