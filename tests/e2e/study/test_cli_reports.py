@@ -128,9 +128,9 @@ def test_different_integers_of_equal_doubles_are_rejected(lamina, tmp_path):
     assert done.returncode and "two integers beyond 64 bits are equal when rounded to a double" in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (b"c\xf0\x9f\x99", "c\ufffd")])
+@pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb")])
 def test_halves_of_characters_do_not_block_a_conversation(lamina, model, tmp_path, text, read):
-    """A cut emoji in a loaded conversation is read as U+FFFD."""
+    """A cut emoji in a loaded conversation, half of a surrogate pair, is read as U+FFFD. Bytes that are not UTF-8 are an error (test_data.py)."""
     (tmp_path / "c.json").write_bytes(b'{"messages": [{"role": "user", "content": "' + text + b'"}, {"role": "assistant", "content": "x"}]}')
     done = run(lamina, "chat", model, "--load", tmp_path / "c.json", "-n", 1, "--temp", 0, input=f"More.\n/save! {tmp_path / 'd.json'}\n")
     assert done.returncode == 0, done.stderr
