@@ -242,8 +242,7 @@ lm_status hub_heads_run(hub_pull *p, const char *name, const char *folder, lm_er
     LM_TRY(hub_read_name(p, name, NULL, e));
     LM_TRY(hub_find_cache(p, e));
     if (hub_is_offline())
-        return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
-                       "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+        return hub_fail_offline(p->id, e);
     p->dry_run = true;                       /* does not change the cache */
     LM_TRY(hub_net_read(&p->net, e));
     LM_TRY(hub_list_files(p, e));

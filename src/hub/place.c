@@ -330,6 +330,12 @@ lm_status hub_write_ref(hub_pull *p, lm_error *e)
     return lm_text_save(&(lm_text){ .data = p->commit, .size = 40 }, path, e);
 }
 
+lm_status hub_fail_offline(const char *name, lm_error *e)
+{
+    return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET,
+                   "not in the cache, and HF_HUB_OFFLINE forbids downloading it");
+}
+
 lm_status hub_read_ref(hub_pull *p, lm_error *e)
 {
     char  path[4096];
@@ -346,6 +352,5 @@ lm_status hub_read_ref(hub_pull *p, lm_error *e)
     }
     if (strlen(p->commit) == 40 && strspn(p->commit, "0123456789abcdef") == 40)
         return LM_OK;
-    return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
-                   "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+    return hub_fail_offline(p->id, e);
 }

@@ -33,10 +33,10 @@ static lm_status offline_type(hub_pull *p, const char *name, lm_error *e)
             if (hub_is_first(s.kept[i].files[j].path) && found++ == 0)
                 snprintf(p->path, sizeof p->path, "%s/%s", s.kept[i].folder, s.kept[i].files[j].path);
     hub_cache_free(&s);
-    if (status == LM_OK && found != 1)
-        return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET,
-                       found ? "several files in the cache have this type"
-                             : "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+    if (status == LM_OK && found > 1)
+        return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "several files in the cache have this type");
+    if (status == LM_OK && !found)
+        return hub_fail_offline(name, e);
     return status;
 }
 
@@ -46,8 +46,7 @@ static lm_status offline(hub_pull *p, const char *name, lm_error *e)
     LM_TRY(hub_read_ref(p, e));
     snprintf(p->path, sizeof p->path, "%s/snapshots/%s", p->repository, p->commit);
     if (access(p->path, F_OK) != 0)
-        return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET,
-                       "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+        return hub_fail_offline(p->id, e);
     return *p->type ? offline_type(p, name, e) : LM_OK;
 }
 

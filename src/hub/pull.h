@@ -70,6 +70,8 @@ lm_status hub_read_index(hub_pull *p, lm_error *e);
 /* is not a later part of a split file */
 bool      hub_is_first(const char *path);
 bool      hub_is_offline(void);
+/* LM_NOT_FOUND: `name` is not in the cache, and hub_is_offline */
+lm_status hub_fail_offline(const char *name, lm_error *e);
 
 lm_status hub_find_cache(hub_pull *p, lm_error *e);
 /* sets `here`, `bytes` and `missing` */

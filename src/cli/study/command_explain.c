@@ -219,8 +219,7 @@ static lm_status overview(lm_cli *cli, explain_options *o, lm_error *e)
 
     if (o->markdown || o->svg || o->output || o->name || o->prompt)
         return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET,
-                       "the overview of a model has no other form; a topic, as in lamina explain attention "
-                       "MODEL, has");
+                       "the overview has one form; give a topic first: lamina explain attention MODEL");
     o->model.o.weights_optional   = true;
     o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
