@@ -78,13 +78,17 @@ static const lm_route *find_route(const char *method, const char *path, char id[
     return NULL;
 }
 
-bool lm_call_quick(void *models, const char *method, const char *path)
+lm_http_lane lm_call_lane(void *models, const char *method, const char *path)
 {
     char id[64];
     const lm_route *r = find_route(method, path, id, NULL);
 
     (void)models;
-    return !r || r->flags & LM_ROUTE_QUICK;
+    if (!r || r->flags & LM_ROUTE_QUICK)
+        return LM_LANE_FRONT;
+    if (r->flags & LM_ROUTE_TRACES)
+        return LM_LANE_TRACES;
+    return r->flags & LM_ROUTE_LONG ? LM_LANE_LONG : LM_LANE_WORKERS;
 }
 
 /* ---- the sender ---- */

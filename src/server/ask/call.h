@@ -17,12 +17,14 @@ typedef enum lm_dialect {
 
 enum {
     LM_ROUTE_OPEN    = 1,            /* no key is required */
-    LM_ROUTE_QUICK   = 2,            /* answered at once by the thread of the connections: must not wait */
+    LM_ROUTE_QUICK   = 2,            /* LM_LANE_FRONT */
     LM_ROUTE_LOADING = 4,            /* also answered while the model loads and while the server drains */
     LM_ROUTE_ALL     = 8,            /* concerns all models, or none: no model needs to be in memory */
     LM_ROUTE_ASKS    = 16,           /* concerns one model, which the handler requests itself:
                                         lm_call_model */
     LM_ROUTE_LIST    = 32,           /* the body is an array: the value of the only field */
+    LM_ROUTE_LONG    = 64,           /* LM_LANE_LONG */
+    LM_ROUTE_TRACES  = 128,          /* LM_LANE_TRACES */
 };
 
 struct lm_call;
@@ -74,7 +76,7 @@ const lm_route *lm_route_at(size_t i);
 json_t *lm_routes_document(void);
 
 /* The functions of lm_http_options; its `arg` is an lm_models. */
-bool lm_call_quick(void *models, const char *method, const char *path);
+lm_http_lane lm_call_lane(void *models, const char *method, const char *path);
 bool lm_call_handle(void *models, lm_exchange *x);
 void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *why);
 

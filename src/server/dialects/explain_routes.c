@@ -171,22 +171,26 @@ static lm_status answer_settings(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_facts = {
-    .method = "GET", .path = "/v1/facts", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .method = "GET", .path = "/v1/facts", .flags = LM_ROUTE_ASKS | LM_ROUTE_LONG,
+    .dialect = LM_DIALECT_OPENAI,
     .summary = "return facts of a model, as lamina inspect --json does: ?model=, ?path= of one fact or group",
     .handle = answer_facts, .query = "model, path",
 };
 const lm_route lm_route_drawing = {
-    .method = "GET", .path = "/v1/drawing", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .method = "GET", .path = "/v1/drawing", .flags = LM_ROUTE_ASKS | LM_ROUTE_LONG,
+    .dialect = LM_DIALECT_OPENAI,
     .summary = "draw a diagram of lamina explain: SVG; ?model=, ?name= (flow), ?layer= (0), ?language= (en)",
     .handle = answer_drawing, .query = "model, name, layer, language",
 };
 const lm_route lm_route_report = {
-    .method = "GET", .path = "/v1/report", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .method = "GET", .path = "/v1/report", .flags = LM_ROUTE_ASKS | LM_ROUTE_LONG,
+    .dialect = LM_DIALECT_OPENAI,
     .summary = "return a report: ?model=, ?form=json, html, markdown or text (json), ?language= (en)",
     .handle = answer_report, .query = "model, form, language",
 };
 const lm_route lm_route_settings = {
-    .method = "GET", .path = "/v1/settings", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .method = "GET", .path = "/v1/settings", .flags = LM_ROUTE_ASKS | LM_ROUTE_LONG,
+    .dialect = LM_DIALECT_OPENAI,
     .summary = "return the memory of a model at every context, number of sequences, cache type and weight "
                "precision: ?model=, ?language= (en)",
     .handle = answer_settings, .query = "model, language",

@@ -1,6 +1,10 @@
 /* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it processes a text. The trace
  * runs on a separate engine with the server's weights, so the results of other requests stay the same, bit
- * for bit. */
+ * for bit.
+ *
+ * Threads: traces have a thread of their own, which handles one at a time; others wait in its queue. It is
+ * not the schedule's, because the plan of a tracer's engine differs from that of the schedule's: it stores
+ * values. One is enough: each engine has its own workers, and two would share the same cores. */
 #include <string.h>
 
 #include "server/ask/dialogue.h"
@@ -104,18 +108,22 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
     return LM_OK;
 }
 
-/* Whether the trace may continue: its client waits, and the server does not end. */
-static lm_status check_client(const lm_call *c, lm_error *e)
+/* Whether the trace may continue: its client waits, it is in time, and the server does not end. */
+static lm_status check_client(lm_call *c, lm_error *e)
 {
-    if (lm_models_state(c->models, NULL) == LM_SERVICE_DRAINING)
+    double timeout = c->service->o.timeout;
+
+    if (lm_traced_list_ends(&c->service->traced))
         return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
+    if (timeout > 0 && lm_exchange_seconds(c->x) > timeout)
+        return lm_fault(c, e, 503, "deadline", "its time has passed");
     return lm_exchange_is_left(c->x)
                ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the client has closed the connection")
                : LM_OK;
 }
 
 /* Process tokens in steps: the trace of a client that leaves ends after one. */
-static lm_status read_ids(const lm_call *c, trace_job *a, const lm_token *ids, size_t n, lm_error *e)
+static lm_status read_ids(lm_call *c, trace_job *a, const lm_token *ids, size_t n, lm_error *e)
 {
     for (size_t at = 0, k; at < n; at += k) {
         k = n - at < STEP ? n - at : STEP;
@@ -125,7 +133,7 @@ static lm_status read_ids(const lm_call *c, trace_job *a, const lm_token *ids, s
     return LM_OK;
 }
 
-static lm_status write_ids(const lm_call *c, trace_job *a, size_t max, lm_error *e)
+static lm_status write_ids(lm_call *c, trace_job *a, size_t max, lm_error *e)
 {
     size_t n = 0, before;
 
@@ -142,7 +150,7 @@ static lm_status write_ids(const lm_call *c, trace_job *a, size_t max, lm_error 
 }
 
 /* Generate first, if requested; then process the whole text again and examine the rows. */
-static lm_status run(const lm_call *c, const trace_values *v, trace_job *a, lm_error *e)
+static lm_status run(lm_call *c, const trace_values *v, trace_job *a, lm_error *e)
 {
     lm_tokens       all = { 0 };
     const lm_token *ids;
@@ -209,12 +217,14 @@ static void charge(const lm_call *c, const trace_job *a)
     lm_account_charge(&account, a->prompt.n, 0, n > a->prompt.n ? n - a->prompt.n : 0);
 }
 
-static lm_status answer_trace(lm_call *c, lm_error *e)
+static lm_status trace(lm_call *c, lm_error *e)
 {
     const trace_values *v = c->values;
     trace_job           a = { 0 };
-    lm_status           status = prepare(c, v, &a, e);
+    lm_status           status = check_client(c, e);
 
+    if (status == LM_OK)
+        status = prepare(c, v, &a, e);
     if (status == LM_OK)
         status = run(c, v, &a, e);
     if (status == LM_OK)
@@ -227,8 +237,16 @@ static lm_status answer_trace(lm_call *c, lm_error *e)
     return status;
 }
 
+static lm_status answer_trace(lm_call *c, lm_error *e)
+{
+    lm_traced_list_begin(&c->service->traced);
+    lm_status status = trace(c, e);
+    lm_traced_list_end(&c->service->traced);
+    return status;
+}
+
 const lm_route lm_route_trace = {
-    .method = "POST", .path = "/v1/trace", .dialect = LM_DIALECT_OPENAI,
+    .method = "POST", .path = "/v1/trace", .flags = LM_ROUTE_TRACES, .dialect = LM_DIALECT_OPENAI,
     .summary = "trace a text: surprise, the lens, attribution, heads, experts",
     .groups = trace_groups, .values_size = sizeof(trace_values), .defaults = trace_defaults,
     .handle = answer_trace,

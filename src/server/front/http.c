@@ -165,6 +165,8 @@ lm_status lm_http_start(const lm_http_options *o, lm_http **out, lm_error *e)
     if (status == LM_OK)
         status = lm_workers_new(o->workers ? o->workers : 2, o->queue ? o->queue : 512, lm_exchange_handle,
                                 &h->workers, e);
+    if (status == LM_OK)
+        status = lm_workers_new(1, o->traces ? o->traces : 16, lm_exchange_handle, &h->tracers, e);
     for (size_t i = 0; status == LM_OK && o->hosts[i]; i++)
         status = i < MAX_ADDRESSES
                      ? start_daemon(h, o->hosts[i], e)
@@ -197,6 +199,7 @@ void lm_http_stop(lm_http *h)
     lm_http_quiesce(h);
     /* Handles all waiting requests first, so that none remains that would not be woken. */
     lm_workers_free(h->workers);
+    lm_workers_free(h->tracers);
     if (h->watch)
         for (unsigned i = 0; i < 200 && atomic_load(&h->exchanges); i++) {
             lm_watch_all_due(h->watch);

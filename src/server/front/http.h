@@ -1,9 +1,9 @@
 /* http.h - the HTTP/1.1 front: sockets, connections, limits and deadlines. It is independent of models.
  *
- * A complete request is passed to `handle`: by the front's own thread if `quick` returns true, otherwise by
- * one of a few workers. The handler fills in the exchange: a head and a body, or a function
- * (lm_exchange_later) that continues the response after each lm_exchange_wake. So no thread waits for a
- * response, and a response is not generated faster than the client reads it.
+ * A complete request is passed to `handle`, by a thread of the lane that `lane` returns. The handler fills in
+ * the exchange: a head and a body, or a function (lm_exchange_later) that continues the response after each
+ * lm_exchange_wake. So no thread waits for a response, and a response is not generated faster than the client
+ * reads it.
  *
  * Threads: an exchange is used by the thread that handles it; lm_exchange_wake may be called by any
  * thread. */
@@ -16,6 +16,14 @@
 typedef struct lm_http     lm_http;
 typedef struct lm_exchange lm_exchange;
 
+/* The threads that handle a request. */
+typedef enum lm_http_lane {
+    LM_LANE_WORKERS,                 /* a few workers */
+    LM_LANE_FRONT,                   /* the front's own thread, at once: the handler does not block */
+    LM_LANE_LONG,                    /* the workers, one of which is kept for other requests */
+    LM_LANE_TRACES,                  /* a separate thread, one request at a time */
+} lm_http_lane;
+
 typedef struct lm_http_options {
     const char *const *hosts;        /* addresses, names or "unix:PATH", NULL-ended */
     uint16_t    port;                /* 0: any free one */
@@ -24,11 +32,11 @@ typedef struct lm_http_options {
     uint32_t    per_address;         /* of which from one client address; 0: no limit */
     uint32_t    workers;             /* 0: 2 */
     uint32_t    queue;               /* maximum requests waiting for a worker; 0: 512 */
+    uint32_t    traces;              /* maximum requests waiting in LM_LANE_TRACES; 0: 16 */
     size_t      body_limit;          /* bytes */
     uint64_t    memory_limit;        /* bytes that all exchanges together may hold; 0: no limit */
     double      header_seconds, body_seconds, stall_seconds, idle_seconds;      /* 0: 10, 60, 30, 120 */
-    /* Whether to handle it at once, because it does not block. */
-    bool      (*quick)(void *arg, const char *method, const char *path);
+    lm_http_lane (*lane)(void *arg, const char *method, const char *path);
     /* Returns false if the request has to wait. What it waits for calls lm_exchange_again, possibly before
      * this returns; then it is handled again. */
     bool      (*handle)(void *arg, lm_exchange *x);
@@ -85,6 +93,7 @@ const char *lm_exchange_other_query(const lm_exchange *x, const char *names);
 const char *lm_exchange_header(const lm_exchange *x, const char *name);
 const char *lm_exchange_body(const lm_exchange *x, size_t *n);
 uint64_t    lm_exchange_connection(const lm_exchange *x);
+double      lm_exchange_seconds(const lm_exchange *x);    /* since it was received completely */
 bool        lm_exchange_is_encrypted(const lm_exchange *x);
 
 /* ---- its response ---- */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/clock.h"
 #include "server/front/memory.h"
 
 const char *lm_exchange_method(const lm_exchange *x)
@@ -60,6 +61,11 @@ const char *lm_exchange_body(const lm_exchange *x, size_t *n)
 uint64_t lm_exchange_connection(const lm_exchange *x)
 {
     return x->conn->number;
+}
+
+double lm_exchange_seconds(const lm_exchange *x)
+{
+    return lm_clock_seconds() - x->received;
 }
 
 bool lm_exchange_is_encrypted(const lm_exchange *x)

@@ -30,6 +30,8 @@ struct lm_exchange {
     lm_work_item item;                   /* first member: workers cast it to the exchange */
     lm_http     *http;
     lm_connection *conn;
+    lm_workers  *workers;                /* of its lane */
+    double       received;               /* when it was complete; lm_clock_seconds */
     struct MHD_Connection *mhd;
     uint64_t     id;
     char        *method, *path;
@@ -60,7 +62,7 @@ struct lm_http {
     char             *urls[MAX_ADDRESSES + 1];
     size_t            n;
     lm_watch         *watch;
-    lm_workers       *workers;
+    lm_workers       *workers, *tracers;
     atomic_bool       stops;
     atomic_uint       exchanges;
     atomic_uint_fast64_t held, max_held, refused;        /* bytes of all exchanges; requests rejected for

@@ -5,6 +5,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/os/clock.h"
 #include "server/front/memory.h"
 
 /* Return the path of a request target, which may be absolute: http://host/path (RFC 9112, 3.2.2). */
@@ -91,7 +92,7 @@ void lm_exchange_again(lm_exchange *x)
     for (; x->n_headers; x->n_headers--)
         lm_heap_free(x->headers[x->n_headers - 1].value);
     x->again = true;
-    lm_workers_push(x->http->workers, &x->item);
+    lm_workers_push(x->workers, &x->item);
 }
 
 bool lm_exchange_is_again(const lm_exchange *x)
@@ -102,16 +103,19 @@ bool lm_exchange_is_again(const lm_exchange *x)
 static void begin(lm_exchange *x)
 {
     lm_http *h = x->http;
+    lm_http_lane lane = h->o.lane(h->o.arg, x->method, x->path);
 
     lm_watch_until(h->watch, x->conn->watched, 0);
     atomic_fetch_or(&x->state, BUSY);
-    if (h->o.quick(h->o.arg, x->method, x->path)) {
+    x->received = lm_clock_seconds();
+    if (lane == LM_LANE_FRONT) {
         if (handle(x))
             atomic_fetch_and(&x->state, ~(unsigned)BUSY);
         return;
     }
-    x->item.large = x->body.size >= LARGE_BODY;
-    if (lm_workers_add(h->workers, &x->item))
+    x->item.large = lane == LM_LANE_LONG || x->body.size >= LARGE_BODY;
+    x->workers = lane == LM_LANE_TRACES ? h->tracers : h->workers;
+    if (lm_workers_add(x->workers, &x->item))
         return;
     atomic_fetch_and(&x->state, ~(unsigned)BUSY);
     lm_exchange_refuse(x, 429, "too many requests are waiting");

@@ -58,7 +58,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
         lm_models_at(s->models, 0)->o.keys = s->keys;
         /* Other machines use names that are not known here. */
         lm_models_at(s->models, 0)->o.any_host |= !all_local;
-        http.quick = lm_call_quick;
+        http.lane = lm_call_lane;
         http.handle = lm_call_handle;
         http.refuse = lm_call_refuse;
         http.arg = s->models;

@@ -3,6 +3,7 @@ import socket
 import contextlib
 import json
 import os
+import select
 import signal
 import time
 
@@ -255,12 +256,80 @@ def test_a_trace_counts_for_the_limits_of_its_key(build, model, tmp_path):
     assert s.close() == 0
 
 
+LONG = {"ids": [504] * 4000, "max_tokens": 4000, "lens": True}
+
+
+def send_trace(server, body):
+    """Send a trace and return the socket."""
+    text = json.dumps(body)
+    connection = socket.create_connection(("127.0.0.1", server.port))
+    connection.sendall(f"POST /v1/trace HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+    return connection
+
+
+def wait_for_trace(server):
+    """Wait until a trace has started: its cache counts as memory of requests."""
+    until = time.time() + PATIENCE
+    while gauge(server, "lamina_request_memory_bytes") < 1 << 20:
+        assert time.time() < until
+        time.sleep(0.02)
+
+
+def test_traces_wait_for_each_other_and_stop_nothing_else(build, model):
+    """One is traced, 16 wait, the others are rejected; all that leave make room."""
+    s = Server(build, "-c", 8192, "--metrics").ready()
+    connections = [send_trace(s, LONG) for _ in range(30)]
+    rejected, until = set(), time.time() + PATIENCE
+    while len(rejected) < 13 and time.time() < until:
+        rejected |= set(select.select(connections, [], [], 0.1)[0])
+    assert len(rejected) in (13, 14)                     # the first of them may not have been taken yet
+    for c in rejected:
+        got = c.recv(65536)
+        assert refused(got) and b"\r\nRetry-After: " in got, got
+    wait_for_trace(s)
+    assert s.post("/tokenize", {"content": PARIS})[0] == 200
+    assert s.post("/v1/completions", GREEDY)[0] == 200
+    assert not set(select.select(connections, [], [], 0)[0]) - rejected
+    for c in connections:
+        c.close()
+    assert answer(s, {"prompt": PARIS, "max_tokens": 2}, "/v1/trace")["usage"]["completion_tokens"] == 2
+    assert s.close() == 0
+
+
+def test_a_trace_that_runs_is_finished_before_the_server_ends(build, model):
+    s = Server(build, "-c", 1024, "--metrics", "--drain-timeout", 10 * PATIENCE).ready()
+    connection = send_trace(s, {"ids": [504] * 8, "max_tokens": 300})
+    wait_for_trace(s)
+    s.process.send_signal(signal.SIGTERM)
+    received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 200") and b'"object":"trace"' in received, received[:400]
+    assert s.process.wait(PATIENCE) == 0
+    s.reader.join(PATIENCE)
+
+
+def test_a_trace_has_the_time_of_a_request(build, model):
+    s = Server(build, "-c", 8192, "--timeout", 1).ready()
+    status, got, headers = s.post("/v1/trace", LONG)
+    assert status == 503 and got["error"]["param"] == "deadline" and headers["Retry-After"], got
+    assert s.close() == 0
+
+
+def test_an_output_that_is_traced_ends_with_the_time_to_drain(build, model):
+    s = Server(build, "-c", 8192, "--drain-timeout", 0.2).ready()
+    connection = s.stream(GREEDY | {"max_tokens": 8000, "ignore_eos": True, "trace": {"lens": 1}})
+    while b'"trace"' not in connection.recv(65536):
+        pass
+    s.process.send_signal(signal.SIGTERM)
+    received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b"shutting down" in received and received.count(b'"trace"') < 7000
+    assert s.process.wait(PATIENCE) == 0
+    s.reader.join(PATIENCE)
+
+
 def test_a_trace_ends_when_the_server_shuts_down(build, model):
-    s = Server(build, "-c", 8192, "--drain-timeout", 1).ready()
-    body = json.dumps({"ids": [504] * 4000, "max_tokens": 4000, "lens": True})
-    connection = socket.create_connection(("127.0.0.1", s.port))
-    connection.sendall(f"POST /v1/trace HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
-    time.sleep(0.5)
+    s = Server(build, "-c", 8192, "--drain-timeout", 1, "--metrics").ready()
+    connection = send_trace(s, LONG)
+    wait_for_trace(s)
     s.process.send_signal(signal.SIGTERM)
     received = b"".join(iter(lambda: connection.recv(65536), b""))
     assert received.startswith(b"HTTP/1.1 503") and b"shutting down" in received, received
