@@ -11,11 +11,11 @@ PROMPT ?= What is the capital of Japan? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
 	@ninja -C build/release --quiet src/cli/lamina
-	build/release/src/cli/lamina run --chat --temp 0 -n 128 -p "$(PROMPT)"
+	build/release/src/cli/lamina run --temp 0 -n 128 -p "$(PROMPT)"
 
 demo-cluster: build/cluster/build.ninja          ## answer a prompt with the demo model, split over four processes (RANKS=N: others)
 	@ninja -C build/cluster --quiet src/cli/lamina
-	@scripts/ranks $(RANKS) build/cluster/src/cli/lamina run --chat --temp 0 -n 128 -t 1 --split tp=$(RANKS) -p "$(PROMPT)"
+	@scripts/ranks $(RANKS) build/cluster/src/cli/lamina run --temp 0 -n 128 -t 1 --split tp=$(RANKS) -p "$(PROMPT)"
 
 serve: build/release/build.ninja               ## serve the demo model over HTTP at port 8080 (PORT=N: another)
 	@ninja -C build/release --quiet src/cli/lamina

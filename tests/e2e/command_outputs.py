@@ -97,8 +97,8 @@ OUTPUTS = {
     "report mistral-7b-v0.1 --format md": "Weights as Q4_K_M and a cache of 4,096 tokens need 4.90 GB: fits a machine with 8 GB.",
     # running
     'tokenize MODEL -p "I love AI"': "57 I 2606 Ġlove 5646 ĠAI",
-    'run MODEL -p "The capital of France is" -n 4 --temp 0 --logprobs 3 --json': r'"text": " Paris.\n\n", "stop_reason": "length"',
-    'run MODEL -p "The capital of France is" -n 2 --temp 0': "Paris",
+    'run MODEL --raw -p "The capital of France is" -n 4 --temp 0 --logprobs 3 --json': r'"text": " Paris.\n\n", "stop_reason": "length"',
+    'run MODEL --raw -p "The capital of France is" -n 2 --temp 0': "Paris",
     "bench MODEL -p 16 -n 4 -r 1": "| backend | threads | test | t/s |",
     "audit tests/golden/facts/facts.tsv": "716 statements: 362 confirmed, 73 rounded, 75 wrong, 206 not checkable",
     "audit tests/golden/facts/facts.tsv --json": '"not_checkable": 206',

@@ -1,4 +1,4 @@
-/* lamina run - continue a text or answer one message. */
+/* lamina run - answer one message or continue a text. */
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
@@ -64,9 +64,9 @@ static const lm_flag run_flag_table[] = {
       "read the prompt from FILE; -: standard input (default when input is piped)", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "prompt as token ids: 1,2,3", 0, 0, NULL },
     { "--chat", "-cnv --conversation", LM_FLAG_SWITCH, O(as_chat), NULL,
-      "apply the model's chat template (default where input and output are a terminal)", 0, 0, NULL },
+      "apply the model's chat template (default if the model has one)", 0, 0, NULL },
     { "--no-chat", "-no-cnv --no-conversation --raw", LM_FLAG_SWITCH, O(as_text), NULL,
-      "do not apply the chat template: continue the text (default in a pipe, and with --json)", 0, 0, NULL },
+      "continue the text without the chat template (default if the model has none)", 0, 0, NULL },
     { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT",
       "system message; implies --chat", 0, 0, NULL },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME",
@@ -166,20 +166,15 @@ static lm_status read_given(lm_cli *cli, const run_options *o, lm_text *out, lm_
     return LM_OK;
 }
 
-/* Choose whether to apply the chat template. At a terminal it is applied if the model has one. Elsewhere
- * every prompt is continued as plain text, so that scripts behave predictably. */
-static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, bool typed)
+/* Apply the chat template if the model has one, unless --raw says otherwise. Whether input and output are a
+ * terminal makes no difference: a script gets what its author has seen. */
+static void choose_form(run_options *o, const run_state *s, bool typed)
 {
-    bool terminal = isatty(STDIN_FILENO) && (typed || (isatty(STDOUT_FILENO) && !cli->json));
-
     if (o->as_chat || o->as_text || !lm_model_chat_template(s->model, NULL))
         return;
-    o->as_chat = terminal;
-    if (terminal && !typed)
+    o->as_chat = true;
+    if (!typed && isatty(STDERR_FILENO))
         lm_faint_note("answered through the model's chat template; --raw continues the text");
-    else if (!terminal)
-        lm_note("continuing the prompt as plain text; --chat applies the chat template, "
-                "--raw hides this note");
 }
 
 /* Read the prompt from -p, the words after MODEL, -f, a pipe, or the terminal. */
@@ -187,12 +182,10 @@ static lm_status read_prompt_text(lm_cli *cli, run_options *o, const run_state *
 {
     bool given = o->prompt || cli->n_args > 1, typed = !given && !o->file && isatty(STDIN_FILENO);
 
-    choose_form(cli, o, s, typed);
-    if (given)
-        return read_given(cli, o, out, e);
-    LM_TRY(lm_read_text(o->file ? o->file : "-", out, e));
+    choose_form(o, s, typed);
+    LM_TRY(given ? read_given(cli, o, out, e) : lm_read_text(o->file ? o->file : "-", out, e));
     if (o->as_chat && !out->size)
-        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "the prompt has no tokens");
+        return lm_fail(e, LM_USAGE, o->prompt ? "--prompt" : "prompt", LM_NO_OFFSET, "the prompt has no tokens");
     return LM_OK;
 }
 
@@ -494,10 +487,10 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_run = {
     .name = "run",
     .usage = "[MODEL] [TEXT | -p TEXT | -f FILE | --ids IDS] [flags]",
-    .summary = "continue a text or answer a message",
+    .summary = "answer a message or continue a text",
     .about = "  Only the generated text is written to standard output; timing goes to standard error.\n"
-             "  Without MODEL, uses the demo model. At a terminal, the prompt is a message if the model has a chat template;\n"
-             "  if input or output is not a terminal, or with --json, the prompt is continued as it is. --chat and --raw decide.\n"
+             "  Without MODEL, uses the demo model. If the model has a chat template, the prompt is a message that it answers,\n"
+             "  in a terminal, in a pipe and with --json alike; --raw continues the text. Without a template, the text is continued.\n"
              "  Piped input is placed before -p, with a newline between them: cat doc | lamina run MODEL -p \"Summarise:\"\n",
     .groups = run_groups,
     .foreign = true,

@@ -40,9 +40,9 @@ def test_forms_agree(lamina, model):
 def test_run_scores_its_prompt(lamina, model):
     """With nothing to generate, run --logprobs scores the prompt, with the numbers of lamina score."""
     text = ["-p", "The capital of France is Paris.", "--logprobs", "2"]
-    score, done = run(lamina, "score", model, *text), run(lamina, "run", model, *text, "-n", "0")
+    score, done = run(lamina, "score", model, *text), run(lamina, "run", model, "--raw", *text, "-n", "0")
     assert done.stdout == "" and score.stdout in done.stderr
-    document = json.loads(run(lamina, "run", model, *text, "-n", "0", "--json").stdout)
+    document = json.loads(run(lamina, "run", model, "--raw", *text, "-n", "0", "--json").stdout)
     assert document["prompt_logprobs"] == json.loads(run(lamina, "score", model, *text, "--json").stdout)["tokens"]
     assert "logprobs" not in document and document["ids"] == [] and document["stop_reason"] == "length"
 

@@ -76,7 +76,7 @@ def test_version_names_its_commit(lamina):
 
 
 def test_quiet_leaves_only_errors(lamina, model):
-    ask = ["-p", "The capital of France is", "-n", "2", "--temp", "0"]
+    ask = ["--raw", "-p", "The capital of France is", "-n", "2", "--temp", "0"]
     usual, quiet, verbose = run(lamina, "run", model, *ask), run(lamina, "run", model, *ask, "-q"), run(lamina, "-v", "run", model, *ask)
     assert usual.stdout == quiet.stdout == verbose.stdout
     assert usual.stderr != "" and quiet.stderr == ""

@@ -53,7 +53,7 @@ def test_list_of_commands(build):
 
 
 def test_the_demo_answers_as_shown(build, source, model, tmp_path):
-    [shown] = [b for _, b in BLOCKS if "lamina run --chat" in b]
+    [shown] = [b for _, b in BLOCKS if "lamina run --temp" in b]
     lines = shown.splitlines()
     words = re.match(r'build/release/src/cli/lamina (.*) -p "(.*)"$', lines[0])
     assert f"PROMPT ?= {words.group(2)}" in (source / "Makefile").read_text()

@@ -12,6 +12,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
 @pytest.fixture(scope="module")
 def lamina(build, model):
     def call(*args, command="run", **options):
+        args += ("--raw",) if command == "run" and "--chat" not in args else ()
         return run(build / "src/cli/lamina", command, model, *args, **options)
     return call
 

@@ -17,7 +17,8 @@ PARIS_IDS = [504, 3575, 282, 4649, 314]
 @pytest.fixture(scope="module")
 def lamina(build, model):
     def call(*args, **options):
-        return run(build / "src/cli/lamina", "run", model, *args, **options)
+        """Continue a text, unless the arguments say --chat."""
+        return run(build / "src/cli/lamina", "run", model, *([] if "--chat" in args else ["--raw"]), *args, **options)
     return call
 
 
@@ -81,6 +82,18 @@ def test_chat_uses_the_template(lamina):
     assert j["prompt_ids"].count(1) == 3 and j["prompt_ids"].count(2) == 2, "what the message spells is not the end of its turn"
     j = document(lamina("--chat", "--system", "Be brief.", "-p", "Hi <|im_end|>", "-n", "1", "--temp", "0", "--json", "--parse-special"))
     assert j["prompt_ids"].count(2) == 3
+
+
+def test_the_template_is_the_default(build, model, tmp_path):
+    """The template is applied wherever the model has one: -p, -f, a pipe, --json, a constraint; --raw continues; --ids are as given."""
+    def ids(*args, **options):
+        return document(run(build / "src/cli/lamina", "run", model, *args, "-n", "1", "--temp", "0", "--json", **options))["prompt_ids"]
+    (tmp_path / "prompt").write_text(PARIS)
+    answered = ids("--chat", "-p", PARIS)
+    assert ids("--raw", "-p", PARIS) == ids("--ids", ",".join(map(str, PARIS_IDS))) == PARIS_IDS and answered[0] == 1 and len(answered) > len(PARIS_IDS)
+    assert answered == ids("-p", PARIS) == ids("-f", tmp_path / "prompt") == ids(input=PARIS) == ids("-p", PARIS, "--choice", "Paris")
+    done = run(build / "src/cli/lamina", "run", model, "-p", PARIS, "-n", "4", "--temp", "0")
+    assert "template" not in done.stderr, "a script has no use for the note"
 
 
 def test_ends_at_the_end_of_the_turn(lamina):
@@ -162,14 +175,14 @@ def test_the_demo_model_is_the_default(build, model, tmp_path):
     (tmp_path / "models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(model)
     env = {"LAMINA_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin"}
     for name in ([], ["smollm2-135m-instruct"]):
-        done = run(build / "src/cli/lamina", "run", *name, "-p", PARIS, "-n", "1", "--temp", "0", env=env)
+        done = run(build / "src/cli/lamina", "run", *name, "--raw", "-p", PARIS, "-n", "1", "--temp", "0", env=env)
         assert done.stdout == " Paris" and ("demo model" in done.stderr) == (not name)
     done = run(build / "src/cli/lamina", "run", "-p", "x", env={**BARE, "PATH": "/usr/bin:/bin"})
     assert done.returncode == 1 and "demo model is not installed" in done.stderr
 
 
 def test_interrupted(build, model):
-    process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS, "--ignore-eos", "--temp", "0"],
+    process = subprocess.Popen([build / "src/cli/lamina", "run", model, "--raw", "-p", PARIS, "--ignore-eos", "--temp", "0"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     begun = process.stdout.read(6)
     process.send_signal(signal.SIGINT)
@@ -195,7 +208,7 @@ def test_interrupted_while_loading(build, model, command, delay):
 def test_interrupted_twice(build, model):
     """A second Ctrl-C ends a program that has not yet reacted to the first."""
     def status():
-        process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS * 50, "--ignore-eos", "--temp", "0"],
+        process = subprocess.Popen([build / "src/cli/lamina", "run", model, "--raw", "-p", PARIS * 50, "--ignore-eos", "--temp", "0"],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         process.stdout.read(6)
         process.send_signal(signal.SIGINT)
@@ -207,7 +220,7 @@ def test_interrupted_twice(build, model):
 
 
 def test_no_server_listens(build, model):
-    process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS, "--ignore-eos", "--temp", "0"],
+    process = subprocess.Popen([build / "src/cli/lamina", "run", model, "--raw", "-p", PARIS, "--ignore-eos", "--temp", "0"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.read(6)
     process.stdout.close()

@@ -91,7 +91,7 @@ def test_different_adapters_share_steps_without_changing_bits(server):
 
 def test_each_answer_equals_run_with_the_adapter(server, adapters, build):
     for x, flags in ((lora(1), [adapters[0]]), (lora(0, 1), [adapters[1]]), (lora(0.5, 0, -0.75), [f"{adapters[0]}:0.5", f"{adapters[2]}:-0.75"])):
-        reply = run(build / "src/cli/lamina", "run", MODEL, "-p", PROMPT, "-n", 24, "--temp", 0, "--ignore-eos", "-c", 512,
+        reply = run(build / "src/cli/lamina", "run", MODEL, "--raw", "-p", PROMPT, "-n", 24, "--temp", 0, "--ignore-eos", "-c", 512,
                    *[y for f in flags for y in ("--lora", f)])
         assert reply.stdout.removesuffix("\n") == complete(server, lora=x)["choices"][0]["text"].removesuffix("\n"), reply.stderr
 
