@@ -5,7 +5,7 @@ import { build } from "esbuild";
 import { defineConfig, type Plugin } from "vite";
 
 const server = process.env["LAMINA_URL"] ?? "http://127.0.0.1:8080";
-const packages = ["preact", "@preact/signals", "@preact/signals-core", "uplot", "marked", "dompurify", "temml", "highlight.js"];
+const packages = ["preact", "@preact/signals", "@preact/signals-core", "uplot", "markdown-it", "markdown-it-cjk-friendly", "linkify-it", "mdurl", "uc.micro", "punycode.js", "get-east-asian-width", "dompurify", "temml", "highlight.js"];
 
 function licences(): string {
     const texts = packages.map((name) => {
@@ -24,7 +24,7 @@ const inline = (code: string): string => code.replace(/<(?=\/script|!--)/gi, "\\
 async function libraries(): Promise<string> {
     const texts = await Promise.all(["text", "formulas", "curves"].map(async (name) => {
         const made = await build({ entryPoints: [resolve(import.meta.dirname, `src/later/${name}.ts`)], bundle: true, minify: true, write: false, format: "iife", globalName: `laminaLater.${name}`, target: "es2022",
-            legalComments: "none", charset: "utf8" });
+            alias: { entities: resolve(import.meta.dirname, "src/later/entities.ts") }, legalComments: "none", charset: "utf8" });
         return `<script type="text/plain" id="later-${name}">${inline(made.outputFiles[0]!.text.trim())}</script>`;
     }));
     return texts.join("");

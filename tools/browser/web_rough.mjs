@@ -28,7 +28,8 @@ const nasty = [
     "<a href='javascript:window.hurt=1'>x</a> <form action=//evil.example><input name=q></form> <base href=//evil.example>", "<div style='position:fixed;inset:0;background:red'>over</div>",
     "```html\n<script>window.hurt = 1</script>\n```", "`<b>`", "| a | <img src=x onerror=window.hurt=1> |\n|---|---|\n| 1 | 2 |", "$\\href{javascript:window.hurt=1}{x} \\style{position:fixed}{y}$ and $x^2$",
     "\u202Eright to left override\u202C and \u2066isolate", "nul \u0000 bell \u0007 escape \u001b[31m", "שלום עולם, this is mixed عربي", `${"a".repeat(30000)}`, `${"<".repeat(2000)}`, "- [x] done\n- [ ] open\n",
-    "&lt;script&gt; &#x3c;script&#x3e; <!-- comment --> <![CDATA[ x ]]> <?php x ?>", "[a]: javascript:window.hurt=1\n\n[a]", "# Title\n\n###### six\n\n> quote\n\n---\n\n1. one\n2. two",
+    "&lt;script&gt; &#x3c;script&#x3e; <!-- comment --> <![CDATA[ x ]]> <?php x ?>", "[a]: javascript:window.hurt=1\n\n[a]", "**注意：**正文 and **“引用”**后", "| first<br>second |\n|---|\n| `<br>` |", "זה קוד `x = 1`:\n\nEnglish again\n\n```\nשלום = 1\n```", `${" ".repeat(60000)}x`, `${"a.".repeat(30000)}@`, `${">".repeat(2000)} deep`, `|${"a|".repeat(300)}\n|${"-|".repeat(300)}\n|${"b|".repeat(300)}`,
+    "*_".repeat(2000), "- > ".repeat(900), "# Title\n\n###### six\n\n> quote\n\n---\n\n1. one\n2. two",
 ];
 
 async function hostile(of) {
@@ -47,12 +48,51 @@ async function hostile(of) {
         check(!bad.length, `${of.where}: ${bad.slice(0, 3)}`);
         const links = await page.locator(".markdown a").evaluateAll((all) => all.map((a) => [a.href, a.target, a.rel]));
         check(links.length >= 2 && links.every(([, target, rel]) => target === "_blank" && rel.includes("noopener") && rel.includes("noreferrer")), `${of.where}: links: ${JSON.stringify(links)}`);
-        await until(async () => await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 1 && await page.locator(".markdown .code").count() === 1, `${of.where}: mathematics, table, code`);
+        await until(async () => await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 3 && await page.locator(".markdown .code").count() === 2, async () => `${of.where}: ${await page.evaluate(() => ["math", "table", ".code"].map((x) => document.querySelectorAll(`.markdown ${x}`).length))} formulas, tables, code blocks`);
+        check((await page.locator(".markdown strong").allTextContents()).join() === "注意：,“引用”", `${of.where}: bold beside Chinese: ${await page.locator(".markdown strong").allTextContents()}`);
+        check(await page.locator(".markdown th br").count() === 1 && await page.locator(".markdown td br").count() === 0, `${of.where}: <br> in cells`);
+        const sides = await page.evaluate(() => [...document.querySelectorAll(".markdown p, .markdown pre")].filter((e) => /קוד|English again|שלום =/.test(e.textContent)).map((e) => {
+            const range = document.createRange();
+            range.selectNodeContents(e);
+            const text = [...range.getClientRects()].map((r) => r.right), box = e.getBoundingClientRect();
+            return Math.max(...text) > box.right - 12 ? "right" : "left";
+        }));
+        check(sides.join() === "right,left,left", `${of.where}: sides of paragraphs and code: ${sides}`);
         check(await page.evaluate(() => getComputedStyle(document.body).display !== "none"), `${of.where}: a style was taken`);
         await fits(page, of.where);
         await accessible(page, of.where);
         await look(page, of.where, "hostile");
         check(await page.evaluate(() => window.hurt === undefined), `${of.where}: what the model wrote was run`);
+    });
+}
+
+// A sent message comes into view, wherever the reader is; the end stays in view while it grows, also after the page is loaded again. The Enter
+// that ends a composition sends nothing.
+async function reading(of) {
+    const lines = (n) => Array.from({ length: n }, (_, i) => `${i}. ${"word ".repeat(60)}\n\n`).join("");
+    await played(of, (path) => path === "/v1/chat/completions" ? { events: [chunk(lines(120)), 300, chunk(lines(20)), 300, chunk(lines(20)), chunk(null, "stop"), usage(9), "[DONE]"] } : usual(path), async (page) => {
+        const left = () => page.locator(".messages").evaluate((l) => l.scrollHeight - l.scrollTop - l.clientHeight), box = page.locator(".composer textarea"), confirm = (e) => e.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true, cancelable: true }));
+        await box.fill("あ");
+        await box.evaluate(confirm);
+        check(await page.locator(".message").count() === 0 && await box.inputValue() === "あ", `${of.where}: Enter of a composition sends`);
+        await ask(page, "first");
+        await until(async () => await left() < 60, async () => `${of.where}: the end is ${await left()} away`);
+        await page.locator(".messages").evaluate((l) => { l.scrollTop = 0; });
+        await page.waitForSelector(".message.user");
+        await page.waitForTimeout(100);
+        check(await left() > 1000, `${of.where}: does not stay where the reader is`);
+        await ask(page, "second");
+        await until(async () => await left() < 60, async () => `${of.where}: after sending the end is ${await left()} away`);
+        await page.reload();
+        await page.waitForFunction(() => document.querySelectorAll(".message .stats").length === 2);
+        await until(async () => await left() < 60, async () => `${of.where}: after loading again the end is ${await left()} away`);
+        await ask(page, "third");
+        await until(async () => await left() < 60, async () => `${of.where}: after loading again it is not followed: ${await left()}`);
+        await page.keyboard.press("Alt+Digit3");
+        const prompt = page.locator(".ask textarea");
+        await prompt.fill("い");
+        await prompt.evaluate(confirm);
+        check(await page.locator(".compare-column .coloured, .compare-column .notice").count() === 0, `${of.where}: Enter of a composition compares`);
     });
 }
 
@@ -236,4 +276,4 @@ async function start(of) {
     console.log(`  ${of.where}: ready after ${times.map((x) => x.toFixed(0)).join(", ")} ms, throttled 4 times`);
 }
 
-export const flows = { hostile, failures, restart, long, start };
+export const flows = { hostile, reading, failures, restart, long, start };

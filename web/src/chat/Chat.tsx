@@ -4,7 +4,7 @@ import { Inspector } from "../inspect/Inspector";
 import { saveTurn, type Conversation } from "../store/chats";
 import { lastChat, sidebar, surprise, tracing } from "../store/prefs";
 import { contextOf, models, onlyModel } from "../store/server";
-import { IconButton, Switch } from "../ui/parts";
+import { IconButton, sends, Switch } from "../ui/parts";
 import { go, rest } from "../ui/route";
 import { send, stop, writing } from "./generate";
 import { Message } from "./Message";
@@ -40,7 +40,7 @@ function Composer({ c, parent, busy }: { c: Conversation; parent: string | null;
     return <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
         <textarea ref={box} rows={1} dir="auto" aria-label={t("message")} placeholder={t("messageHint")} value={draft}
             onInput={(e) => c.change({ draft: e.currentTarget.value })}
-            onKeyDown={(e) => { if (e.key === "Enter" && !e.shiftKey && !e.isComposing) { e.preventDefault(); submit(); } }} />
+            onKeyDown={(e) => { if (sends(e)) { e.preventDefault(); submit(); } }} />
         {busy ? <IconButton icon="stop" label={t("stop")} onClick={() => stop(busy)} class="primary" />
             : <button type="submit" class="icon-button primary" aria-label={t("send")} title={t("send")} disabled={!draft.trim()}><svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M8 13V3M4 7l4-4 4 4" /></svg></button>}
     </form>;
@@ -52,7 +52,7 @@ function Empty({ c }: { c: Conversation }) {
 }
 
 export function Chat({ c }: { c: Conversation }) {
-    const list = useRef<HTMLDivElement>(null), bottom = useRef(true), [away, setAway] = useState(false);
+    const list = useRef<HTMLDivElement>(null), bottom = useRef(true), top = useRef(0), [away, setAway] = useState(false);
     const settings = rest.value.endsWith("/settings"), id = c.meta.value.id;
     useEffect(() => { void c.load(); lastChat.value = id; picked.value = null; bottom.current = true; }, [c]);
     useEffect(() => { const m = c.meta.value.model || onlyModel.value; if (m) void contextOf(m).catch(() => undefined); }, [c, c.meta.value.model, onlyModel.value]);
@@ -66,7 +66,8 @@ export function Chat({ c }: { c: Conversation }) {
     }, [c]);
     void c.shape.value;
     const path = c.path(), last = path[path.length - 1], lastId = last?.value.id ?? null, busy = lastId && writing.value.has(lastId) ? lastId : null;
-    // Keep the end visible while it grows, unless the reader has scrolled away from it.
+    // Keep the end visible while it grows, unless the reader has scrolled away from it. A new message is always brought into view.
+    useLayoutEffect(() => { if (busy) bottom.current = true; }, [lastId]);
     useLayoutEffect(() => { const l = list.current; if (l && bottom.current) l.scrollTop = l.scrollHeight; });
     // Also while a long text is rendered in steps, and when messages out of view turn out to be longer than estimated.
     useEffect(() => {
@@ -74,9 +75,11 @@ export function Chat({ c }: { c: Conversation }) {
         for (const message of l.children) watch.observe(message);
         return () => watch.disconnect();
     }, [c, path.length, lastId]);
+    // Only upwards is away: a text that grows leaves the end behind until it is scrolled to again.
     const onScroll = (): void => {
-        const l = list.current!;
-        bottom.current = l.scrollHeight - l.scrollTop - l.clientHeight < 60;
+        const l = list.current!, near = l.scrollHeight - l.scrollTop - l.clientHeight < 60;
+        if (near || l.scrollTop < top.current) bottom.current = near;
+        top.current = l.scrollTop;
         setAway(!bottom.current);
     };
     const open = sidebar.value, p = picked.value, chosen = p && p.chat === id ? c.turns.get(p.turn) : undefined;

@@ -11,7 +11,7 @@ import { about, figure, seconds } from "../text/format";
 import { Markdown } from "../text/Markdown";
 import { visible } from "../text/visible";
 import { FailureNotice } from "../ui/failure";
-import { IconButton } from "../ui/parts";
+import { IconButton, sends } from "../ui/parts";
 import { go } from "../ui/route";
 import { Measure } from "./Measure";
 import { picked } from "./picked";
@@ -65,9 +65,9 @@ const pretty = (json: string): string => { try { return JSON.stringify(JSON.pars
 
 function Edit({ c, turn, done }: { c: Conversation; turn: Turn; done: () => void }) {
     const [text, setText] = useState(turn.text);
-    return <form class="edit" onSubmit={(e) => { e.preventDefault(); done(); send(c, text, turn.parent); }}>
+    return <form class="edit" onSubmit={(e) => { e.preventDefault(); if (!text.trim()) return; done(); send(c, text, turn.parent); }}>
         <textarea dir="auto" aria-label={t("edit")} rows={Math.min(12, text.split("\n").length + 1)} value={text} onInput={(e) => setText(e.currentTarget.value)}
-            onKeyDown={(e) => { if (e.key === "Escape") done(); }} ref={(x) => { if (x && document.activeElement !== x) x.focus(); }} />
+            onKeyDown={(e) => { if (e.key === "Escape") done(); else if (sends(e)) { e.preventDefault(); e.currentTarget.form!.requestSubmit(); } }} ref={(x) => { if (x && document.activeElement !== x) x.focus(); }} />
         <div class="row end"><button type="button" onClick={done}>{t("cancel")}</button><button type="submit" class="primary" disabled={!text.trim()}>{t("sendBranch")}</button></div>
     </form>;
 }

@@ -18,6 +18,7 @@ import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 
 export { default as DOMPurify } from "dompurify";
-export { Marked } from "marked";
+export { default as MarkdownIt } from "markdown-it";
+export { default as cjk } from "markdown-it-cjk-friendly";
 export { hljs };
 export const languages = { bash, c, cpp, csharp, css, diff, go, java, javascript, json, python, rust, sql, typescript, xml, yaml };

@@ -1,17 +1,11 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
-import { blocksOf, renderBlock, type Block } from "./render";
+import { next, type Piece } from "./blocks";
+import { lines, renderPiece } from "./render";
 
-const STEP = 6000, BUDGET = 10;          // characters parsed at once; milliseconds of work per frame
+interface Block extends Piece { node: HTMLElement; done: boolean }
 
-// Return the next blocks of the rest of a text: all of them, or those that are certainly complete within one step.
-function next(rest: string): { raws: string[]; end: boolean } {
-    if (rest.length > STEP) {
-        const raws = blocksOf(rest.slice(0, STEP)).slice(0, -1);
-        if (raws.length && rest.startsWith(raws.join(""))) return { raws, end: false };
-    }
-    return { raws: blocksOf(rest), end: true };
-}
+const BUDGET = 10;                       // milliseconds of work per frame
 
 // Render a text as Markdown. Of a growing text only the last two blocks are parsed and rendered again. A long text is rendered in steps,
 // as many per frame as time allows.
@@ -24,18 +18,18 @@ export function Markdown({ text: given, growing }: { text: string; growing: bool
         const go = (): void => {
             const began = performance.now();
             for (;;) {
-                const { raws, end } = next(text.slice(at));
-                raws.forEach((raw, i) => {
-                    const done = !growing || !end || i < raws.length - 1, old = list[kept + i];
-                    if (old && old.raw === raw && old.done === done) return;
-                    const node = renderBlock(raw, done, texts);
+                const { pieces, last } = next(lines(), text.slice(at), list[kept - 1]?.end);
+                pieces.forEach((piece, i) => {
+                    const done = !growing || !last || i < pieces.length - 1, old = list[kept + i];
+                    if (old && old.raw === piece.raw && old.done === done && old.plain === piece.plain) { list[kept + i] = { ...old, ...piece }; return; }
+                    const node = renderPiece(piece, done, texts);
                     if (old) old.node.replaceWith(node);
                     else root.current!.append(node);
-                    list[kept + i] = { raw, node, done };
+                    list[kept + i] = { ...piece, node, done };
                 });
-                kept += raws.length;
-                at += raws.reduce((n, raw) => n + raw.length, 0);
-                if (end) {
+                kept += pieces.length;
+                at += pieces.reduce((n, { raw }) => n + raw.length, 0);
+                if (last) {
                     for (const old of list.splice(kept)) old.node.remove();
                     return;
                 }
@@ -48,5 +42,5 @@ export function Markdown({ text: given, growing }: { text: string; growing: bool
         go();
         return () => cancelAnimationFrame(frame);
     }, [text, growing]);
-    return <div class="markdown" dir="auto" ref={root} />;
+    return <div class="markdown" ref={root} />;
 }

@@ -1,78 +1,92 @@
 // Render the Markdown of models. Model output is never trusted: HTML in it is shown as text, links lead only to http, https and mailto
 // addresses and reveal nothing about this page, pictures become links, and DOMPurify sanitises the result.
-import type { Marked, TokenizerAndRendererExtension, Tokens } from "marked";
+import type { MarkdownIt } from "markdown-it";
+import type { Piece } from "./blocks";
 import { highlight } from "./highlight";
 import { later } from "../later/later";
 import { visible } from "./visible";
 
-const escape = (s: string): string => s.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-const address = (href: string): string | null => /^(https?:\/\/|mailto:)[^\s]+$/i.test(href) ? href : null;
+const address = (href: string): boolean => /^(https?:\/\/|mailto:)[^\s]+$/i.test(href);
 
-interface MathToken extends Tokens.Generic { type: "math" | "mathBlock"; text: string }
+// Formulas within a line, and in lines of their own: \( \), \[ \], $ $, $$ $$.
+const inLine = [/\\\(([^]{1,2000}?)\\\)/y, /\\\[([^]{1,4000}?)\\\]/y, /\$\$([^$]{1,4000}?)\$\$/y, /\$(?![\s$])((?:\\.|[^\\$\n]){1,500}?)(?<!\s)\$(?![\d$])/y];
+const inLines = [/\$\$([^]{1,4000}?)\$\$[ \t]*(?=\n|$)/y, /\\\[([^]{1,4000}?)\\\][ \t]*(?=\n|$)/y];
 
-const mathNode = (t: Tokens.Generic, block: boolean): string => `<span data-math="${block ? "block" : "line"}">${escape((t as MathToken).text)}</span>`;
+function matched(patterns: RegExp[], text: string, at: number): RegExpExecArray | null {
+    for (const p of patterns) {
+        p.lastIndex = at;
+        const m = p.exec(text);
+        if (m) return m;
+    }
+    return null;
+}
 
-const math: TokenizerAndRendererExtension = {
-    name: "math",
-    level: "inline",
-    start: (src: string) => { const i = src.search(/\$|\\\(|\\\[/); return i < 0 ? undefined : i; },
-    tokenizer(src: string) {
-        const m = /^\\\(([\s\S]{1,2000}?)\\\)/.exec(src) ?? /^\\\[([\s\S]{1,4000}?)\\\]/.exec(src) ?? /^\$\$([^$]{1,4000}?)\$\$/.exec(src)
-            ?? /^\$(?![\s$])((?:\\.|[^\\$\n]){1,500}?)(?<!\s)\$(?![\d$])/.exec(src);
-        return m ? { type: "math", raw: m[0], text: m[1]!, block: m[0].startsWith("\\[") || m[0].startsWith("$$") } : undefined;
-    },
-    renderer: (t) => mathNode(t, Boolean(t["block"])),
-};
-
-const mathBlock: TokenizerAndRendererExtension = {
-    name: "mathBlock",
-    level: "block",
-    start: (src: string) => { const i = src.search(/\n(\$\$|\\\[)/); return i < 0 ? undefined : i + 1; },
-    tokenizer(src: string) {
-        const m = /^\$\$([\s\S]{1,4000}?)\$\$[ \t]*(?:\n|$)/.exec(src) ?? /^\\\[([\s\S]{1,4000}?)\\\][ \t]*(?:\n|$)/.exec(src);
-        return m ? { type: "mathBlock", raw: m[0], text: m[1]! } : undefined;
-    },
-    renderer: (t) => `<p>${mathNode(t, true)}</p>`,
-};
-
-let reader: Marked | null = null;
-
-function marked(): Marked {
-    if (reader) return reader;
-    reader = new (later("text").Marked)({ gfm: true, breaks: true, async: false, extensions: [mathBlock, math] });
-    reader.use({
-        renderer: {
-            html: ({ text }) => escape(text),
-            link({ href, tokens }) {
-                const to = address(href), inner = this.parser.parseInline(tokens);
-                return to ? `<a href="${escape(to)}" target="_blank" rel="noopener noreferrer nofollow">${inner}</a>` : inner;
-            },
-            image({ href, text }) {
-                const to = address(href);
-                return to ? `<a href="${escape(to)}" target="_blank" rel="noopener noreferrer nofollow">🖼 ${escape(text || to)}</a>` : escape(text);
-            },
-            code: ({ text, lang }) => `<pre data-lang="${escape(/^[\w+#.-]{1,24}/.exec(lang ?? "")?.[0] ?? "")}"><code>${escape(text)}</code></pre>`,
-            table({ header, rows }) {
-                const row = (cells: Tokens.TableCell[], tag: "th" | "td"): string => `<tr>${cells.map((c) =>
-                    `<${tag}${tag === "th" ? ' scope="col"' : ""}${c.align ? ` class="to-${c.align}"` : ""}>${this.parser.parseInline(c.tokens)}</${tag}>`).join("")}</tr>`;
-                return `<div class="scroll"><table><thead>${row(header, "th")}</thead><tbody>${rows.map((r) => row(r, "td")).join("")}</tbody></table></div>`;
-            },
-        },
+function formulaRules(md: MarkdownIt): void {
+    md.inline.ruler.before("escape", "formula", (s, silent) => {
+        if (s.src[s.pos] !== "$" && s.src[s.pos] !== "\\") return false;
+        const m = matched(inLine, s.src, s.pos);
+        if (!m) return false;
+        if (!silent) Object.assign(s.push("formula", "", 0), { content: m[1], info: /^(\\\[|\$\$)/.test(m[0]) ? "block" : "line" });
+        s.pos += m[0].length;
+        return true;
     });
-    return reader;
+    md.block.ruler.before("fence", "formulas", (s, from, to, silent) => {
+        const start = s.bMarks[from]! + s.tShift[from]!;
+        if (s.sCount[from]! - s.blkIndent >= 4 || !/^(\$\$|\\\[)/.test(s.src.slice(start, start + 2))) return false;
+        const m = matched(inLines, s.getLines(from, Math.min(to, from + 200), s.sCount[from]!, false), 0);
+        if (!m) return false;
+        if (silent) return true;
+        const end = from + m[0].split("\n").length;
+        Object.assign(s.push("formula", "", 0), { content: m[1], info: "block", map: [from, end], block: true });
+        s.line = end;
+        return true;
+    }, { alt: ["paragraph"] });
+    md.renderer.rules["formula"] = (tokens, i) => `<span data-math="${tokens[i]!.info}">${md.utils.escapeHtml(tokens[i]!.content)}</span>`;
+}
+
+function reader(): MarkdownIt {
+    const { MarkdownIt: Reader, cjk } = later("text"), md = new Reader({ linkify: true, breaks: true }).use(cjk), { escapeHtml } = md.utils;
+    md.linkify.set({ fuzzyLink: false });
+    md.validateLink = address;
+    formulaRules(md);
+    md.inline.ruler.before("autolink", "br", (s, silent) => {
+        const m = /^<br\s{0,9}\/?>/i.exec(s.src.slice(s.pos, s.pos + 16));
+        if (!m) return false;
+        if (!silent) s.push("hardbreak", "br", 0);
+        s.pos += m[0].length;
+        return true;
+    });
+    const opening = (href: unknown): string => `<a href="${escapeHtml(String(href))}" target="_blank" rel="noopener noreferrer nofollow">`;
+    Object.assign(md.renderer.rules, {
+        link_open: (tokens, i) => opening(tokens[i]!.attrGet("href")),
+        image: (tokens, i) => `${opening(tokens[i]!.attrGet("src"))}🖼 ${escapeHtml(tokens[i]!.content || String(tokens[i]!.attrGet("src")))}</a>`,
+        fence: (tokens, i) => `<pre data-lang="${escapeHtml(/^[\w+#.-]{1,24}/.exec(tokens[i]!.info.trim())?.[0] ?? "")}"><code>${escapeHtml(tokens[i]!.content)}</code></pre>`,
+        table_open: () => '<div class="scroll"><table>',
+        table_close: () => "</table></div>",
+        th_open: (tokens, i) => `<th scope="col"${side(tokens[i]!.attrGet("style"))}>`,
+        td_open: (tokens, i) => `<td${side(tokens[i]!.attrGet("style"))}>`,
+    } satisfies MarkdownIt["renderer"]["rules"]);
+    return md;
+}
+
+const side = (style: string | number | null): string => style ? ` class="to-${String(style).slice("text-align:".length)}"` : "";
+
+let whole: MarkdownIt | null = null, structure: MarkdownIt | null = null;
+
+// Return a reader of lines only, which divides a text into blocks.
+export function lines(): MarkdownIt {
+    if (structure) return structure;
+    structure = reader();
+    structure.core.ruler.enableOnly(["block"]);
+    return structure;
 }
 
 const clean = (html: string): DocumentFragment => later("text").DOMPurify.sanitize(html, {
     RETURN_DOM_FRAGMENT: true,
-    ALLOWED_TAGS: ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "del", "a", "table", "thead", "tbody", "tr", "th", "td", "div",
-        "span", "input"],
-    ALLOWED_ATTR: ["href", "target", "rel", "data-lang", "data-math", "class", "scope", "start", "type", "checked", "disabled"],
+    ALLOWED_TAGS: ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "s", "a", "table", "thead", "tbody", "tr", "th", "td", "div", "span"],
+    ALLOWED_ATTR: ["href", "target", "rel", "data-lang", "data-math", "class", "scope", "start"],
     ALLOW_DATA_ATTR: false,
 });
-
-export interface Block { raw: string; node: HTMLElement; done: boolean }
-
-export const LONGEST = 20000;            // characters of a block; a longer one is shown as plain text
 
 function plain(raw: string): HTMLElement {
     const div = document.createElement("div");
@@ -132,24 +146,36 @@ function codes(root: HTMLElement, done: boolean, texts: CodeTexts): void {
     }
 }
 
-export function renderBlock(raw: string, done: boolean, texts: CodeTexts): HTMLElement {
-    if (raw.length > LONGEST) return plain(raw);
-    const div = document.createElement("div");
-    div.className = "block";
-    div.append(clean(marked().parse(visible(raw)) as string));
-    headings(div);
-    formulas(div);
-    codes(div, done, texts);
-    for (const box of div.querySelectorAll("input")) box.setAttribute("aria-label", box.checked ? "☑" : "☐");
-    return div;
+// Turn the marks of tasks at the beginning of list items into boxes.
+function tasks(root: HTMLElement): void {
+    for (const item of root.querySelectorAll("li")) {
+        const first = (item.firstElementChild?.tagName === "P" ? item.firstElementChild : item).firstChild, mark = first instanceof Text ? /^\[([ xX])\]\s/.exec(first.data) : null;
+        if (!mark) continue;
+        const box = document.createElement("input");
+        box.type = "checkbox";
+        box.disabled = true;
+        box.checked = mark[1] !== " ";
+        box.setAttribute("aria-label", box.checked ? "☑" : "☐");
+        (first as Text).replaceData(0, 3, "");
+        first!.before(box);
+    }
 }
 
-// Split a text into its top-level blocks; together they are the whole text.
-export function blocksOf(text: string): string[] {
-    const out: string[] = [];
-    for (const t of marked().lexer(text)) {
-        if (t.type === "space" && out.length) out[out.length - 1] += t.raw;
-        else out.push(t.raw);
+// Render a piece of a text. What cannot be rendered is shown as it is.
+export function renderPiece({ raw, plain: asItIs }: Piece, done: boolean, texts: CodeTexts): HTMLElement {
+    if (asItIs) return plain(raw);
+    const div = document.createElement("div");
+    div.className = "block";
+    div.dir = "auto";
+    try {
+        div.append(clean((whole ??= reader()).render(visible(raw))));
+        headings(div);
+        formulas(div);
+        codes(div, done, texts);
+        tasks(div);
+        for (const wide of div.querySelectorAll<HTMLElement>(".scroll")) wide.tabIndex = 0;
+    } catch {
+        return plain(raw);
     }
-    return out;
+    return div;
 }

@@ -59,6 +59,10 @@ export const Notice = ({ children, bad, actions }: { children: ComponentChildren
 export const Meter = ({ value, label }: { value: number; label: string }) =>
     <span class="meter" role="img" aria-label={label} title={label}><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="8" /><rect class="level" width={Math.max(0, Math.min(100, value * 100))} height="8" /></svg></span>;
 
+// Whether a key sends what was typed. The Enter that ends a composition does not: in Safari it has the key code 229, and comes after the
+// composition.
+export const sends = (e: KeyboardEvent): boolean => e.key === "Enter" && !e.shiftKey && !e.isComposing && e.keyCode !== 229;
+
 // Save a text as a file on the reader's disk.
 export function download(name: string, type: string, text: string): void {
     const url = URL.createObjectURL(new Blob([text], { type })), a = document.createElement("a");

@@ -14,7 +14,7 @@ import { about, bits, bytes, figure, probability } from "../text/format";
 import { parted as differ } from "../text/parted";
 import { spelled } from "../text/visible";
 import { FailureNotice } from "../ui/failure";
-import { Dialog, IconButton } from "../ui/parts";
+import { Dialog, IconButton, sends } from "../ui/parts";
 import { seed } from "./compare-seed";
 
 interface Column { key: number; model: string; intervene: string; settings: Settings }
@@ -121,7 +121,7 @@ export function Compare() {
         <div class="head"><h1>{t("compare")}</h1><p class="lead">{t("compareLead")}</p></div>
         <form class="row ask" onSubmit={(e) => { e.preventDefault(); if (busy) busy.abort(); else if (prompt.value.trim()) void start(); }}>
             <textarea rows={2} dir="auto" aria-label={t("message")} placeholder={t("messageHint")} value={prompt.value} onInput={(e) => { prompt.value = e.currentTarget.value; }}
-                onKeyDown={(e) => { if (e.key === "Enter" && !e.shiftKey && !e.isComposing) { e.preventDefault(); e.currentTarget.form!.requestSubmit(); } }} />
+                onKeyDown={(e) => { if (sends(e)) { e.preventDefault(); e.currentTarget.form!.requestSubmit(); } }} />
             <button type="submit" class="primary">{t(busy ? "stop" : "send")}</button>
             {columns.value.length < 4 && <button type="button" onClick={() => { const last = columns.value[columns.value.length - 1]!; columns.value = [...columns.value, column(last.model, "", last.settings)]; }}>{t("addColumn")}</button>}
         </form>
