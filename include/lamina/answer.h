@@ -5,6 +5,7 @@
  *   options.in_reasoning = lm_answer_in_reasoning(&style, prompt, size);     the rendered prompt
  *   lm_answer_new(&style, &options, &a, &e);                                 one per output
  *   lm_answer_feed(a, text, size, event, arg, &e); ... lm_answer_end(a, event, arg, &e);
+ *   lm_answer_free(a); ... lm_answer_style_free(&style);
  *
  * Each model family has its own markers for tool calls; the chat template determines which. Parsing never
  * fails: output that is not a call of a supplied tool is content. The concatenated events do not depend on
@@ -19,17 +20,22 @@
 extern "C" {
 #endif
 
-/* The output format of a model. Its pointers refer to constants. */
+/* The output format of a model. Texts are constants. */
 typedef struct lm_answer_style {
     const void *family;              /* a descriptor; NULL: the format of tool calls is unknown */
     const char *reasoning, *reasoning_end;      /* markers; NULL: none */
-    uint64_t    reserved[4];                 /* zero */
+    void       *learned;             /* the descriptor, if lm_answer_style_free frees it */
+    const char *unread;              /* why tool calls are not parsed; NULL: they are */
+    uint64_t    reserved[2];         /* zero */
 } lm_answer_style;
 
-/* Detect the style from the source of a chat template (NULL: none). */
+/* Detect the style from the source of a chat template (NULL: none): a supported family that parses the call
+ * which the template renders, otherwise the markers of that rendering ("general"). Free the style with
+ * lm_answer_style_free; whatever uses it must end before. */
 void lm_answer_style_of(const char *chat_template, lm_answer_style *out);
+void lm_answer_style_free(lm_answer_style *s);
 
-/* "hermes", "mistral" …; NULL if the format of tool calls is unknown. */
+/* "hermes", "mistral" …, "general"; NULL if the format of tool calls is unknown. */
 const char *lm_answer_style_name(const lm_answer_style *s);
 
 /* The i-th supported family; NULL past the last. */

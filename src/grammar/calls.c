@@ -473,7 +473,7 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
 static bool is_list(const lm_answer_family *f)
 {
     return (f->form == LM_FORM_OBJECT || f->form == LM_FORM_KEYED) &&
-           (f->array || (f->section.open && !f->bare));
+           (f->array || (f->section.open && !f->bare && !f->apart));
 }
 
 static void write_reasoning(writer *w, lm_text *rules, const lm_grammar_calls_options *o)
@@ -611,7 +611,8 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
     *out = NULL;
     if (!w.f)
         return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
-                       "tool calls are not supported for this model (unknown format)");
+                       "tool calls are not supported for this model: %s",
+                       style->unread ? style->unread : "no format");
     if (n > MAX_SCHEMAS)
         return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "the request has %zu tools; at most %d are allowed",
                        n, MAX_SCHEMAS);

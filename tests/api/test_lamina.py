@@ -807,7 +807,7 @@ def test_grammars(lm, model):
 
 def test_answers(lm):
     style = lm.lm_answer_style()
-    lm.lm_answer_style_of(b"<tool_call> <think>", ref(style))
+    lm.lm_answer_style_of(b'<tool_call>{"name": ...}</tool_call> <think>', ref(style))
     assert lm.lm_answer_style_name(ref(style)) == b"hermes"
     assert lm.lm_answer_mark(ref(style), 0) == b"<think>"
     assert lm.lm_answer_family_name(0) == b"ministral"
@@ -835,6 +835,10 @@ def test_answers(lm):
     lm.lm_answer_cut(cut, last, None)
     lm.lm_answer_free(cut)
     assert ends[-1] == (lm.headers.values["LM_ANSWER_CALL_END"], True)
+    lm.lm_answer_style_free(ref(style))
+    assert lm.lm_answer_style_name(ref(style)) is None
+    lm.lm_answer_style_of(b"{{ messages }}", ref(style))
+    assert style.unread.startswith(b"its chat template") and not style.family
     values = lm.headers.values
     assert [kind for kind, _ in received] == [values["LM_ANSWER_CALL"], values["LM_ANSWER_ARGUMENTS"], values["LM_ANSWER_CALL_END"],
                                           values["LM_ANSWER_CONTENT"]]

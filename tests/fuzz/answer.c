@@ -8,11 +8,13 @@ static const char *const templates[] = {
     "<|START_ACTION|><|START_THINKING|>", "<|tool_list_start|>", "DSML function_calls <think>", "<|tool_call>call: <|channel>thought",
     "<minimax:tool_call>", "seed:tool_call <seed:think>", "<tool_call><arg_key>", "<tool_call><function=<parameter=<think>",
     "<｜tool▁calls▁begin｜>```json", "<｜tool▁calls▁begin｜><think>", "<TOOLCALL>", "<|tools_prefix|>", "<|/tool_call|>", "<|tool_call|>",
-    "<tool_call><think>", "[TOOL_CALLS]", "<function=</function>", "Action:```json tool_name", "<|start_header_id|> ipython parameters",
+    "<tool_call>{\"name\": …} <think>", "[TOOL_CALLS]", "<function=</function>", "Action:```json tool_name", "<|start_header_id|> ipython parameters",
     "<atem:function_calls><|message|>", "<|open|><|close|><|sep|>", "]<]minimax[>[", "<|function_call|>", "<|tool_call:begin|><|tool_call:args|>", ">>>all",
     "<start_function_call>", "<｜tool_calls_begin｜>steptml", "<|plugin|><|action_start|>", "<|tool_call_start|>```python", "<tool_sep arg_key", "functools",
     "<function_calls></functions>", "<tool_call><response><think>", "make calls in a single JSON array", "<|python_start|>", "[func_name1(",
     "<dots_function_call>", "<ifm|tool_call>",
+    "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}<t>{\"name\": \"{{ c.function.name }}\", \"args\": {{ c.function.arguments | tojson }}}</t>"
+    "{% endfor %}{% endfor %}<think>",
 };
 static const char *const pieces[] = {
     "<tool_call>", "</tool_call>", "{\"name\": \"f\", \"arguments\": {", "}}", "\"a\": 1", "<think>", "</think>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]",
@@ -122,5 +124,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     same(&whole.calls, &cut.calls);
     forget(&whole);
     forget(&cut);
+    lm_answer_style_free(&s);
     return 0;
 }

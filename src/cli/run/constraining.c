@@ -193,5 +193,6 @@ void lm_constraining_close(lm_constraining *c)
     lm_constraint_free(c->constraint);
     lm_vocabulary_free(c->vocabulary);
     lm_grammar_free(c->grammar);
+    lm_answer_style_free(&c->style);
     *c = (lm_constraining){ 0 };
 }

@@ -66,6 +66,13 @@ static lm_status lora_options(lm_cli *cli, const lm_serve_flags *o, const lm_mod
     return LM_OK;
 }
 
+static void print_warning(void *arg, lm_log_level level, const char *text)
+{
+    (void)arg;
+    if (level == LM_LOG_WARNING)
+        lm_warn("%s", text);
+}
+
 /* Set the engine's options, whose sizes depend on the model. The model is opened for its structure only. */
 static lm_status engine_options(lm_cli *cli, lm_serve_flags *o, lm_service_options *s, lm_error *e)
 {
@@ -86,6 +93,7 @@ static lm_status engine_options(lm_cli *cli, lm_serve_flags *o, lm_service_optio
     s->engine.kv_positions = o->cache_tokens ? o->cache_tokens
                                              : context * (o->parallel < 4 ? o->parallel : 4);
     s->engine.hidden = o->embeddings;
+    s->log.write = print_warning;
     return status;
 }
 

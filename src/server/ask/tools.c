@@ -428,8 +428,8 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
         return later ? apply_after_reasoning(s, grammar, false, e) : LM_OK;
     }
     if (calls)
-        lm_field_warn(warnings, "tools: the format of this model's tool calls is unknown: they are part of the "
-                                "content");
+        lm_field_warn(warnings, "tools: the calls of this model are not parsed and are part of the content: %s",
+                      s->style.unread);
     return *grammar && t->in_reasoning ? apply_after_reasoning(s, grammar, true, e) : LM_OK;
 }
 

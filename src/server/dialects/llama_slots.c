@@ -42,6 +42,8 @@ static json_t *props_json(const lm_service *s)
 
     json_object_set_new(all, "chat_template",
                         s->template_source ? json_string(s->template_source) : json_null());
+    json_object_set_new(all, "tool_call_format", json_pack("s?", lm_answer_style_name(&s->style)));
+    json_object_set_new(all, "tool_calls_unread", json_pack("s?", s->style.unread));
     json_object_set_new(all, "bos_token", lm_special_json(s, lm_tokenizer_bos(s->tokenizer)));
     json_object_set_new(all, "eos_token", lm_special_json(s, lm_tokenizer_eos(s->tokenizer)));
     json_object_set_new(all, "build_info", json_string(lm_version()));

@@ -129,6 +129,19 @@ static bool describes_tools(const lm_service *s, bool system)
     return found;
 }
 
+/* Tools that a template describes but whose calls are not parsed are worth a warning. */
+static void log_unread_calls(const lm_service *s)
+{
+    lm_text line = { 0 };
+
+    if (!s->style.unread || !s->o.log.write)
+        return;
+    lm_text_printf(&line, "tool calls of %s are not parsed: %s", s->name, s->style.unread);
+    if (line.data && !line.failed)
+        s->o.log.write(s->o.log.arg, s->describes_tools ? LM_LOG_WARNING : LM_LOG_INFO, line.data);
+    lm_text_free(&line);
+}
+
 static uint32_t n_others(const lm_service *s)
 {
     return s->o.others ? s->o.mixture.n - 1 : 0;
@@ -202,6 +215,7 @@ lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_er
     LM_TRY(read_template(s, e));
     read_style(s);
     s->describes_tools = s->template && (describes_tools(s, false) || describes_tools(s, true));
+    log_unread_calls(s);
     lm_model_vocabulary(s->model, &s->vocabulary, NULL);
     LM_TRY(lm_loras_load(s, e));
     LM_TRY(lm_model_fingerprint(s->model, digest, e));
@@ -243,6 +257,7 @@ void lm_service_unload(lm_service *s)
     lm_text_free(&s->end_texts);
     lm_vocabulary_free(s->vocabulary);
     lm_template_free(s->template);
+    lm_answer_style_free(&s->style);
     lm_model_close(s->model);
     json_decref(s->variables);
     lm_heap_free(s->template_source);

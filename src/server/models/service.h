@@ -51,6 +51,7 @@ typedef struct lm_service_options {
     int64_t     predict;             /* default maximum of generated tokens; <= 0: until the context is
                                         full */
     const char *template_source;     /* instead of the model's; NULL: the model's */
+    lm_log      log;                 /* what its chat template lacks, when the model is loaded */
     const char *template_name;
     double      timeout;             /* maximum seconds of a request; 0: no limit */
     int32_t     ping;                /* seconds without an event after which a stream sends a sign of life;

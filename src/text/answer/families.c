@@ -1,8 +1,6 @@
-/* families.c - how families of models write calls and reasoning, and which family a chat template belongs to.
+/* families.c - how families of models write calls and reasoning.
  *
  * Families are tried in this order: specific ones come before general ones (<arg_key> before <tool_call>). */
-#include <string.h>
-
 #include "text/answer/family.h"
 
 #define JSON_KEYS .name_key = "name", .arguments_key = "arguments"
@@ -128,9 +126,9 @@ const lm_answer_family lm_answer_families[] = {
     { .name = "apertus", .has = { "<|tools_prefix|>" }, .form = LM_FORM_KEYED, .section = { "<|tools_prefix|>", "<|tools_suffix|>" } },
     { .name = "phi4-mini", .has = { "<|/tool_call|>" }, .form = LM_FORM_OBJECT, .section = { "<|tool_call|>", "<|/tool_call|>" },
       .section_also = "functools", JSON_KEYS },
-    { .name = "phi4-mini", .has = { "<|tool|>", "<|/tool|>" }, .form = LM_FORM_OBJECT, .section = { "<|tool_call|>", "<|/tool_call|>" },
+    { .name = "phi4-mini", .has = { "<|tool|>", "<|/tool|>" }, .sure = true, .form = LM_FORM_OBJECT, .section = { "<|tool_call|>", "<|/tool_call|>" },
       .section_also = "functools", JSON_KEYS },
-    { .name = "functools", .has = { "functools" }, .form = LM_FORM_OBJECT, .section = { "functools[", "]" }, JSON_KEYS },
+    { .name = "functools", .has = { "functools" }, .sure = true, .form = LM_FORM_OBJECT, .section = { "functools[", "]" }, JSON_KEYS },
     { .name = "olmo3", .has = { "<function_calls>", "</functions>" }, .form = LM_FORM_PYTHON,
       .section = { "<function_calls>", "</function_calls>" } },
     { .name = "ernie4.5", .has = { "<tool_call>", "<response>" }, .form = LM_FORM_OBJECT, .call = { "<tool_call>", "</tool_call>" },
@@ -142,7 +140,7 @@ const lm_answer_family lm_answer_families[] = {
       JSON_KEYS, .drops = { "<answer>", "</answer>" } },
     { .name = "apriel", .has = { "<tool_calls>", "</tool_calls>" }, .form = LM_FORM_OBJECT, .section = { "<tool_calls>", "</tool_calls>" },
       JSON_KEYS, .drops = { "[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]" } },
-    { .name = "hermes", .has = { "<tool_call>" }, .form = LM_FORM_OBJECT, .call = { "<tool_call>", "</tool_call>" }, JSON_KEYS },
+    { .name = "hermes", .has = { "<tool_call>" }, .shared = true, .form = LM_FORM_OBJECT, .call = { "<tool_call>", "</tool_call>" }, JSON_KEYS },
     { .name = "mistral", .has = { "[TOOL_CALLS]" }, .form = LM_FORM_OBJECT,
       .section = { "[TOOL_CALLS]", NULL }, JSON_KEYS,
       .ids = LM_IDS_NINE },
@@ -165,115 +163,7 @@ const lm_answer_family lm_answer_families[] = {
     { 0 },
 };
 
-static const lm_answer_mark_pair reasonings[] = {
-    { "<ifm|think>", "</ifm|think>" }, { "[THINK]", "[/THINK]" }, { "<|START_THINKING|>", "<|END_THINKING|>" }, { "<seed:think>", "</seed:think>" },
-    { "Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]" },
-    { "<|channel>thought", "<channel|>" }, { "<|inner_prefix|>", "<|inner_suffix|>" }, { "<think>", "</think>" },
-};
-
-static bool belongs(const lm_answer_family *f, const char *text)
-{
-    for (size_t i = 0; i < LM_FAMILY_HAS && f->has[i]; i++)
-        if (!strstr(text, f->has[i]))
-            return false;
-    return !f->lacks || !strstr(text, f->lacks);
-}
-
-void lm_answer_style_of(const char *chat_template, lm_answer_style *out)
-{
-    if (!out)
-        return;
-    *out = (lm_answer_style){ 0 };
-    if (!chat_template)
-        return;
-    for (const lm_answer_family *f = lm_answer_families; f->name && !out->family; f++)
-        if (belongs(f, chat_template))
-            out->family = f;
-    if (out->family && ((const lm_answer_family *)out->family)->reasoning.open) {
-        out->reasoning     = ((const lm_answer_family *)out->family)->reasoning.open;
-        out->reasoning_end = ((const lm_answer_family *)out->family)->reasoning.close;
-        return;
-    }
-    for (size_t i = 0; i < sizeof reasonings / sizeof *reasonings; i++) {
-        const lm_answer_mark_pair *r = reasonings + i;
-        if (!strstr(chat_template, r->open) && !strstr(chat_template, r->close))
-            continue;
-        out->reasoning     = r->open;
-        out->reasoning_end = r->close;
-        return;
-    }
-}
-
-static bool is_harmony(const lm_answer_style *s)
-{
-    const lm_answer_family *f = s->family;
-
-    return f && f->form == LM_FORM_HARMONY;
-}
-
-const char *lm_answer_style_name(const lm_answer_style *s)
-{
-    return s && s->family ? ((const lm_answer_family *)s->family)->name : NULL;
-}
-
 const char *lm_answer_family_name(size_t i)
 {
     return i < sizeof lm_answer_families / sizeof *lm_answer_families ? lm_answer_families[i].name : NULL;
-}
-
-const char *lm_answer_mark(const lm_answer_style *s, size_t i)
-{
-    static const char *const harmony[] = { "<|channel|>", "<|message|>", "<|start|>",    "<|end|>",
-                                           "<|call|>",    "<|return|>",  "<|constrain|>" };
-    static const lm_answer_family none;
-    static const lm_answer_style empty;
-    if (!s)
-        s = &empty;
-    const lm_answer_family *f = s->family ? s->family : &none;
-    const char *const all[] = {
-        s->reasoning, s->reasoning_end, f->section.open,
-        f->section.close, f->call.open, f->call.close,
-        f->name_end, f->id_mark, f->argument.open,
-        f->argument.close, f->key_end, f->drops[0],
-        f->drops[1],       f->drops[2],      f->form == LM_FORM_BRACED && !f->quote ? "<|\"|>" : f->quote,
-        f->section_also, f->head_end,
-        f->id_first
-    };
-    size_t n = sizeof harmony / sizeof *harmony;
-
-    if (is_harmony(s)) {
-        if (i < n)
-            return harmony[i];
-        i -= n;
-    }
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (all[k] && i-- == 0)
-            return all[k];
-    return NULL;
-}
-
-/* Return the position after the last occurrence of a mark; 0: not found. */
-static size_t last_of(const char *text, size_t size, const char *mark)
-{
-    size_t n = strlen(mark);
-
-    for (size_t i = size; i >= n; i--)
-        if (memcmp(text + i - n, mark, n) == 0)
-            return i;
-    return 0;
-}
-
-bool lm_answer_in_reasoning(const lm_answer_style *s, const char *prompt, size_t size)
-{
-    size_t open, after;
-
-    if (!s || !prompt || !s->reasoning || is_harmony(s))
-        return false;
-    open = last_of(prompt, size, s->reasoning);
-    if (!open || last_of(prompt, size, s->reasoning_end) > open)
-        return false;
-    /* reasoning was opened by the end of the prompt, not by a message that mentions the mark */
-    for (after = open; after < size && (prompt[after] == '\n' || prompt[after] == ' '); after++)
-        ;
-    return after == size;
 }

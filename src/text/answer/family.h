@@ -37,6 +37,8 @@ typedef struct lm_answer_family {
     const char    *name;
     const char    *has[LM_FAMILY_HAS];       /* the template contains all of these, */
     const char    *lacks;                    /* and not this one; may be NULL */
+    bool           shared;                   /* templates of other formats contain them too */
+    bool           sure;                     /* they are enough, whatever the template renders for a call */
     lm_answer_form form;
     lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a
                                                 call. `open` may be NULL */
@@ -45,6 +47,7 @@ typedef struct lm_answer_family {
     const char    *between;                  /* between two calls; may be NULL */
     bool           bare;                     /* an answer that begins with "{" or "[" may be a call */
     bool           array;                    /* OBJECT, bare: the model writes a list */
+    bool           apart;                    /* OBJECT: the calls of a section are not a list */
     bool           prompted;                 /* the prompt ends with call.open: an answer begins after it */
     const char    *name_end;                 /* NAMED, TAGGED: between the name and the arguments; NULL: white
                                                 space or "<" */

@@ -91,6 +91,43 @@ def test_unsupported_options_are_rejected_by_name(server, wrong, field):
     assert status == 400 and answer["error"]["param"] == field, answer
 
 
+def test_properties_name_the_format_of_calls(server):
+    props = server.get("/props")[1]
+    assert props["tool_call_format"] == "hermes" and props["tool_calls_unread"] is None
+
+
+def test_calls_of_an_unknown_form_stay_text_and_are_logged(build, model, tmp_path):
+    template = TEMPLATE.read_text()
+    begin, end = template.index("{%- for call in"), template.index("{%- endfor %}<|im_end|>\n{% endfor %}")
+    strange = template[:begin] + "{%- for call in message.tool_calls or [] %}\nuse {{ call.function.name }} with {{ call.function.arguments.items() | list }}" + template[end:]
+    (tmp_path / "strange.jinja").write_text(strange)
+    s = Server(build, "-c", 512, "--temp", 0, "--chat-template-file", tmp_path / "strange.jinja").ready()
+    props = s.get("/props")[1]
+    assert props["tool_call_format"] is None and "form that is not known" in props["tool_calls_unread"]
+    assert any("are not parsed: its chat template" in line for line in s.log), s.log
+    answer = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [CLOCK], "max_tokens": 4})[1]
+    assert "not known" in answer["warnings"][0] and "tool_calls" not in answer["choices"][0]["message"]
+    status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [CLOCK], "max_tokens": 4, "tool_choice": "required"})
+    assert status == 400 and "not known" in answer["error"]["message"]
+    assert s.close() == 0
+
+
+def test_marks_that_only_the_template_shows_are_learned(build, model, tmp_path):
+    learned = TEMPLATE.read_text().replace("<tool_call>", "[[CALL").replace("</tool_call>", "CALL]]").replace('{"name":', '{"tool":').replace('"arguments":', '"args":')
+    (tmp_path / "learned.jinja").write_text(learned)
+    s = Server(build, "-c", 512, "--temp", 0, "--chat-template-file", tmp_path / "learned.jinja").ready()
+    assert s.get("/props")[1]["tool_call_format"] == "general"
+    requested = {"messages": ASKED, "tools": [WEATHER, CLOCK], "max_tokens": 100, "parallel_tool_calls": False, "reasoning_effort": "high", "reasoning_budget": 4, "tool_choice": {"type": "function", "function": {"name": "get_weather"}}}
+    answer = s.post("/v1/chat/completions", requested)[1]["choices"][0]
+    assert answer["finish_reason"] == "tool_calls" and json.loads(answer["message"]["tool_calls"][0]["function"]["arguments"])["city"] in ("Paris", "Rome")
+    client = openai.OpenAI(base_url=s.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE)
+    with client.chat.completions.stream(model="any", **{k: v for k, v in requested.items() if k != "reasoning_budget"}, extra_body={"reasoning_budget": 4}) as stream:
+        pieces = [e for e in stream if e.type == "tool_calls.function.arguments.delta"]
+        last = stream.get_final_completion().choices[0]
+    assert len(pieces) > 1 and last.message.tool_calls[0].function.arguments == answer["message"]["tool_calls"][0]["function"]["arguments"]
+    assert s.close() == 0
+
+
 def test_a_template_without_tools_is_an_error(build, model):
     s = Server(build, "-c", 512).ready()
     status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [CLOCK], "max_tokens": 2})
