@@ -155,6 +155,7 @@ static lm_status make_engine(follower *f, lm_error *e)
         .max_logits = sent.max_logits,
         .kv_positions = sent.kv_positions,
         .rollback = sent.rollback,
+        .checkpoints = sent.checkpoints,
         .kv = (lm_kv_type)sent.kv,
         .compute = (lm_compute)sent.compute,
         .no_repack = sent.no_repack,

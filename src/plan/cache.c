@@ -61,17 +61,34 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     return LM_OK;
 }
 
-/* Return the pages of a sequence. A window needs the pages for its keys, for the rollback positions and for
- * the rows of a forward pass, and those in which its two ends lie. */
-static uint64_t pages_of_sequence(const lm_plan *plan, const lm_kv_group *g)
+static uint64_t pages(uint64_t positions)
 {
-    uint64_t all = g->pages_per_sequence, some;
+    return (positions + LM_PAGE - 1) / LM_PAGE;
+}
 
-    if (!g->window)
-        return all;
-    some = ((uint64_t)g->window + plan->options.rollback + plan->options.max_rows + LM_PAGE - 1) / LM_PAGE +
-           1;
-    return some < all ? some : all;
+/* A window's two ends lie within pages. */
+uint64_t lm_kv_sequence_pages(const lm_plan *plan, const lm_kv_group *g)
+{
+    uint64_t all = g->pages_per_sequence, some = pages((uint64_t)g->window + plan->options.rollback) + 1;
+
+    return !g->window || all < some ? all : some;
+}
+
+uint64_t lm_kv_step_pages(const lm_plan *plan, const lm_kv_group *g)
+{
+    return g->window ? pages(plan->options.max_rows) : 0;
+}
+
+/* Return the number of pages of a group: all sequences to their full length, or their windows, the rows of a
+ * forward pass, and the windows before the checkpoints. */
+static uint64_t pages_of_group(const lm_plan *plan, const lm_kv_group *g)
+{
+    const lm_plan_options *o   = &plan->options;
+    uint64_t               all = (uint64_t)g->pages_per_sequence * o->sequences;
+    uint64_t some = lm_kv_sequence_pages(plan, g) * o->sequences + lm_kv_step_pages(plan, g) +
+                    (pages(g->window) + 1) * o->checkpoints;
+
+    return !g->window || all < some ? all : some;
 }
 
 lm_status lm_plan_cache(lm_plan *plan, lm_error *e)
@@ -84,7 +101,7 @@ lm_status lm_plan_cache(lm_plan *plan, lm_error *e)
         lm_kv_group *g        = &plan->groups[i];
         uint64_t     bytes;
         g->pages_per_sequence = (uint32_t)(((uint64_t)o->context + LM_PAGE - 1) / LM_PAGE);
-        g->n_pages            = pages_of_sequence(plan, g) * o->sequences;
+        g->n_pages            = pages_of_group(plan, g);
         uint64_t requested    = o->kv_positions / LM_PAGE + (o->kv_positions % LM_PAGE != 0);
         if (o->kv_positions && requested < g->n_pages)
             g->n_pages = requested;

@@ -48,6 +48,7 @@ typedef struct lm_plan_options {
                                             sequences */
     uint32_t          rollback;          /* additional positions that windows keep, so that a sequence can be
                                             rolled back */
+    uint32_t          checkpoints;       /* windows before earlier positions that the cache has pages for */
     lm_cache_types    cache;             /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 LM_Q4_0 LM_Q4_1 LM_Q5_0 LM_Q5_1 */
     bool              exact;             /* float32 arithmetic, weights widened */
     bool              fine;              /* activations are packed at the highest precision */
@@ -224,6 +225,12 @@ typedef struct lm_plan {
     uint64_t          slab_bytes;        /* values, bookkeeping, worker scratch */
     lm_arena          arena;
 } lm_plan;
+
+/* Return the maximum number of pages that a sequence holds between forward passes. */
+uint64_t lm_kv_sequence_pages(const lm_plan *plan, const lm_kv_group *g);
+
+/* Return the number of further pages that the rows of a forward pass take in a windowed group. */
+uint64_t lm_kv_step_pages(const lm_plan *plan, const lm_kv_group *g);
 
 /* Return the bytes per row, in buffers, of the lanes that rank r sends in an exchange. */
 static inline uint64_t lm_rank_stride(const lm_program *p, const lm_node *n, uint32_t r)

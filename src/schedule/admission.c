@@ -16,17 +16,23 @@ enum {
 
 /* ---- free pages ---- */
 
+static uint64_t min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Pages that a sequence of `n` tokens holds once the next one is processed. */
 static uint32_t pages_for(const lm_schedule *s, uint32_t group, size_t n)
 {
-    const lm_kv_group *k   = &s->g->plan->groups[group];
-    uint64_t           all = (n + LM_PAGE) / LM_PAGE, some;
+    return (uint32_t)min((n + LM_PAGE) / LM_PAGE,
+                         lm_kv_sequence_pages(s->g->plan, &s->g->plan->groups[group]));
+}
 
-    some = ((uint64_t)k->window + s->g->plan->options.rollback + s->g->plan->options.max_rows + LM_PAGE - 1) /
-               LM_PAGE +
-           1;
-    all  = k->window && some < all ? some : all;
-    return all < k->pages_per_sequence ? (uint32_t)all : k->pages_per_sequence;
+/* Further pages that it takes while it is processed in steps of the maximum number of rows. */
+static uint32_t step_pages(const lm_schedule *s, uint32_t group, size_t n)
+{
+    return (uint32_t)min((n + LM_PAGE) / LM_PAGE - pages_for(s, group, n),
+                         lm_kv_step_pages(s->g->plan, &s->g->plan->groups[group]));
 }
 
 lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e)
@@ -35,11 +41,13 @@ lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e)
 
     if (n > context)
         return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", n, context);
-    for (uint32_t i = 0; i < lm_pages_groups(s->g); i++)
-        if (pages_for(s, i, n) > lm_pages_total(s->g, i))
+    for (uint32_t i = 0; i < lm_pages_groups(s->g); i++) {
+        uint32_t pages = pages_for(s, i, n) + step_pages(s, i, n);
+        if (pages > lm_pages_total(s->g, i))
             return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET,
-                           "%zu tokens take %u pages of the cache, which has %u", n, pages_for(s, i, n),
+                           "%zu tokens take %u pages of the cache, which has %u", n, pages,
                            lm_pages_total(s->g, i));
+    }
     return LM_OK;
 }
 
@@ -69,7 +77,7 @@ static uint32_t shared_pages(const lm_schedule *s, const lm_prefix *node, uint32
 
 static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix *node, uint32_t group)
 {
-    uint64_t need = pages_for(s, group, r->sequence->n) +
+    uint64_t need = pages_for(s, group, r->sequence->n) + step_pages(s, group, r->sequence->n) +
                     spoken_for(s, group, r->had_slot ? GROWTH_AGAIN : GROWTH);
     uint64_t free_pages = lm_pages_free(s->g, group);
 

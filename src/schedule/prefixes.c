@@ -21,8 +21,12 @@ lm_status lm_prefixes_open(lm_prefixes *p, lm_engine *g, uint64_t bytes, lm_erro
 
     *p = (lm_prefixes){ .g = g };
     for (uint32_t i = 0; i < lm_pages_groups(g); i++) {
-        page += g->plan->groups[i].page_bytes;
-        max = max > lm_pages_total(g, i) ? max : lm_pages_total(g, i);
+        const lm_kv_group *k = &g->plan->groups[i];
+        /* nodes before a window have no page */
+        uint64_t n = k->window ? (uint64_t)k->pages_per_sequence * g->plan->options.sequences
+                               : lm_pages_total(g, i);
+        page += k->page_bytes;
+        max = max > n ? max : n;
     }
     max          = bytes && page && bytes / page < max ? bytes / page : max;
     p->n_nodes    = p->max = max;
@@ -158,10 +162,17 @@ static bool is_whole(const lm_prefixes *p, const lm_prefix *x, uint32_t next)
     return true;
 }
 
+void lm_prefixes_mark(lm_prefixes *p, lm_prefix *node)
+{
+    if (node)
+        node->checkpoint = ++p->n_marks;
+}
+
 lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n, size_t *cached)
 {
     lm_prefix *x = lm_prefixes_down(p, salt, ids, n);
 
+    lm_prefixes_mark(p, x);
     for (*cached = 0; x; x = x->parent) {
         *cached = ((size_t)x->depth + 1) * LM_PAGE;
         *cached = *cached < n ? *cached : n - 1;
@@ -169,6 +180,7 @@ lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, 
             break;
         *cached = 0;
     }
+    lm_prefixes_mark(p, x);
     use(p, x, true);
     return x;
 }
@@ -254,21 +266,53 @@ static lm_prefix *least_useful(const lm_prefixes *p)
     return x ? x : oldest_leaf(&p->again);
 }
 
-/* Evict a page of a windowed group from an inner node, where it serves only sequences that diverge there. */
-static bool evict_passed(lm_prefixes *p, uint32_t group)
+/* Return the node that comes after `x` (NULL: the first), those used longest ago first in each list. */
+static lm_prefix *next_node(const lm_prefixes *p, const lm_prefix *x)
 {
-    const lm_prefix_list *lists[] = { &p->once, &p->again };
+    if (!x)
+        return p->once.oldest ? p->once.oldest : p->again.oldest;
+    return x->newer || x->again ? x->newer : p->again.oldest;
+}
 
-    for (int l = 0; l < 2 && p->g->plan->groups[group].window; l++)
-        for (lm_prefix *x = lists[l]->oldest; x; x = x->newer)
-            if (x->child && x->pages[group] != LM_NONE &&
-                lm_pages_owners(p->g, group, x->pages[group]) == 1) {
-                lm_page_unref(p->g, group, x->pages[group]);
-                x->pages[group] = LM_NONE;
-                p->evicted++;
-                return true;
-            }
-    return false;
+/* Set `needed` of all nodes, for a windowed group. */
+static void find_needed(lm_prefixes *p, uint32_t group)
+{
+    for (lm_prefix *x = NULL; (x = next_node(p, x));)
+        x->needed = 0;
+    for (lm_prefix *x = NULL; (x = next_node(p, x));) {
+        /* a prompt that ends with the page is continued from the token before its end */
+        uint32_t first = lm_kv_first_seen(p->g, group, (x->depth + 1) * LM_PAGE - 1);
+        for (lm_prefix *y = x; x->checkpoint && y && y->depth >= first; y = y->parent)
+            y->needed = y->needed > x->checkpoint ? y->needed : x->checkpoint;
+    }
+}
+
+static bool holds_alone(const lm_prefixes *p, const lm_prefix *x, uint32_t group)
+{
+    return x->pages[group] != LM_NONE && lm_pages_owners(p->g, group, x->pages[group]) == 1;
+}
+
+/* Evict a page of a windowed group: one that no checkpoint needs, or one of the checkpoint used longest ago,
+ * which is none from then on. */
+static bool evict_from_window(lm_prefixes *p, uint32_t group)
+{
+    lm_prefix *best = NULL;
+    uint64_t   lost;
+
+    find_needed(p, group);
+    for (lm_prefix *x = NULL; (x = next_node(p, x));)
+        if (holds_alone(p, x, group) && (!best || x->needed < best->needed))
+            best = x;
+    if (!best)
+        return false;
+    lost = best->needed;
+    for (lm_prefix *x = NULL; lost && (x = next_node(p, x));)
+        if (x->checkpoint == lost)
+            x->checkpoint = 0;
+    lm_page_unref(p->g, group, best->pages[group]);
+    best->pages[group] = LM_NONE;
+    p->evicted++;
+    return true;
 }
 
 bool lm_prefixes_evict(lm_prefixes *p, uint32_t group)
@@ -276,8 +320,8 @@ bool lm_prefixes_evict(lm_prefixes *p, uint32_t group)
     uint32_t   before = lm_pages_free(p->g, group);
     lm_prefix *x;
 
-    if (evict_passed(p, group))
-        return true;
+    if (p->g->plan->groups[group].window)
+        return evict_from_window(p, group);
     while (lm_pages_free(p->g, group) == before && (x = least_useful(p)))
         remove_node(p, x);
     return lm_pages_free(p->g, group) > before;
@@ -299,12 +343,10 @@ bool lm_prefixes_whole(const lm_prefixes *p, const lm_prefix *node)
 
 uint32_t lm_prefixes_spare(const lm_prefixes *p, uint32_t group)
 {
-    const lm_prefix_list *lists[] = { &p->once, &p->again };
-    uint32_t              n       = 0;
+    uint32_t n = 0;
 
-    for (int l = 0; l < 2; l++)
-        for (const lm_prefix *x = lists[l]->oldest; x; x = x->newer)
-            n += x->pages[group] != LM_NONE && lm_pages_owners(p->g, group, x->pages[group]) == 1;
+    for (const lm_prefix *x = NULL; (x = next_node(p, x));)
+        n += holds_alone(p, x, group);
     return n;
 }
 

@@ -6,6 +6,10 @@
  * group may be missing, because it was returned to the pool; then the prefix can be used only where the
  * window no longer includes it.
  *
+ * A checkpoint is a node at whose end later sequences are expected to diverge: the end of a prompt, the end
+ * of a sequence, and where a sequence did diverge. Pages of a windowed group that are in no checkpoint's
+ * window are evicted first, then those of the checkpoint that was used longest ago.
+ *
  * Leaves used longest ago are evicted first, and before them leaves that no later sequence has used. Nodes
  * that a sequence uses (pins) and their ancestors are not evicted.
  *
@@ -22,6 +26,8 @@ typedef struct lm_prefix {
     struct lm_prefix *next_in_bucket;
     struct lm_prefix *older, *newer; /* in its list */
     uint64_t          salt;
+    uint64_t          checkpoint;    /* when it was last used as one; 0: it is none */
+    uint64_t          needed;        /* the latest `checkpoint` whose window includes it; for one eviction */
     uint32_t          depth;         /* pages before it */
     uint32_t          pins;          /* sequences that use it */
     bool              again;         /* a later sequence has used it again */
@@ -42,6 +48,7 @@ typedef struct lm_prefixes {
     lm_prefix     *roots;            /* linked by next_sibling */
     lm_prefix_list once, again;
     uint64_t       evicted;          /* pages */
+    uint64_t       n_marks;          /* number of calls of lm_prefixes_mark */
 } lm_prefixes;
 
 /* Open an empty prefix cache of at most `bytes` of pages; 0: as many pages as the engine's cache has. */
@@ -56,7 +63,7 @@ uint64_t lm_prefixes_salt_for(const lm_prefixes *p, uint64_t salt, const float *
 
 /* Return the deepest node with which a sequence of `n` tokens can begin, with all pages that its next token
  * attends to; NULL: none. *cached: number of tokens that need not be processed, at most n - 1. Marks the node
- * as used again. */
+ * as used again, and as a checkpoint; a deeper node that lacks pages as well. */
 lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n, size_t *cached);
 
 /* Let an empty sequence begin with the first `positions` of `node` and its ancestors, and with its adapters.
@@ -70,6 +77,9 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
 
 static inline void lm_prefixes_pin(lm_prefix *node)   { if (node) node->pins++; }
 static inline void lm_prefixes_unpin(lm_prefix *node) { if (node) node->pins--; }
+
+/* Make the node (NULL: none) the checkpoint that was used last. */
+void lm_prefixes_mark(lm_prefixes *p, lm_prefix *node);
 
 /* Free a page of this group, evicting as many nodes as necessary; false: none can be freed. */
 bool lm_prefixes_evict(lm_prefixes *p, uint32_t group);

@@ -64,6 +64,7 @@ lm_prefix *lm_keep_tokens(lm_schedule *s, uint32_t slot, uint64_t salt, const lm
             break;
         node = next;
     }
+    lm_prefixes_mark(&s->prefixes, node);
     return node;
 }
 
@@ -86,7 +87,8 @@ void lm_keep_pages(lm_schedule *s, lm_reply *r)
         lm_prefixes_pin(next);
         lm_prefixes_unpin(r->node);
         r->node = next;
-        r->pages++;
+        if (++r->pages == r->usage.n_prompt / LM_PAGE)
+            lm_prefixes_mark(&s->prefixes, next);
     }
 }
 
@@ -159,6 +161,7 @@ void lm_slot_release(lm_schedule *s, lm_reply *r, bool preempted)
         lm_slot_clear(s, r->slot);
     else
         record_slot(s, r);
+    lm_prefixes_mark(&s->prefixes, r->node);
     lm_prefixes_unpin(r->node);
     r->node     = NULL;
     r->pages    = 0;

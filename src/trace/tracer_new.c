@@ -151,6 +151,7 @@ static lm_status make_lens(lm_tracer *t, lm_error *e)
     o.sequences = 1;
     o.kv_positions = 0;
     o.rollback = 0;
+    o.checkpoints = 0;
     o.probes = NULL;
     o.hidden = false;
     o.log = (lm_log){ 0 };

@@ -388,7 +388,7 @@ static void a_failed_save_leaves_the_file(void **state)
  * other way round. */
 static void windows_keep_what_the_next_query_sees(void **state)
 {
-    lm_model         *m = open_golden("gemma2/windows");
+    lm_model         *m = open_golden_model("gemma2/windows", 40);
     lm_engine_options much = { .context = 192,
                                .max_rows = 100,
                                .max_logits = 1,

@@ -13,6 +13,9 @@
 #include "cli/serve/serve_models.h"
 #include "cli/serve/serve_rights.h"
 
+/* By default the cache has room for this many contexts, and for as many checkpoints (lamina/engine.h). */
+enum { SHARED_CONTEXTS = 4 };
+
 /* ---- files ---- */
 
 static lm_status read_pem(lm_cli *cli, const char *path, const char **out, lm_error *e)
@@ -89,9 +92,10 @@ static lm_status engine_options(lm_cli *cli, lm_serve_flags *o, lm_service_optio
     lm_model_close(m);
     uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     s->engine.sequences = o->parallel;
+    s->engine.checkpoints = o->parallel < SHARED_CONTEXTS ? o->parallel : SHARED_CONTEXTS;
     s->engine.max_logits = o->parallel * 2 < s->engine.max_rows ? o->parallel * 2 : s->engine.max_rows;
     s->engine.kv_positions = o->cache_tokens ? o->cache_tokens
-                                             : context * (o->parallel < 4 ? o->parallel : 4);
+                                             : context * s->engine.checkpoints;
     s->engine.hidden = o->embeddings;
     s->log.write = print_warning;
     return status;

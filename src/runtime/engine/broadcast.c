@@ -88,6 +88,7 @@ lm_status lm_broadcast_new(lm_engine *g, const lm_engine_options *o, lm_error *e
         (uint32_t)o->kv_values,
         (uint32_t)o->compute,
         o->kv_positions,
+        o->checkpoints,
         o->no_repack,
         o->hidden,
         o->kv_apart,

@@ -36,9 +36,9 @@ typedef struct lm_broadcast_message {
 
 /* The options with which all ranks make their engines. */
 typedef struct lm_broadcast_options {
-    uint32_t context, sequences, max_rows, max_logits, rollback, threads, threads_batch, kv, kv_values,
-        compute;
-    uint64_t kv_positions;
+    uint32_t context, sequences, max_rows, max_logits, rollback, threads, threads_batch, kv,
+        kv_values, compute;
+    uint64_t kv_positions, checkpoints;
     bool     no_repack, hidden, kv_apart;
     char     cpu[16];                    /* "": the best available */
 } lm_broadcast_options;

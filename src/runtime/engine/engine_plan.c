@@ -77,6 +77,7 @@ lm_status lm_engine_plan(const lm_engine_subject *s, lm_kernels *k, lm_arena *ar
     p.context      = o->context ? o->context : program->context_length;
     p.kv_positions = o->kv_positions;
     p.rollback     = o->rollback;
+    p.checkpoints  = o->checkpoints < UINT32_MAX ? (uint32_t)o->checkpoints : UINT32_MAX;
     p.exact        = o->compute == LM_COMPUTE_F32;
     p.fine         = o->compute == LM_COMPUTE_FINE;
     p.no_repack    = o->no_repack;

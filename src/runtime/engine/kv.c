@@ -54,13 +54,14 @@ static void drop_page(lm_pages *p, uint32_t *entry)
 
 uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length)
 {
-    const lm_kv_group *k = &g->plan->groups[group];
-    uint64_t           p = length, kept = (uint64_t)k->window + g->plan->options.rollback;
+    uint32_t window = g->plan->groups[group].window, rollback = g->plan->options.rollback;
+    uint64_t next = (uint64_t)length + 1 < rollback ? 0 : (uint64_t)length + 1 - rollback;
+    uint64_t full = length / LM_PAGE * LM_PAGE, last = next < full ? next : full;
 
-    return !k->window || p + 1 <= kept ? 0 : (uint32_t)((p + 1 - kept) / LM_PAGE);
+    return !window || last <= window ? 0 : (uint32_t)((last - window) / LM_PAGE);
 }
 
-/* Release pages that no later query of the sequence can see: all their keys are past the window. */
+/* Release pages that the sequence no longer keeps (lm_kv_passed): all their keys are past the window. */
 static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
 {
     uint32_t *table = table_of(g, group, sequence), gone = lm_kv_passed(g, group, g->seq_length[sequence]);
@@ -143,8 +144,7 @@ lm_status lm_kv_fits(lm_engine *g, lm_error *e)
 
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
         for (uint32_t s = 0; s < n; s++)
-            if (g->seq_next[s] != g->seq_length[s])
-                drop_passed(g, i, s);
+            drop_passed(g, i, s);
         uint64_t need = need_of_all(g, i);
         if (need > g->pages[i].n_free)
             return too_few(g, i, need, e);

@@ -6,8 +6,8 @@
 
 void lm_kv_reset(lm_engine *g);
 
-/* Return LM_OK if enough pages are free for lm_kv_reserve, else LM_LIMIT. Frees pages that the windows of
- * these sequences have passed. */
+/* Return LM_OK if enough pages are free for lm_kv_reserve, else LM_LIMIT. Frees the pages that the windows of
+ * all sequences have passed. */
 lm_status lm_kv_fits(lm_engine *g, lm_error *e);
 
 /* Return how many pages too few are free for the rows that were requested last. Useful after LM_LIMIT. */
@@ -17,7 +17,9 @@ uint64_t lm_kv_missing(const lm_engine *g, uint32_t group);
  * all pages or none: LM_LIMIT if there are not enough. */
 lm_status lm_kv_reserve(lm_engine *g, lm_error *e);
 
-/* Return how many pages at the beginning of a sequence of `length` positions its window has passed. */
+/* Return how many pages at the beginning of a sequence of `length` positions its window has passed. What the
+ * next query attends to is kept after the sequence is truncated by options.rollback positions, or to the end
+ * of its last full page, where a later sequence continues. */
 uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length);
 
 /* Take pages from number `first` on for `length` positions of an empty sequence. LM_LIMIT: there are not

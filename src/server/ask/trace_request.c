@@ -161,6 +161,7 @@ lm_status lm_trace_request_start(lm_call *c, lm_trace_request *a, uint64_t posit
     *o              = c->service->o.engine;
     o->sequences    = 1;
     o->max_rows         = o->max_logits = o->rollback = 0;
+    o->checkpoints  = 0;
     o->kv_positions = 0;
     o->context      = (uint32_t)positions;
     o->hidden       = false;
