@@ -1,7 +1,7 @@
 // Servers for the checks: lamina serve with the demo model, or a mock server that returns what a model would never generate.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, request } from "node:http";
 import { createServer as listener } from "node:net";
 import { join } from "node:path";
 import { folder, lamina, root } from "./browser.mjs";
@@ -67,6 +67,16 @@ export async function play(page, handle) {
     });
     await new Promise((done) => server.listen(Number(page.port ?? 0), "127.0.0.1", done));
     return { url: `http://127.0.0.1:${server.address().port}`, close: () => new Promise((done) => { server.closeAllConnections(); server.close(done); }) };
+}
+
+// A proxy at `prefix`, which it takes off the paths of requests to a server.
+export async function behind(url, prefix) {
+    const proxy = createServer((asked, answer) => {
+        if (!asked.url.startsWith(`${prefix}/`)) { answer.writeHead(404).end(); return; }
+        asked.pipe(request(url + asked.url.slice(prefix.length), { method: asked.method, headers: asked.headers }, (got) => { answer.writeHead(got.statusCode, got.headers); got.pipe(answer); }));
+    });
+    await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
+    return { url: `http://127.0.0.1:${proxy.address().port}${prefix}`, close: () => new Promise((done) => { proxy.closeAllConnections(); proxy.close(done); }) };
 }
 
 // Return the page with the HTTP headers that lamina sends.

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { check, run, until } from "./browser.mjs";
 import { model as demo } from "./serving.mjs";
-import { ask, fits, lastAnswer, look, shots } from "./web_page.mjs";
+import { ask, fits, lastAnswer, look, preferences, shots, speak } from "./web_page.mjs";
 
 const text = (page, selector) => page.locator(selector).last().innerText();
 
@@ -79,6 +79,8 @@ async function several({ page, where, width }) {
 async function settings({ page, where }) {
     await page.getByRole("button", { name: "Settings" }).click();
     await page.getByRole("button", { name: "All settings" }).click();
+    check(await page.getByLabel("Temperature", { exact: true }).inputValue() === "0" && await page.locator("#set-temperature").getAttribute("placeholder") === "0", `${where}: the server's temperature`);
+    check(await page.getByLabel("Seed", { exact: true }).count() === 0, `${where}: a slider of seeds`);
     await look(page, where, "settings");
     await page.fill("#set-max_tokens", "24");
     await page.selectOption("dialog select", "schema");
@@ -98,8 +100,9 @@ async function settings({ page, where }) {
 }
 
 async function surprise({ page, where }) {
-    await page.getByRole("switch", { name: "Surprise" }).click();
     await ask(page, "What is water made of?");
+    await page.getByRole("switch", { name: "Surprise" }).click();
+    await page.waitForSelector(".message.assistant .tk");                              // measured at once
     const whole = await lastAnswer(page).locator(".coloured").innerText();
     await until(async () => await page.locator(".tk").count() > 3 && await page.locator(".tk:not(.s0)").count() > 0, `${where}: no colours`);
     await page.locator('.tk[data-i="3"]').click();
@@ -176,7 +179,12 @@ async function model({ page, where }) {
 
 async function compare({ page, where }) {
     await page.goto(page.url().replace(/#.*/, "#/compare"));
-    await page.waitForSelector(".compare-column");
+    await until(async () => await page.locator(".suggestions button").count() === 4, async () => `${where}: ${await page.locator(".suggestions button").count()} suggestions`);
+    await look(page, where, "compare-empty");
+    await page.locator(".suggestions button", { hasText: "the attention of layer" }).click();
+    await page.waitForFunction(() => [...document.querySelectorAll(".compare-column .figures")].filter((f) => f.children.length === 5).length === 2);
+    check(await page.locator(".compare-column details[open] input").inputValue() === "model.layers.15.self_attn=0", `${where}: the suggested intervention: ${await page.locator(".compare-column details[open] input").inputValue()}`);
+    await page.locator(".compare-column details[open] input").fill("");
     await page.locator(".compare-column").nth(1).getByRole("button", { name: "Settings of B" }).click();
     await page.getByRole("button", { name: "All settings" }).click();
     await page.fill("#set-repeat_penalty", "1.6");
@@ -184,7 +192,7 @@ async function compare({ page, where }) {
     await page.waitForSelector("dialog", { state: "detached" });
     await page.fill(".ask textarea", "What is water made of?");
     await page.getByRole("button", { name: "Send" }).click();
-    await page.waitForFunction(() => [...document.querySelectorAll(".compare-column .figures")].filter((f) => f.children.length === 5).length === 2);
+    await page.waitForFunction(() => { const all = [...document.querySelectorAll(".compare-column .figures")]; return all.length === 2 && all.every((f) => f.children.length === 5); });
     const parted = await page.locator(".tk.mark").evaluateAll((all) => all.map((e) => e.dataset.i));
     check(parted.length === 2 && parted[0] === parted[1], `${where}: where they part: ${parted}`);
     const said = await page.locator(".coloured").evaluateAll((all) => all.map((e) => [...e.querySelectorAll(".tk")].map((x) => x.textContent)));
@@ -217,9 +225,7 @@ async function machine({ page, where }) {
 
 async function frame({ page, where }) {
     const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor), before = await paper();
-    const theme = page.getByRole("button", { name: /Colours/ });
-    await theme.click();
-    await theme.click();
+    await preferences(page, async (place) => { for (let i = 0; i < 2; i++) await place.locator("button").click(); });
     await until(async () => await paper() !== before, `${where}: the colours do not change`);
     await page.keyboard.press("Alt+Digit4");
     await page.waitForSelector(".pieces li");
@@ -231,7 +237,7 @@ async function frame({ page, where }) {
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog", { state: "detached" });
     for (const [tag, name] of [["zh-Hant", "對話"], ["zh-Hans", "对话"], ["my", "စကားပြော"], ["en", "Chat"]]) {
-        await page.selectOption(".language select", tag);
+        await speak(page, tag);
         await until(async () => await page.evaluate(() => document.documentElement.lang) === tag, `${where}: lang ${tag}`);
         for (const view of ["model", "compare", "tokens", "machine", "chat"]) {
             await page.evaluate((v) => { location.hash = `#/${v}`; }, view);

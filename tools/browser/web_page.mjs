@@ -46,6 +46,18 @@ export async function look(page, where, name) {
     await page.emulateMedia({ colorScheme: "light" });
 }
 
+// Work on what is in the header, or below 800 pixels in the help.
+export async function preferences(page, work) {
+    const narrow = page.viewportSize().width < 800;
+    if (narrow) await page.getByRole("button", { name: await page.locator(".top > .icon-button").getAttribute("aria-label"), exact: true }).click();
+    await work(page.locator(narrow ? "dialog .only-narrow" : ".top .only-wide"));
+    if (!narrow) return;
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog", { state: "detached" });
+}
+
+export const speak = (page, tag) => preferences(page, (place) => place.locator(".language select").selectOption(tag));
+
 export async function ask(page, text) {
     await page.fill(".composer textarea", text);
     await page.press(".composer textarea", "Enter");

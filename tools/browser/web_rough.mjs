@@ -1,6 +1,6 @@
 // Adverse conditions: hostile model output, servers that fail in every way, long texts.
 import { check, until } from "./browser.mjs";
-import { freePort, serve, model as file, pageOf, play } from "./serving.mjs";
+import { behind, freePort, serve, model as file, pageOf, play } from "./serving.mjs";
 import { accessible, ask, fits, look, openPage } from "./web_page.mjs";
 
 const entry = { id: "demo", object: "model", status: { value: "loaded", bytes: 1, requests: 0 }, meta: { n_vocab: 10, n_ctx_train: 512, n_embd: 8, n_params: 1000, size: 1000 } };
@@ -94,6 +94,18 @@ async function reading(of) {
         await prompt.evaluate(confirm);
         check(await page.locator(".compare-column .coloured, .compare-column .notice").count() === 0, `${of.where}: Enter of a composition compares`);
     });
+}
+
+// Behind a proxy at another path, the page requests everything below its own address.
+async function prefix(of) {
+    const proxy = await behind(of.server.url, "/llm");
+    const { page, close } = await openPage(of.browser, proxy.url, { width: of.width, height: 844, where: of.where });
+    try {
+        await ask(page, "What is water made of?");
+        await until(async () => await page.locator(".message .notice").count() === 0 && (await page.locator(".message.assistant .markdown").innerText()).length > 3, `${of.where}: no answer`);
+        await page.keyboard.press("Alt+Digit2");
+        await page.waitForSelector(".drawing svg");
+    } finally { await close(); await proxy.close(); }
 }
 
 const fault = (status, error, headers) => ({ status, body: { error: { type: "x", code: null, param: null, ...error } }, headers });
@@ -276,4 +288,4 @@ async function start(of) {
     console.log(`  ${of.where}: ready after ${times.map((x) => x.toFixed(0)).join(", ")} ms, throttled 4 times`);
 }
 
-export const flows = { hostile, reading, failures, restart, long, start };
+export const flows = { hostile, reading, prefix, failures, restart, long, start };

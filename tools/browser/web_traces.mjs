@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { check, until } from "./browser.mjs";
 import { model as demo, serve } from "./serving.mjs";
-import { ask, fits, lastAnswer, look, openPage, shots } from "./web_page.mjs";
+import { ask, fits, lastAnswer, look, openPage, shots, speak } from "./web_page.mjs";
 
 const FRANCE = "What is the capital of France?", LONG = "Write a very long story about a king, a dragon and a long journey.";
 // Without this head, the demo model's answer goes on with “,” in place of the full stop.
@@ -49,7 +49,7 @@ async function tracing({ page, where }) {
     await page.waitForSelector(".attends path", { state: "attached" });
     check(sent.filter((x) => x.path === "/v1/trace").length === 1, `${where}: attention while writing took ${sent.map((x) => x.path)}`);
     await token(page, 8);
-    await lastAnswer(page).getByRole("button", { name: "Stop" }).click();
+    await page.locator(".composer").getByRole("button", { name: "Stop" }).click({ timeout: 2000 }).catch(() => undefined);          // or it is complete by now
     await page.waitForSelector(".message.assistant[aria-busy=false]");
     await page.waitForSelector(".attends path", { state: "attached" });                       // requested by itself, once the answer is complete
     const last = sent.filter((x) => x.path === "/v1/trace" && x.body.attention).pop();
@@ -136,7 +136,7 @@ async function whatif({ page, where, server }) {
     await page.waitForSelector(".side-by-side .tk");
     await until(async () => (await columns(page)).length === 2, `${where}: after loading again`);
     for (const tag of ["zh-Hant", "zh-Hans", "my"]) {
-        await page.selectOption(".language select", tag);
+        await speak(page, tag);
         await until(async () => await page.evaluate(() => document.documentElement.lang) === tag, `${where}: lang ${tag}`);
         await page.screenshot({ path: join(shots, `web-whatif-${page.viewportSize().width}-${tag}.png`) });
         await fits(page, `${where} ${tag}`);

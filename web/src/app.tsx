@@ -30,6 +30,7 @@ function KeyDialog() {
 
 function About({ onClose }: { onClose: () => void }) {
     return <Dialog title={t("help")} onClose={onClose}>
+        <p class="row only-narrow"><ThemeButton /><LanguageSelect /></p>
         <p>{t("aboutText")}</p>
         <table class="plain keys-table"><tbody>
             {([["Enter", "keyEnter"], ["Shift Enter", "keyShiftEnter"], ["Esc", "keyEsc"], ["← → ↑ ↓", "keyArrows"], ["Alt 1 … 5", "keyViews"], ["Alt N", "keyNew"], ["?", "keyHelpKey"]] as [string, Key][]).map(([k, what]) =>
@@ -43,9 +44,8 @@ function Header({ help }: { help: () => void }) {
         <a class="brand" href="#/chat">lamina</a>
         <nav aria-label={t("views")}>{views.map((v) => <a key={v} href={`#/${v}${v === "chat" && lastChat.value ? `/${lastChat.value}` : ""}`} {...(view.value === v ? { "aria-current": "page" as const } : {})}>{t(names[v])}</a>)}</nav>
         <span class="grow" />
-        <ThemeButton />
+        <span class="row only-wide"><ThemeButton /><LanguageSelect /></span>
         <button type="button" class="icon-button" aria-label={t("help")} title={t("help")} onClick={help}>?</button>
-        <LanguageSelect />
     </header>;
 }
 

@@ -48,10 +48,11 @@ export function failureOf(status: number, body: ErrorBody, wait: number): Failur
     return new Failure(kind, message, status, wait, where ?? "");
 }
 
+// `path` begins with a slash, and is below the address of the page, which may be behind a proxy at another path.
 async function send(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
     let answer: Response;
     try {
-        answer = await fetch(path, { method: body === undefined ? "GET" : "POST", headers: headers(body !== undefined), cache: "no-store",
+        answer = await fetch(`.${path}`, { method: body === undefined ? "GET" : "POST", headers: headers(body !== undefined), cache: "no-store",
             ...(body === undefined ? {} : { body: JSON.stringify(body) }), ...(signal ? { signal } : {}) });
     } catch (e) {
         if (e instanceof DOMException && e.name === "AbortError") throw e;

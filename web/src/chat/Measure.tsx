@@ -1,5 +1,5 @@
-// Measure the surprise of an answer that was generated without it: the model processes the answer again.
-import { useState } from "preact/hooks";
+// Measure the surprise of an answer that was generated without it, when it is seen: the model processes the answer again.
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, post } from "../api/client";
 import type { Trace } from "../api/types";
 import { t } from "../i18n";
@@ -8,10 +8,12 @@ import type { Turn } from "../store/types";
 import { FailureNotice } from "../ui/failure";
 import { ALTERNATIVES, promptIds } from "./generate";
 
+// One after the other.
+let before: Promise<void> = Promise.resolve();
+
 export function Measure({ c, turn }: { c: Conversation; turn: Turn }) {
-    const [busy, setBusy] = useState(false), [failure, setFailure] = useState<Failure | null>(null);
+    const root = useRef<HTMLParagraphElement>(null), [failure, setFailure] = useState<Failure | null>(null);
     const measure = async (): Promise<void> => {
-        setBusy(true);
         setFailure(null);
         try {
             const prompt = await promptIds(c, turn), own = (await post<{ tokens: number[] }>("/tokenize", { model: turn.model, content: turn.text, parse_special: false })).tokens;
@@ -23,10 +25,19 @@ export function Measure({ c, turn }: { c: Conversation; turn: Turn }) {
         } catch (e) {
             setFailure(e instanceof Failure ? e : new Failure("server", String(e)));
         }
-        setBusy(false);
     };
+    useEffect(() => {
+        let gone = false;
+        const watch = new IntersectionObserver((seen) => {
+            if (!seen.some((x) => x.isIntersecting)) return;
+            watch.disconnect();
+            before = before.then(() => gone ? undefined : measure());
+        });
+        watch.observe(root.current!);
+        return () => { gone = true; watch.disconnect(); };
+    }, []);
     return <>
-        <p><button type="button" onClick={() => { void measure(); }} disabled={busy}>{t(busy ? "measuring" : "measure")}</button></p>
+        {!failure && <p class="waiting" ref={root}><span class="dots" aria-hidden="true" />{t("measuring")}</p>}
         {failure && <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => { void measure(); } }} />}
     </>;
 }

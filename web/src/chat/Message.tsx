@@ -1,7 +1,7 @@
 import type { Signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { t } from "../i18n";
-import { writing, answerCalls, regenerate, retry, send, stop } from "./generate";
+import { writing, answerCalls, regenerate, retry, send } from "./generate";
 import { newChat, type Conversation } from "../store/chats";
 import { surprise, tracing } from "../store/prefs";
 import { contexts } from "../store/server";
@@ -86,7 +86,7 @@ function Body({ c, turn, busy, first }: { c: Conversation; turn: Turn; busy: boo
             choose={(at) => { picked.value = at === null ? null : { chat: c.meta.peek().id, turn: turn.id, at }; }} {...(turn.prefix ? { mark: turn.prefix - 1 } : {})} />;
     }
     return <>
-        {surprise.value && turn.role === "assistant" && !busy && turn.text && <Measure c={c} turn={turn} />}
+        {surprise.value && turn.role === "assistant" && !busy && turn.text && <Measure key={turn.id} c={c} turn={turn} />}
         {turn.text ? <Markdown key={turn.id} text={busy ? turn.text : asJson(turn.text)} growing={busy} /> : busy && !turn.reasoning && <p class="waiting"><span class="dots" aria-hidden="true" />{t("waiting")}</p>}
     </>;
 }
@@ -104,7 +104,6 @@ export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Tu
             {turn.changed?.map((x) => <code class="changed" key={x} title={t("changedBy")}>{x}</code>)}
             <span class="tools">
                 <Branches c={c} turn={turn} />
-                {busy && <IconButton icon="stop" label={t("stop")} onClick={() => stop(turn.id)} />}
                 {!busy && turn.role === "assistant" && turn.parent && <IconButton icon="retry" label={t("regenerate")} onClick={() => { regenerate(c, turn); }} />}
                 {!busy && turn.role === "user" && <IconButton icon="edit" label={t("edit")} onClick={() => setEditing(true)} />}
                 {!busy && turn.text && <IconButton icon="copy" label={copied ? t("copied") : t("copy")} onClick={copy} />}

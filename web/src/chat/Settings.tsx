@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { t, type Key } from "../i18n";
 import type { Conversation } from "../store/chats";
+import { defaults, onlyModel } from "../store/server";
 import type { Format, Settings as All } from "../store/types";
 import { Dialog, Select } from "../ui/parts";
 import { numberFields, type NumberField } from "./fields";
@@ -8,8 +9,8 @@ import { numberFields, type NumberField } from "./fields";
 const formats: [Format, Key][] = [["text", "formatText"], ["json", "formatJson"], ["schema", "formatSchema"], ["grammar", "formatGrammar"], ["regex", "formatRegex"]];
 
 // A number field. Empty: the server's default.
-function Field({ field, settings, change }: { field: NumberField; settings: All; change: (s: Partial<All>) => void }) {
-    const value = settings.numbers[field.name], set = value !== undefined;
+function Field({ field, settings, model, change }: { field: NumberField; settings: All; model: string; change: (s: Partial<All>) => void }) {
+    const value = settings.numbers[field.name], set = value !== undefined, own = defaults.value[model]?.[field.name], usual = typeof own === "number" ? own : field.usual;
     const put = (text: string): void => {
         const numbers = { ...settings.numbers }, n = Number(text);
         if (text.trim() === "" || !Number.isFinite(n)) delete numbers[field.name];
@@ -18,9 +19,9 @@ function Field({ field, settings, change }: { field: NumberField; settings: All;
     };
     return <div class={`setting ${set ? "set" : ""}`}>
         <label for={`set-${field.name}`}>{t(field.label)} <code>{field.name}</code></label>
-        <input type="range" aria-label={t(field.label)} min={field.min} max={Math.min(field.max, field.step === 1 ? 4096 : field.max)} step={field.step} value={value ?? field.usual}
-            onInput={(e) => put(e.currentTarget.value)} />
-        <input id={`set-${field.name}`} type="number" inputMode="decimal" step="any" min={field.min} value={value ?? ""} placeholder={t("ofServer")} onInput={(e) => put(e.currentTarget.value)} />
+        {field.name !== "seed" && <input type="range" aria-label={t(field.label)} min={field.min} max={Math.min(field.max, field.step === 1 ? 4096 : field.max)} step={field.step} value={value ?? usual}
+            onInput={(e) => put(e.currentTarget.value)} />}
+        <input id={`set-${field.name}`} type="number" inputMode="decimal" step="any" min={field.min} value={value ?? ""} placeholder={String(usual)} onInput={(e) => put(e.currentTarget.value)} />
         <p class="help">{t(field.help)}</p>
     </div>;
 }
@@ -42,11 +43,11 @@ function Editor({ label, help, value, onInput, json }: { label: string; help: st
 const sampleSchema = JSON.stringify({ type: "object", properties: { answer: { type: "string" }, certain: { type: "boolean" } }, required: ["answer", "certain"], additionalProperties: false }, null, 2);
 const sampleTools = JSON.stringify([{ type: "function", function: { name: "weather", description: "the weather of a place", parameters: { type: "object", properties: { place: { type: "string" } }, required: ["place"] } } }], null, 2);
 
-export function SettingsFields({ settings, change }: { settings: All; change: (s: Partial<All>) => void }) {
+export function SettingsFields({ settings, model, change }: { settings: All; model: string; change: (s: Partial<All>) => void }) {
     const [all, setAll] = useState(numberFields.some((f) => !f.common && settings.numbers[f.name] !== undefined));
     return <>
         <div class="settings">
-            {numberFields.filter((f) => all || f.common).map((f) => <Field key={f.name} field={f} settings={settings} change={change} />)}
+            {numberFields.filter((f) => all || f.common).map((f) => <Field key={f.name} field={f} settings={settings} model={model} change={change} />)}
         </div>
         <p><button type="button" aria-expanded={all} onClick={() => setAll(!all)}>{t(all ? "fewerSettings" : "allSettings")}</button></p>
         <div class="setting wide">
@@ -75,6 +76,6 @@ export function SettingsDialog({ c, onClose }: { c: Conversation; onClose: () =>
             <label>{t("system")}<textarea rows={3} dir="auto" value={m.system} onInput={(e) => c.change({ system: e.currentTarget.value })} /></label>
             <p class="help">{t("hSystem")}</p>
         </div>
-        <SettingsFields settings={m.settings} change={change} />
+        <SettingsFields settings={m.settings} model={m.model || onlyModel.value} change={change} />
     </Dialog>;
 }

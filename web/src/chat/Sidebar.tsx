@@ -34,7 +34,7 @@ export function Sidebar({ current, close }: { current: Conversation; close: () =
     };
     return <nav class="sidebar" aria-label={t("chats")}>
         <div class="row">
-            <button type="button" class="grow" onClick={() => { go(`chat/${newChat(current.meta.value).meta.value.id}`); close(); }}>＋ {t("newChat")}</button>
+            <IconButton icon="plus" text label={t("newChat")} class="grow bordered" onClick={() => { go(`chat/${newChat(current.meta.value).meta.value.id}`); close(); }} />
             <IconButton icon="close" label={t("close")} onClick={close} class="only-narrow" />
         </div>
         {chats.value.length > 8 && <input type="search" aria-label={t("search")} placeholder={t("search")} value={sought} onInput={(e) => setSought(e.currentTarget.value)} />}

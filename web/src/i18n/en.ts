@@ -20,10 +20,10 @@ export const en = {
     // surprise
     surprise: "Surprise", hSurprise: "Colour each token by how unexpected it was", legend: "Surprise in bits, from 0 to 12", expected: "expected", unexpected: "unexpected, bits", tokensOf: "{n} tokens of the answer",
     tracing: "Trace while writing", hTracing: "Compute the lens of each token while it is generated, so that a click shows it at once. Answers take several times as long.", traced: "with a trace",
-    measure: "Measure the surprise of this answer", measuring: "Measuring", inspector: "Token", token: "Token", surpriseBits: "Surprise, bits", rank: "Rank", alternatives: "Alternatives", chosenToken: "chosen", branch: "Branch",
+    measuring: "Measuring", inspector: "Token", token: "Token", surpriseBits: "Surprise, bits", rank: "Rank", alternatives: "Alternatives", chosenToken: "chosen", branch: "Branch",
     branchWith: "Continue with “{token}” as a new version",
     // settings
-    settings: "Settings", allSettings: "All settings", fewerSettings: "Fewer settings", ofServer: "default", system: "System prompt", hSystem: "Precedes the conversation and tells the model how to behave.",
+    settings: "Settings", allSettings: "All settings", fewerSettings: "Fewer settings", system: "System prompt", hSystem: "Precedes the conversation and tells the model how to behave.",
     stops: "Stop strings", hStops: "One per line, at most four. The answer ends before the first of them.", format: "Output format", formatText: "free text", formatJson: "JSON", formatSchema: "JSON Schema", formatGrammar: "Grammar (GBNF)",
     formatRegex: "Regular expression", hSchema: "The answer is JSON that fits this schema. A keyword that cannot be enforced exactly is rejected, never ignored.", hGrammar: "The answer fits this grammar, written in GBNF as in llama.cpp.",
     hRegex: "The whole answer matches this expression.", tools: "Tools", hTools: "An array of functions as in OpenAI's API. Calls stop the answer and wait for the result that you enter.", sample: "Insert an example",
@@ -58,4 +58,5 @@ export const en = {
     // compare
     compareLead: "One prompt, several models, settings or interventions.", columnN: "Answer {n}", modelOf: "Model of {n}", settingsOf: "Settings of {n}", removeColumn: "Remove {n}", addColumn: "Add an answer", interventions: "Interventions", answer: "Answer",
     partsAt: "They differ from token {n} on:", rivalHere: "where the other has", sameTokens: "The same tokens as A.", ownPerplexity: "Perplexity", perplexityUnder: "Perplexity under {n}",
+    tryThese: "To begin with", sugTemperature: "Temperature 0 and 1.2", sugPenalty: "Without and with a repetition penalty", sugJson: "Free text and JSON", sugLayer: "With and without the attention of layer {n}", exampleA: "What is water made of?", exampleB: "Write one sentence about the sea.", exampleC: "Explain in three sentences how a bicycle stays upright.", exampleD: "Write a Python function that tells whether a word is a palindrome.",
 } as const;

@@ -18,9 +18,9 @@ export const my: Texts = {
     stopLength: "ကန့်သတ်ချက်၌ ရပ်သည်", stopStopped: "သင် ရပ်ခဲ့သည်", stopCalls: "ကိရိယာကို စောင့်သည်", stateLoading: "ဖွင့်နေသည်", stateFailed: "မအောင်မြင်", stateUnloaded: "မဖွင့်ရသေး", changedBy: "ဤဝင်ရောက်ပြောင်းလဲမှုဖြင့် ရေးသည်",
     surprise: "အံ့သြမှု", hSurprise: "token တိုင်းကို မမျှော်လင့်မှုအလိုက် အရောင်ခြယ်ရန်", legend: "အံ့သြမှု၊ bit 0 မှ 12", expected: "မျှော်လင့်ထား", unexpected: "မမျှော်လင့်၊ bit", tokensOf: "အဖြေ၏ token {n}",
     tracing: "ရေးစဉ် ခြေရာခံရန်", hTracing: "token တိုင်း၏ မှန်ဘီလူးကို ရေးနေစဉ် တွက်ထားသဖြင့် နှိပ်သည်နှင့် ချက်ချင်း ပြသည်။ အဖြေသည် အဆများစွာ ပိုကြာသည်။", traced: "ခြေရာခံထားသည်",
-    measure: "ဤအဖြေ၏ အံ့သြမှုကို တိုင်းရန်", measuring: "တိုင်းနေသည်", inspector: "token ကြည့်ရန်", token: "token", surpriseBits: "အံ့သြမှု၊ bit", rank: "အဆင့်", alternatives: "ဤနေရာတွင် ဖြစ်နိုင်သည်များ", chosenToken: "ရွေးထား", branch: "အကိုင်းအခက်",
+    measuring: "တိုင်းနေသည်", inspector: "token ကြည့်ရန်", token: "token", surpriseBits: "အံ့သြမှု၊ bit", rank: "အဆင့်", alternatives: "ဤနေရာတွင် ဖြစ်နိုင်သည်များ", chosenToken: "ရွေးထား", branch: "အကိုင်းအခက်",
     branchWith: "“{token}” ဖြင့် ဗားရှင်းအသစ်အဖြစ် ဆက်ရန်",
-    settings: "ဆက်တင်", allSettings: "ဆက်တင်အားလုံး", fewerSettings: "ဆက်တင် အနည်းငယ်", ofServer: "မူလ", system: "စနစ် prompt", hSystem: "စကားပြောမှု ရှေ့တွင် ရှိပြီး မော်ဒယ် မည်သို့ ပြုမူရမည်ကို ပြောသည်။",
+    settings: "ဆက်တင်", allSettings: "ဆက်တင်အားလုံး", fewerSettings: "ဆက်တင် အနည်းငယ်", system: "စနစ် prompt", hSystem: "စကားပြောမှု ရှေ့တွင် ရှိပြီး မော်ဒယ် မည်သို့ ပြုမူရမည်ကို ပြောသည်။",
     stops: "ရပ်ရန်စာများ", hStops: "တစ်ကြောင်းလျှင် တစ်ခု၊ လေးခုအထိ။ ပထမဆုံး တွေ့သည့်နေရာ မတိုင်မီ အဖြေ ရပ်သည်။", format: "အဖြေ၏ ပုံစံ", formatText: "လွတ်လပ်သော စာ", formatJson: "JSON", formatSchema: "JSON Schema", formatGrammar: "သဒ္ဒါ (GBNF)",
     formatRegex: "Regular expression", hSchema: "အဖြေသည် ဤ Schema နှင့် ကိုက်ညီသော JSON ဖြစ်သည်။ အတိအကျ မလိုက်နာနိုင်သော စကားလုံးကို ငြင်းပယ်ပြီး လျစ်လျူမရှုပါ။", hGrammar: "အဖြေသည် llama.cpp ကဲ့သို့ GBNF ဖြင့် ရေးထားသော ဤသဒ္ဒါနှင့် ကိုက်ညီသည်။",
     hRegex: "အဖြေတစ်ခုလုံးသည် ဤပုံစံနှင့် ကိုက်ညီသည်။", tools: "ကိရိယာများ", hTools: "OpenAI ၏ API ကဲ့သို့ function စာရင်း။ ခေါ်ဆိုမှုက အဖြေကို ရပ်ပြီး သင် ထည့်မည့် ရလဒ်ကို စောင့်သည်။", sample: "နမူနာ ထည့်ရန်",
@@ -50,4 +50,5 @@ export const my: Texts = {
     report: "အစီရင်ခံစာ", saveHtml: "HTML အဖြစ် သိမ်းရန်", wholeModel: "မော်ဒယ်တစ်ခုလုံး",
     compareLead: "Prompt တစ်ခု၊ မော်ဒယ်၊ ဆက်တင် သို့မဟုတ် ဝင်ရောက်ပြောင်းလဲမှု များစွာ။", columnN: "အဖြေ {n}", modelOf: "{n} ၏ မော်ဒယ်", settingsOf: "{n} ၏ ဆက်တင်", removeColumn: "{n} ကို ဖယ်ရန်", addColumn: "အဖြေ ထည့်ရန်", interventions: "ဝင်ရောက်ပြောင်းလဲမှု", answer: "အဖြေ",
     partsAt: "token {n} တွင် ကွဲသည် -", rivalHere: "အခြားတစ်ခုတွင်", sameTokens: "A နှင့် token တူသည်။", ownPerplexity: "Perplexity", perplexityUnder: "{n} အောက်တွင် perplexity",
+    tryThese: "ဤနေရာမှ စတင်နိုင်သည်", sugTemperature: "အပူချိန် 0 နှင့် 1.2", sugPenalty: "ထပ်ခါခြင်း ဒဏ်မပါဘဲနှင့် ပါလျက်", sugJson: "စာသားနှင့် JSON", sugLayer: "အလွှာ {n} ၏ အာရုံစိုက်မှု ပါလျက်နှင့် မပါဘဲ", exampleA: "ရေကို ဘာနဲ့ ဖွဲ့စည်းထားသလဲ။", exampleB: "ပင်လယ်အကြောင်း ဝါကျတစ်ကြောင်း ရေးပါ။", exampleC: "စက်ဘီးတစ်စီး ဘာကြောင့် မလဲသလဲ ဝါကျသုံးကြောင်းနဲ့ ရှင်းပြပါ။", exampleD: "စကားလုံးတစ်လုံးသည် palindrome ဟုတ်မဟုတ် စစ်ပေးသော Python function တစ်ခု ရေးပါ။",
 };

@@ -18,9 +18,9 @@ export const zhHans: Texts = {
     stopLength: "达到上限而停止", stopStopped: "由你停止", stopCalls: "等待工具", stateLoading: "加载中", stateFailed: "失败", stateUnloaded: "未加载", changedBy: "在此干预下写成",
     surprise: "意外度", hSurprise: "按每个词元的意外程度着色", legend: "意外度，以比特计，从 0 到 12", expected: "意料之中", unexpected: "意料之外，比特", tokensOf: "回答的 {n} 个词元",
     tracing: "生成时跟踪", hTracing: "生成每个词元时即计算透镜，点选后立即显示。回答需时数倍。", traced: "含跟踪",
-    measure: "测量这个回答的意外度", measuring: "测量中", inspector: "词元检视", token: "词元", surpriseBits: "意外度，比特", rank: "名次", alternatives: "此处的其他可能", chosenToken: "已选", branch: "分支",
+    measuring: "测量中", inspector: "词元检视", token: "词元", surpriseBits: "意外度，比特", rank: "名次", alternatives: "此处的其他可能", chosenToken: "已选", branch: "分支",
     branchWith: "以“{token}”作为新版本继续",
-    settings: "设置", allSettings: "所有设置", fewerSettings: "较少设置", ofServer: "默认", system: "系统提示词", hSystem: "放在对话之前，说明模型应如何表现。",
+    settings: "设置", allSettings: "所有设置", fewerSettings: "较少设置", system: "系统提示词", hSystem: "放在对话之前，说明模型应如何表现。",
     stops: "停止文本", hStops: "每行一个，最多四个。回答在最先出现的停止文本之前结束。", format: "回答的形式", formatText: "自由文本", formatJson: "JSON", formatSchema: "JSON Schema", formatGrammar: "语法（GBNF）",
     formatRegex: "正则表达式", hSchema: "回答是符合此 Schema 的 JSON。无法确切遵守的关键字会被拒绝，绝不忽略。", hGrammar: "回答符合此语法，以 llama.cpp 的 GBNF 书写。",
     hRegex: "整个回答符合此表达式。", tools: "工具", hTools: "函数数组，形式同 OpenAI 的 API。调用会中止回答，等待你输入结果。", sample: "插入示例",
@@ -50,4 +50,5 @@ export const zhHans: Texts = {
     report: "报告", saveHtml: "存为 HTML", wholeModel: "整个模型",
     compareLead: "一个提示词，多个模型、设置或干预。", columnN: "回答 {n}", modelOf: "{n} 的模型", settingsOf: "{n} 的设置", removeColumn: "移除 {n}", addColumn: "加入回答", interventions: "干预", answer: "回答",
     partsAt: "从第 {n} 个词元起不同：", rivalHere: "另一方在此为", sameTokens: "词元与 A 相同。", ownPerplexity: "困惑度", perplexityUnder: "在 {n} 之下的困惑度",
+    tryThese: "可以从这里开始", sugTemperature: "温度 0 与 1.2", sugPenalty: "不用与使用重复惩罚", sugJson: "自由文本与 JSON", sugLayer: "有与没有第 {n} 层的注意力", exampleA: "水是由什么组成的？", exampleB: "写一句关于大海的话。", exampleC: "用三句话说明自行车为什么不会倒。", exampleD: "写一个 Python 函数，判断一个单词是不是回文。",
 };

@@ -18,9 +18,9 @@ export const zhHant: Texts = {
     stopLength: "達到上限而停止", stopStopped: "由你停止", stopCalls: "等待工具", stateLoading: "載入中", stateFailed: "失敗", stateUnloaded: "未載入", changedBy: "在此干預下寫成",
     surprise: "驚奇度", hSurprise: "依每個詞元的意外程度上色", legend: "驚奇度，以位元計，從 0 到 12", expected: "意料之中", unexpected: "意料之外，位元", tokensOf: "回答的 {n} 個詞元",
     tracing: "生成時追蹤", hTracing: "生成每個詞元時即計算透鏡，點選後立即顯示。回答需時數倍。", traced: "含追蹤",
-    measure: "測量這個回答的驚奇度", measuring: "測量中", inspector: "詞元檢視", token: "詞元", surpriseBits: "驚奇度，位元", rank: "名次", alternatives: "此處的其他可能", chosenToken: "已選", branch: "分支",
+    measuring: "測量中", inspector: "詞元檢視", token: "詞元", surpriseBits: "驚奇度，位元", rank: "名次", alternatives: "此處的其他可能", chosenToken: "已選", branch: "分支",
     branchWith: "以「{token}」作為新版本繼續",
-    settings: "設定", allSettings: "所有設定", fewerSettings: "較少設定", ofServer: "預設", system: "系統提示詞", hSystem: "放在對話之前，說明模型應如何表現。",
+    settings: "設定", allSettings: "所有設定", fewerSettings: "較少設定", system: "系統提示詞", hSystem: "放在對話之前，說明模型應如何表現。",
     stops: "停止文字", hStops: "每行一個，最多四個。回答在最先出現的停止文字之前結束。", format: "回答的形式", formatText: "自由文字", formatJson: "JSON", formatSchema: "JSON Schema", formatGrammar: "文法（GBNF）",
     formatRegex: "正規表示式", hSchema: "回答是符合此 Schema 的 JSON。無法確切遵守的關鍵字會被拒絕，絕不忽略。", hGrammar: "回答符合此文法，以 llama.cpp 的 GBNF 書寫。",
     hRegex: "整個回答符合此表示式。", tools: "工具", hTools: "函式陣列，形式同 OpenAI 的 API。呼叫會中止回答，等待你輸入結果。", sample: "插入範例",
@@ -50,4 +50,5 @@ export const zhHant: Texts = {
     report: "報告", saveHtml: "存為 HTML", wholeModel: "整個模型",
     compareLead: "一個提示詞，多個模型、設定或干預。", columnN: "回答 {n}", modelOf: "{n} 的模型", settingsOf: "{n} 的設定", removeColumn: "移除 {n}", addColumn: "加入回答", interventions: "干預", answer: "回答",
     partsAt: "從第 {n} 個詞元起不同：", rivalHere: "另一方在此為", sameTokens: "詞元與 A 相同。", ownPerplexity: "困惑度", perplexityUnder: "在 {n} 之下的困惑度",
+    tryThese: "可以從這裡開始", sugTemperature: "溫度 0 與 1.2", sugPenalty: "不用與使用重複懲罰", sugJson: "自由文字與 JSON", sugLayer: "有與沒有第 {n} 層的注意力", exampleA: "水是由什麼組成的？", exampleB: "寫一句關於大海的話。", exampleC: "用三句話說明腳踏車為什麼不會倒。", exampleD: "寫一個 Python 函式，判斷一個單字是不是迴文。",
 };

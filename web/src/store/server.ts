@@ -6,7 +6,7 @@ import type { Machine, ModelEntry, TracePaths } from "../api/types";
 export const models = signal<ModelEntry[]>([]);
 export const trouble = signal<Failure | null>(null);
 export const contexts = signal<Record<string, number>>({});
-const seeds = new Map<string, number>();
+export const defaults = signal<Record<string, Record<string, unknown>>>({});         // sampling settings of a request that has none, by model
 export const onlyModel = computed(() => models.value.length === 1 ? models.value[0]!.id : "");
 
 let again = 0;
@@ -40,15 +40,15 @@ export const withModel = (path: string, model: string): string => path + (path.i
 export async function contextOf(model: string): Promise<number> {
     const known = contexts.value[model];
     if (known) return known;
-    const props = await get<{ default_generation_settings?: { n_ctx?: number; params?: { seed?: number } } }>(withModel("/props", model));
-    const n = props.default_generation_settings?.n_ctx ?? 0, seed = props.default_generation_settings?.params?.seed;
-    if (seed !== undefined) seeds.set(model, seed);
+    const props = await get<{ default_generation_settings?: { n_ctx?: number; params?: Record<string, unknown> } }>(withModel("/props", model));
+    const n = props.default_generation_settings?.n_ctx ?? 0, params = props.default_generation_settings?.params;
+    if (params) defaults.value = { ...defaults.value, [model]: params };
     if (n) contexts.value = { ...contexts.value, [model]: n };
     return n || (models.value.find((m) => m.id === model)?.meta.n_ctx_train ?? 0);
 }
 
 // Whether the server draws a new seed for each request to this model that has none. false: it has a default seed, or is not known yet.
-export const drawsSeeds = (model: string): boolean => seeds.get(model) === -1;
+export const drawsSeeds = (model: string): boolean => defaults.value[model]?.["seed"] === -1;
 
 export const machine = signal<Machine | null>(null);
 

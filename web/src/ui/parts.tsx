@@ -17,7 +17,7 @@ export const Icon = ({ name }: { name: IconName }) =>
 interface ButtonProps { icon: IconName; label: string; onClick?: (e: MouseEvent) => void; disabled?: boolean; pressed?: boolean; expanded?: boolean; class?: string; text?: boolean }
 
 export const IconButton = ({ icon, label, onClick, disabled, pressed, expanded, class: c, text }: ButtonProps) =>
-    <button type="button" class={`icon-button ${c ?? ""}`} title={label} {...(text ? {} : { "aria-label": label })} onClick={onClick} disabled={disabled ?? false}
+    <button type="button" class={`icon-button ${c ?? ""}`} {...(text ? {} : { title: label })} {...(text ? {} : { "aria-label": label })} onClick={onClick} disabled={disabled ?? false}
         {...(pressed === undefined ? {} : { "aria-pressed": pressed })} {...(expanded === undefined ? {} : { "aria-expanded": expanded })}>
         <Icon name={icon} />{text && <span>{label}</span>}
     </button>;

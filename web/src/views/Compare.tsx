@@ -2,13 +2,13 @@
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { Failure, post, stream } from "../api/client";
-import type { ChatChunk, NativeChunk, Trace } from "../api/types";
+import type { ChatChunk, NativeChunk, Trace, TracePaths } from "../api/types";
 import { ModelChoice } from "../chat/Chat";
 import { ALTERNATIVES, formatOf, samplingOf, tokenOf } from "../chat/generate";
 import { SettingsFields } from "../chat/Settings";
 import { ColouredText, Legend } from "../chat/Tokens";
-import { t } from "../i18n";
-import { machine, onlyModel } from "../store/server";
+import { t, type Key } from "../i18n";
+import { machine, models, onlyModel, tracePaths } from "../store/server";
 import { plainSettings, type Settings, type Token } from "../store/types";
 import { about, bits, bytes, figure, probability } from "../text/format";
 import { parted as differ } from "../text/parted";
@@ -89,7 +89,7 @@ function Shown({ c, index, remove }: { c: Column; index: number; remove: (() => 
         <header><h2>{String.fromCharCode(65 + index)}</h2><ModelChoice label={t("modelOf", { n: String.fromCharCode(65 + index) })} value={c.model} onChange={(model) => change({ model })} /><span class="grow" />
             <IconButton icon="settings" label={t("settingsOf", { n: String.fromCharCode(65 + index) })} onClick={() => setSettings(true)} />
             {remove && <IconButton icon="close" label={t("removeColumn", { n: String.fromCharCode(65 + index) })} onClick={remove} />}</header>
-        <label class="wide-label">{t("interventions")}<input class="editor" placeholder="layers.5.self_attn#head3=0" spellcheck={false} value={c.intervene} onInput={(e) => change({ intervene: e.currentTarget.value })} /></label>
+        <details class="fold" open={Boolean(c.intervene)}><summary>{t("interventions")}</summary><input class="editor" aria-label={t("interventions")} placeholder="layers.5.self_attn#head3=0" spellcheck={false} value={c.intervene} onInput={(e) => change({ intervene: e.currentTarget.value })} /></details>
         {own.failure && <FailureNotice kind={own.failure.kind} message={own.failure.message} remedies={{ retry: () => { void start(); } }} />}
         {own.tokens.length > 0 ? <ColouredText text={own.text} tokens={own.tokens} chosen={at} choose={setAt} label={`${t("answer")} ${index + 1}`} {...(parted === null ? {} : { mark: parted })} /> : own.text && <p class="said">{own.text}</p>}
         {picked && <p class="help"><span class="piece">{spelled(picked.text)}</span> p {probability(Math.exp(picked.lp))} · {about(bits(picked.lp))} bit · {picked.top.slice(0, 4).map((k) => <span key={k.id}><span class="piece">{spelled(k.text)}</span> {probability(Math.exp(k.lp))} </span>)}</p>}
@@ -102,7 +102,29 @@ function Shown({ c, index, remove }: { c: Column; index: number; remove: (() => 
             <div><dt>{t("ownPerplexity")}</dt><dd>{about(ppl)}</dd></div>
             {own.other !== null && other && <div><dt>{t("perplexityUnder", { n: index === 0 ? "B" : "A" })}</dt><dd>{about(own.other)}</dd></div>}
         </dl>}
-        {settings && <Dialog title={t("settings")} onClose={() => setSettings(false)} wide><SettingsFields settings={c.settings} change={(part) => change({ settings: { ...columns.value.find((k) => k.key === c.key)!.settings, ...part } })} /></Dialog>}
+        {settings && <Dialog title={t("settings")} onClose={() => setSettings(false)} wide><SettingsFields settings={c.settings} model={c.model || onlyModel.value} change={(part) => change({ settings: { ...columns.value.find((k) => k.key === c.key)!.settings, ...part } })} /></Dialog>}
+    </section>;
+}
+
+interface Suggestion { title: string; prompt: string; columns: Column[] }
+
+// What to compare, for a reader who has not compared anything yet.
+function suggestions(layers: TracePaths["layers"]): Suggestion[] {
+    const more = (numbers: Record<string, number>, other: Partial<Settings> = {}): Settings => ({ ...plainSettings(), numbers: { temperature: 0, max_tokens: 128, ...numbers }, ...other });
+    const of = (title: string, prompt: Key, second: Settings, intervene = "", model = ""): Suggestion => ({ title, prompt: t(prompt), columns: [column(""), column(model, intervene, second)] });
+    const middle = layers[Math.floor(layers.length / 2)], [a, b] = models.value;
+    const out = [of(t("sugTemperature"), "exampleB", more({ temperature: 1.2 })), of(t("sugPenalty"), "exampleC", more({ repeat_penalty: 1.3 })), of(t("sugJson"), "exampleA", more({}, { format: "json" }))];
+    if (middle) out.push(of(t("sugLayer", { n: middle.layer }), "exampleA", more({}), `${middle.attention}=0`));
+    if (a && b) out.unshift({ title: `${a.id}, ${b.id}`, prompt: t("exampleA"), columns: [column(a.id), column(b.id)] });
+    return out;
+}
+
+function Suggestions() {
+    const [layers, setLayers] = useState<TracePaths["layers"]>([]), model = onlyModel.value || models.value[0]?.id || "";
+    useEffect(() => { if (model) void tracePaths(model).then((x) => setLayers(x?.layers ?? [])); }, [model]);
+    return <section class="suggestions" aria-label={t("tryThese")}>
+        <h2>{t("tryThese")}</h2>
+        <ul>{suggestions(layers).map((s) => <li key={s.title}><button type="button" onClick={() => { prompt.value = s.prompt; columns.value = s.columns; answers.value = {}; void start(); }}><b>{s.title}</b><span>{s.prompt}</span></button></li>)}</ul>
     </section>;
 }
 
@@ -125,7 +147,7 @@ export function Compare() {
             <button type="submit" class="primary">{t(busy ? "stop" : "send")}</button>
             {columns.value.length < 4 && <button type="button" onClick={() => { const last = columns.value[columns.value.length - 1]!; columns.value = [...columns.value, column(last.model, "", last.settings)]; }}>{t("addColumn")}</button>}
         </form>
-        <Legend />
+        {Object.keys(answers.value).length ? <Legend /> : <Suggestions />}
         <div class="columns">{columns.value.map((c, i) => <Shown key={c.key} c={c} index={i} remove={columns.value.length > 1 ? () => { columns.value = columns.value.filter((x) => x !== c); } : null} />)}</div>
     </div>;
 }

@@ -2,14 +2,18 @@ import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useEffect, useRef } from "preact/hooks";
 import { theme } from "../store/prefs";
+import { figure, share } from "../text/format";
 import { later } from "../later/later";
 
 export interface Line { label: string; values: number[]; color: "a" | "b" | "c"; fill?: boolean }
 
+// The steps of an axis of counts.
+const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
+
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // One figure of curves over the common time axis. Its caption and its label give the latest values as text.
-export function Curve({ title, times, lines, format, from, to, max }: { title: string; times: number[]; lines: Line[]; format: (n: number) => string; from: number; to: number; max?: number }) {
+export function Curve({ title, times, lines, format, whole, from, to, max }: { title: string; times: number[]; lines: Line[]; format: (n: number) => string; whole?: boolean; from: number; to: number; max?: number }) {
     const root = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null);
     const data = [times, ...lines.map((l) => l.values.map((v) => Number.isFinite(v) ? v : null))] as uPlot.AlignedData;
     useEffect(() => {
@@ -18,7 +22,8 @@ export function Curve({ title, times, lines, format, from, to, max }: { title: s
         const u = new (later("curves").uPlot)({
             width: box.clientWidth, height: 132, legend: { show: false }, cursor: { y: false, sync: { key: "machine" } }, padding: [8, 8, 0, 0],
             scales: { x: { time: true, range: (_u, _a, _b) => [range.current[0], range.current[1]] }, y: { range: (_u, _lo, hi) => [0, max ?? Math.max(1, (hi ?? 0) * 1.15)] } },
-            axes: [{ ...axis, size: 26, values: (_u, at) => at.map((x) => new Date(x * 1000).toTimeString().slice(0, 5)) }, { ...axis, size: 52, values: (_u, at) => at.map(format) }],
+            axes: [{ ...axis, size: 26, values: (_u, at, _i, _s, step) => at.map((x) => new Date(x * 1000).toTimeString().slice(0, step < 60 ? 8 : 5)) },
+                { ...axis, size: 52, ...(whole ? { incrs: COUNTS } : {}), values: (_u, at, _i, _s, step) => at.map((x) => max === 1 ? share(x) : figure(x, step < 1 ? 1 : 0)) }],
             series: [{}, ...lines.map((l) => ({ label: l.label, stroke: css(`--line-${l.color}`), width: 1.5, ...(l.fill ? { fill: css(`--fill-${l.color}`) } : {}), points: { show: false }, spanGaps: true }))],
         }, data, box);
         plot.current = u;

@@ -37,7 +37,7 @@ function Curves({ list, now }: { list: Sample[]; now: number }) {
     return <div class="curves">
         <Curve title={t("speed")} {...range} times={times} format={about} lines={[{ label: t("generation"), values: of("written"), color: "a", fill: true }, { label: t("promptRead"), values: of("read"), color: "b" }]} />
         <Curve title={t("rowsOfStep")} {...range} times={times} format={about} lines={[{ label: t("rows"), values: of("rows"), color: "a", fill: true }]} />
-        <Curve title={t("texts")} {...range} times={times} format={(n) => figure(n)} lines={[{ label: t("running"), values: of("running"), color: "a", fill: true }, { label: t("waitingTexts"), values: of("waiting"), color: "c" }]} />
+        <Curve title={t("texts")} {...range} times={times} whole format={(n) => figure(n)} lines={[{ label: t("running"), values: of("running"), color: "a", fill: true }, { label: t("waitingTexts"), values: of("waiting"), color: "c" }]} />
         <Curve title={t("pagesUsed")} {...range} times={times} max={1} format={share} lines={[{ label: t("used"), values: of("pages"), color: "a", fill: true }]} />
         <Curve title={t("prefixHits")} {...range} times={times} max={1} format={share} lines={[{ label: t("hits"), values: of("hits"), color: "b" }]} />
         <Curve title={t("shareOfLimit")} {...range} times={times} max={1} format={share} lines={[{ label: t("limit"), values: of("share"), color: "a", fill: true }]} />
