@@ -7,49 +7,51 @@
 #include "base/os/clock.h"
 #include "server/front/memory.h"
 
+void lm_connection_until(lm_connection *c, double seconds)
+{
+    c->due = seconds > 0 ? lm_clock_seconds() + seconds : 0;
+}
+
 const char *lm_exchange_method(const lm_exchange *x)
 {
-    return x->method;
+    return x->head.method;
 }
 
 const char *lm_exchange_path(const lm_exchange *x)
 {
-    return x->path;
+    return x->head.path;
 }
 
 const char *lm_exchange_query(const lm_exchange *x, const char *name)
 {
-    return MHD_lookup_connection_value(x->mhd, MHD_GET_ARGUMENT_KIND, name);
+    for (size_t i = 0; i < x->head.n_query; i++)
+        if (strcmp(x->head.query[i].name, name) == 0)
+            return x->head.query[i].value;
+    return NULL;
 }
 
-typedef struct other { const char *names, *found; } other;
-
-static enum MHD_Result find_other(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+/* Whether ", " separates `names`, and one of them is `name`. */
+static bool is_listed(const char *names, const char *name)
 {
-    other *o = arg;
-    /* Not a part of the list with several names. */
-    size_t n = strcspn(name, ", ") == strlen(name) ? strlen(name) : 0;
+    size_t n = strlen(name);
 
-    (void)kind;
-    (void)value;
-    for (const char *at = o->names; n && (at = strstr(at, name)); at += n)
-        if ((at == o->names || at[-1] == ' ') && (at[n] == ',' || !at[n]))
-            return MHD_YES;
-    o->found = name;
-    return MHD_NO;
+    for (const char *at = names; *at; at += strcspn(at, ","), at += strspn(at, ", "))
+        if (strcspn(at, ",") == n && memcmp(at, name, n) == 0)
+            return true;
+    return false;
 }
 
 const char *lm_exchange_other_query(const lm_exchange *x, const char *names)
 {
-    other o = { names, NULL };
-
-    MHD_get_connection_values(x->mhd, MHD_GET_ARGUMENT_KIND, find_other, &o);
-    return o.found;
+    for (size_t i = 0; i < x->head.n_query; i++)
+        if (!is_listed(names, x->head.query[i].name))
+            return x->head.query[i].name;
+    return NULL;
 }
 
 const char *lm_exchange_header(const lm_exchange *x, const char *name)
 {
-    return MHD_lookup_connection_value(x->mhd, MHD_HEADER_KIND, name);
+    return lm_head_field(&x->head, name);
 }
 
 const char *lm_exchange_body(const lm_exchange *x, size_t *n)
@@ -70,7 +72,7 @@ double lm_exchange_seconds(const lm_exchange *x)
 
 bool lm_exchange_is_encrypted(const lm_exchange *x)
 {
-    return x->http->o.tls_key != NULL;
+    return x->http->tls != NULL;
 }
 
 void lm_exchange_head(lm_exchange *x, unsigned status, const char *type)
@@ -183,11 +185,4 @@ void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out)
                              .max = atomic_load(&h->max_held),
                              .limit = h->o.memory_limit,
                              .refused = atomic_load(&h->refused) };
-}
-
-void lm_exchange_refuse(lm_exchange *x, unsigned status, const char *why)
-{
-    x->http->o.refuse(x->http->o.arg, x, status, why);
-    lm_exchange_add_header(x, "Connection", "close");
-    x->ended = true;
 }

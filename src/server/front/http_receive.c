@@ -1,55 +1,28 @@
-/* An exchange from its first byte until it is handled, by a worker or at once. */
+/* http_receive.c - an exchange from the head of its request until it is handled, by a worker or at once. */
 #include "server/front/http_exchange.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
 
 #include "base/os/clock.h"
 #include "server/front/memory.h"
 
-/* Return the path of a request target, which may be absolute: http://host/path (RFC 9112, 3.2.2). */
-static const char *path_of(const char *target)
+static lm_exchange *exchange_new(lm_connection *c)
 {
-    const char *at = strncasecmp(target, "http://", 7) == 0    ? target + 7
-                     : strncasecmp(target, "https://", 8) == 0 ? target + 8
-                                                               : NULL;
-
-    if (!at)
-        return target;
-    at += strcspn(at, "/");
-    return *at ? at : "/";
-}
-
-static lm_exchange *exchange_new(lm_http *h, struct MHD_Connection *mhd, const char *path, const char *method)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     lm_exchange *x = lm_memory_zero(1, sizeof *x);
 
-    if (!x || !info || !info->socket_context || !(x->path = lm_memory_text(path, strlen(path))) ||
-        !(x->method = lm_memory_text(method, strlen(method)))) {
-        if (x) {
-            lm_heap_free(x->path);
-            lm_heap_free(x);
-        }
+    if (!x)
         return NULL;
-    }
-    x->http = h;
-    x->mhd = mhd;
-    x->conn = info->socket_context;
-    x->id = atomic_fetch_add(&h->ids, 1) + 1;
-    atomic_fetch_add(&h->exchanges, 1);
-    lm_watch_until(h->watch, x->conn->watched, h->o.body_seconds);
-    atomic_store(&x->conn->exchange, x);
+    x->http = c->front->http;
+    x->conn = c;
+    x->id = atomic_fetch_add(&x->http->ids, 1) + 1;
+    atomic_fetch_add(&x->http->exchanges, 1);
+    c->exchange = x;
     return x;
 }
 
 void lm_exchange_free(lm_exchange *x)
 {
-    /* The watch's callbacks run under its lock, which lm_watch_until takes: after it, no callback wakes the
-     * exchange. */
-    atomic_store(&x->conn->exchange, NULL);
-    lm_watch_until(x->http->watch, x->conn->watched, x->http->o.idle_seconds);
     if (x->done)
         x->done(x->job);
     for (size_t i = 0; i < x->n_headers; i++)
@@ -57,11 +30,83 @@ void lm_exchange_free(lm_exchange *x)
     lm_text_free(&x->body);
     lm_text_free(&x->out);
     lm_exchange_adjust(x, -(int64_t)x->held);
-    lm_heap_free(x->method);
-    lm_heap_free(x->path);
+    lm_head_free(&x->head);
     atomic_fetch_sub(&x->http->exchanges, 1);
     lm_heap_free(x);
 }
+
+/* Check that a body of the announced length can be held, before it is sent. Returns 0, or the HTTP status to
+ * reject the request with. */
+static unsigned check_memory(lm_exchange *x, char why[200])
+{
+    uint64_t bytes = x->head.length;
+
+    if (bytes > x->http->o.body_limit) {
+        snprintf(why, 200, "the body has %.40s bytes; at most %zu are allowed",
+                 lm_head_field(&x->head, "Content-Length"), x->http->o.body_limit);
+        return 413;
+    }
+    if (!bytes || lm_exchange_charge(x, bytes)) {
+        lm_exchange_adjust(x, -(int64_t)bytes);          /* counted as it arrives */
+        return 0;
+    }
+    return lm_exchange_no_memory(x, bytes, why);
+}
+
+unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, char why[200])
+{
+    uint64_t before = x->body.capacity, more;
+
+    if (x->body.size + n > x->http->o.body_limit) {
+        snprintf(why, 200, "the body has more than %zu bytes, the maximum", x->http->o.body_limit);
+        return 413;
+    }
+    lm_text_add(&x->body, data, n);
+    more = x->body.capacity - before;
+    if (!x->body.failed && (!more || lm_exchange_charge(x, more))) {
+        x->body_held += more;
+        return 0;
+    }
+    lm_text_free(&x->body);
+    return lm_exchange_no_memory(x, more, why);
+}
+
+lm_advance lm_exchange_reject(lm_connection *c, unsigned status, const char *why)
+{
+    if (!exchange_new(c))
+        return LM_CLOSE;
+    c->exchange->head = (lm_http_head){ .method = "", .path = "" };
+    lm_exchange_refuse(c->exchange, status, why);
+    c->phase = LM_PHASE_ANSWER;
+    return LM_GO;
+}
+
+lm_advance lm_exchange_begin(lm_connection *c, const char *head, size_t n)
+{
+    lm_exchange *x = exchange_new(c);
+    char text[200];
+    const char *why;
+    unsigned status;
+
+    if (!x)
+        return LM_CLOSE;
+    c->due = 0;
+    if (!(status = lm_head_read(head, n, &x->head, &why)) && (status = check_memory(x, text)))
+        why = text;
+    if (status) {
+        lm_exchange_refuse(x, status, why);
+        c->phase = LM_PHASE_ANSWER;
+        return LM_GO;
+    }
+    c->body = (lm_body){ .left = x->head.chunked ? 0 : x->head.length, .chunked = x->head.chunked };
+    c->phase = LM_PHASE_BODY;
+    lm_connection_until(c, x->http->o.body_seconds);
+    if (x->head.expects && c->taken == c->in.size && !lm_body_is_whole(&c->body))
+        lm_text_add_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    return c->out.failed ? LM_CLOSE : LM_GO;
+}
+
+/* ---- handling ---- */
 
 /* Free the body after it was read. */
 static void drop_body(lm_exchange *x)
@@ -82,9 +127,15 @@ static bool handle(lm_exchange *x)
 void lm_exchange_handle(lm_work_item *item)
 {
     lm_exchange *x = (lm_exchange *)item;
+    lm_connection *c = x->conn;
 
     if (handle(x))
-        lm_exchange_signal(x, BUSY);
+        lm_wakes_release(&c->front->wakes, &c->wake, &x->busy);
+}
+
+void lm_exchange_wake(lm_exchange *x)
+{
+    lm_wakes_add(&x->conn->front->wakes, &x->conn->wake);
 }
 
 void lm_exchange_again(lm_exchange *x)
@@ -100,76 +151,22 @@ bool lm_exchange_is_again(const lm_exchange *x)
     return x->again;
 }
 
-static void begin(lm_exchange *x)
+void lm_exchange_start(lm_exchange *x)
 {
     lm_http *h = x->http;
-    lm_http_lane lane = h->o.lane(h->o.arg, x->method, x->path);
+    lm_http_lane lane = h->o.lane(h->o.arg, x->head.method, x->head.path);
 
-    lm_watch_until(h->watch, x->conn->watched, 0);
-    atomic_fetch_or(&x->state, BUSY);
     x->received = lm_clock_seconds();
+    x->workers = lane == LM_LANE_TRACES ? h->tracers : h->workers;
+    atomic_store(&x->busy, true);
     if (lane == LM_LANE_FRONT) {
         if (handle(x))
-            atomic_fetch_and(&x->state, ~(unsigned)BUSY);
+            atomic_store(&x->busy, false);
         return;
     }
     x->item.large = lane == LM_LANE_LONG || x->body.size >= LARGE_BODY;
-    x->workers = lane == LM_LANE_TRACES ? h->tracers : h->workers;
     if (lm_workers_add(x->workers, &x->item))
         return;
-    atomic_fetch_and(&x->state, ~(unsigned)BUSY);
+    atomic_store(&x->busy, false);
     lm_exchange_refuse(x, 429, "too many requests are waiting");
-}
-
-/* Reject a request in the middle of its body, the rest of which is not read. */
-static void refuse_raw(lm_exchange *x, unsigned status, const char *why)
-{
-    lm_text all = { 0 };
-
-    lm_exchange_refuse(x, status, why);
-    lm_text_printf(&all, "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n", status,
-                   MHD_get_reason_phrase_for(status), x->type ? x->type : "text/plain", x->out.size);
-    for (size_t i = 0; i < x->n_headers; i++)
-        lm_text_printf(&all, "%s: %s\r\n", x->headers[i].name, x->headers[i].value);
-    lm_text_add_str(&all, "\r\n");
-    lm_text_add(&all, x->out.data, x->out.size);
-    if (!all.failed)
-        lm_connection_send_raw(x->conn, all.data, all.size);
-    shutdown(x->conn->fd, SHUT_WR);
-    lm_text_free(&all);
-}
-
-enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const char *path, const char *method,
-                                const char *version, const char *data, size_t *size, void **context)
-{
-    lm_exchange *x = *context;
-    char text[200];
-    const char *why;
-    unsigned status;
-
-    if (!x) {
-        if (!(x = *context = exchange_new(arg, mhd, path_of(path), method)))
-            return MHD_NO;
-        if (!(status = lm_exchange_check_head(x, version, &why)) &&
-            (status = lm_exchange_check_memory(x, text)))
-            why = text;
-        if (status) {
-            lm_exchange_refuse(x, status, why);
-            return lm_exchange_respond(x);
-        }
-        return MHD_YES;
-    }
-    if (*size) {
-        if ((status = lm_exchange_add_to_body(x, data, *size, text))) {
-            refuse_raw(x, status, text);
-            return MHD_NO;
-        }
-        *size = 0;
-        return x->body.failed ? MHD_NO : MHD_YES;
-    }
-    if (!atomic_load(&x->whole)) {
-        atomic_store(&x->whole, true);
-        begin(x);
-    }
-    return lm_exchange_advance(x);
 }
