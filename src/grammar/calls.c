@@ -570,14 +570,42 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n,
     return status;
 }
 
+static lm_trigger trigger_of(const writer *w, const char *mark, bool before)
+{
+    lm_token id = control(w, mark);
+
+    return (lm_trigger){ .word = id >= 0 ? NULL : mark, .token = id, .before = before };
+}
+
+/* Replace a grammar of calls by free text up to the mark that begins them, which does not count in reasoning
+ * that the model opens itself. */
+static lm_status wait_for_calls(const writer *w, const lm_grammar_calls_options *o, lm_grammar **calls)
+{
+    const lm_answer_style *s = w->style;
+    lm_trigger begin = trigger_of(w, w->f->section.open ? w->f->section.open : w->f->call.open, false);
+    lm_grammar *now = *calls, *later = NULL;
+    lm_status status;
+
+    *calls = NULL;
+    status = lm_grammar_after(now, &begin, 1, false, calls, w->e);
+    lm_grammar_free(now);
+    if (status != LM_OK || !s->reasoning || o->in_reasoning)
+        return status;
+    lm_trigger open = trigger_of(w, s->reasoning, true), close = trigger_of(w, s->reasoning_end, true);
+    now = *calls;
+    *calls = NULL;
+    status = lm_grammar_after_part(now, &open, &close, &later, w->e);
+    lm_grammar_free(now);
+    *calls = later;
+    return status;
+}
+
 static lm_status compile(writer *w, const lm_grammar_calls_options *o, lm_grammar **out)
 {
     lm_grammar_schema *schemas = lm_alloc_zero(w->n + 1, sizeof *schemas);
     lm_grammar_options options = {
         .schemas = schemas, .n_schemas = w->n, .whitespace = o->whitespace, .tokenizer = w->tokenizer
     };
-    const char *mark = w->f->section.open ? w->f->section.open : w->f->call.open;
-    lm_grammar *calls;
     lm_status status;
 
     if (!schemas || w->out.failed || w->texts.failed) {
@@ -589,15 +617,7 @@ static lm_status compile(writer *w, const lm_grammar_calls_options *o, lm_gramma
                                           .text = lm_text_string(&w->texts, 2 * i + 1) };
     status = lm_grammar_gbnf(w->out.data, w->out.size, &options, out, w->e);
     lm_free(schemas);
-    if (status != LM_OK || o->required)
-        return status;
-    calls = *out;
-    *out = NULL;
-    lm_token id = control(w, mark);
-    lm_trigger trigger = { .word = id >= 0 ? NULL : mark, .token = id };
-    status = lm_grammar_after(calls, &trigger, 1, false, out, w->e);
-    lm_grammar_free(calls);
-    return status;
+    return status == LM_OK && !o->required ? wait_for_calls(w, o, out) : status;
 }
 
 lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *tools, size_t n,

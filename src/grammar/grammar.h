@@ -31,6 +31,11 @@ lm_status lm_grammar_automaton(const lm_grammar *g, const lm_vocabulary *v, lm_a
 lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o,
                                 lm_expr_id *root, lm_error *e);
 
+/* Create a lazy grammar that also allows a part between two marks at the beginning, in which everything is
+ * free text; `close` is a trigger as of lm_grammar_after. */
+lm_status lm_grammar_after_part(const lm_grammar *g, const lm_trigger *open, const lm_trigger *close,
+                                lm_grammar **out, lm_error *e);
+
 lm_grammar *lm_grammar_ref(const lm_grammar *g);               /* add a reference */
 
 #endif

@@ -7,7 +7,7 @@
 #include "grammar/grammar.h"
 #include "grammar/derivative.h"
 
-enum { MAX_WORD = 256, MAX_TRIGGERS = 256 };
+enum { MAX_WORD = 256, MAX_TRIGGERS = 256, MAX_SPACE = 8 };
 
 typedef struct lazy {
     lm_terms   pool;
@@ -161,22 +161,35 @@ static lm_status make(lazy *z, const lm_trigger *triggers, size_t n, bool requir
     return lm_terms_check(&z->pool, e);
 }
 
-lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size_t n, bool required,
-                           lm_grammar **out, lm_error *e)
+/* `g` itself, or white space, the mark, and what waits for the triggers. While the mark's part lasts the
+ * latter allows any text; when it has ended both demand the same. */
+static lm_expr_id opened(lazy *z, const lm_trigger *open)
 {
-    LM_REQUIRE(e, g && triggers && n && out);
+    lm_terms   *p = &z->pool;
+    lm_byte_set space = { { 0 } };
+    lm_expr_id  mark = is_word(open) ? lm_word(p, open->word)
+                                     : lm_token_item(p, LM_TOKENS_OF, &open->token, 1);
+
+    for (const char *c = " \t\r\n"; *c; c++)
+        lm_byte_set_add(&space, (uint8_t)*c, (uint8_t)*c);
+    mark = lm_cat(p, mark, lm_rule_node(p, z->rule));
+    return lm_alt(p, z->root, lm_cat(p, lm_repeat(p, lm_bytes(p, &space), 0, MAX_SPACE), mark));
+}
+
+/* `open`: NULL, or the mark without which the triggers do not count. */
+static lm_status create(const lm_grammar *g, const lm_trigger *open, const lm_trigger *triggers, size_t n,
+                        bool required, lm_grammar **out, lm_error *e)
+{
     lazy     z = { .root = g->root };
     uint32_t rule;
 
-    if (n > MAX_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
-                       "the request has %zu triggers; at most %d are allowed", n, MAX_TRIGGERS);
     LM_TRY(lm_terms_copy(&z.pool, &g->pool, e));
     z.pool.max_work = 0;
     lm_status status = make(&z, triggers, n, required, e);
     if (status == LM_OK) {
         z.pool.resolved = false;
-        status = lm_grammar_finish(&z.pool, lm_rule_node(&z.pool, z.rule), out, &rule, e);
+        lm_expr_id root = open ? opened(&z, open) : lm_rule_node(&z.pool, z.rule);
+        status = lm_grammar_finish(&z.pool, root, out, &rule, e);
         if (status == LM_OK)
             (*out)->base = lm_grammar_ref(g);            /* objects are shared */
     } else {
@@ -187,4 +200,20 @@ lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size
     lm_free(z.hit);
     lm_free(z.queue);
     return status;
+}
+
+lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size_t n, bool required,
+                           lm_grammar **out, lm_error *e)
+{
+    LM_REQUIRE(e, g && triggers && n && out);
+    if (n > MAX_TRIGGERS)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                       "the request has %zu triggers; at most %d are allowed", n, MAX_TRIGGERS);
+    return create(g, NULL, triggers, n, required, out, e);
+}
+
+lm_status lm_grammar_after_part(const lm_grammar *g, const lm_trigger *open, const lm_trigger *close,
+                                lm_grammar **out, lm_error *e)
+{
+    return create(g, open, close, 1, false, out, e);
 }

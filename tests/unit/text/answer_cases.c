@@ -437,25 +437,43 @@ static void reasoning_is_free(void **state)
         { "maybe</think><tool_call>{\"name\":\"f\", \"arguments\":{}}</tool_call>\n", true },
         { "maybe</think><tool_call> then", false },
         { "only reasoning", true },
+        { "only <tool_call> reasoning", true },
+        { "maybe <tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call> then</think>No.", true },
     };
     const lm_answer_tool tool = { .name = "f" };
-    const lm_grammar_calls_options o = { .in_reasoning = true };
+    lm_grammar_calls_options o = { .in_reasoning = true };
     const lm_trigger end = { .word = "</think>", .before = true };
     lm_answer_style style;
-    lm_grammar *calls = NULL, *later = NULL;
+    lm_grammar *calls = NULL, *later = NULL, *opened = NULL;
     lm_error e;
 
     (void)state;
     lm_answer_style_of("<tool_call>{\"name\": …}</tool_call> <think>", &style);
     assert_int_equal(lm_grammar_calls(&style, &tool, 1, &o, &calls, &e), LM_OK);
     assert_int_equal(lm_grammar_after(calls, &end, 1, false, &later, &e), LM_OK);
+    o.in_reasoning = false;
+    assert_int_equal(lm_grammar_calls(&style, &tool, 1, &o, &opened, &e), LM_OK);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         bool whole;
         size_t fits;
         size_t size = strlen(texts[i].text);
         assert_int_equal(lm_grammar_matches(later, texts[i].text, size, &whole, &fits, &e), LM_OK);
         assert_int_equal(whole, texts[i].whole);
+        lm_text self = { 0 };                            /* reasoning that the model opens itself */
+        lm_text_printf(&self, "\n<think>%s", texts[i].text);
+        assert_int_equal(lm_grammar_matches(opened, self.data, self.size, &whole, &fits, &e), LM_OK);
+        assert_int_equal(whole, texts[i].whole);
+        lm_text_free(&self);
     }
+    static const char *const without[] = { "No.", "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
+                                           "So <tool_call> then", "So <think> <tool_call> then" };
+    for (size_t i = 0; i < 4; i++) {
+        bool whole;
+        size_t fits;
+        assert_int_equal(lm_grammar_matches(opened, without[i], strlen(without[i]), &whole, &fits, &e), LM_OK);
+        assert_int_equal(whole, i < 2);
+    }
+    lm_grammar_free(opened);
     lm_grammar_free(calls);
     lm_grammar_free(later);
 }
