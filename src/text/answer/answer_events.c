@@ -103,6 +103,40 @@ void lm_answer_call_end(lm_answer *a)
     lm_text_clear(&a->call.arguments);
 }
 
+/* Of a message of harmony only the arguments remain to be read; its header named the tool. */
+static lm_answer_reading read_call(lm_answer *a, lm_reader *r)
+{
+    if (a->f->form != LM_FORM_HARMONY || a->f->call.open)
+        return lm_call_read(a->f, &a->o, r, &a->call);
+    lm_reader_space(r);
+    return lm_call_json(r, &a->call);
+}
+
+lm_answer_reading lm_answer_read_call(lm_answer *a, lm_reader *r)
+{
+    lm_answer_reading was = read_call(a, r);
+    const lm_written *c = &a->call;
+    bool streams = a->o.eager && c->tool && c->arguments.size;
+
+    if (was == LM_READ_NONE && (streams || (a->cut && c->tool))) {       /* it has begun */
+        a->partial = !c->complete;
+        r->at      = c->complete ? c->end : r->final ? r->n : r->at;
+        was        = LM_READ_DONE;
+    }
+    if (was == LM_READ_NONE || (was == LM_READ_MORE && !streams))
+        return was;
+    if (!a->open) {
+        a->sent = 0;
+        lm_answer_call(a);
+    }
+    lm_answer_arguments(a, c->arguments.data + a->sent, c->arguments.size - a->sent);
+    a->open = was != LM_READ_DONE;
+    a->sent = c->arguments.size;
+    if (!a->open)
+        lm_answer_call_end(a);
+    return was;
+}
+
 void lm_answer_consume(lm_answer *a, size_t n)
 {
     memmove(a->buffer.data, a->buffer.data + n, a->buffer.size - n);

@@ -1,8 +1,8 @@
 /* answer_parser.c - split an answer, as it arrives, into reasoning, content and calls.
  *
  * Only what no continuation can change is emitted. Text that may be the start of a mark is held back; a call
- * is held back until it is complete (or, if a grammar guarantees that it will be, only up to its
- * arguments). */
+ * is held back until it is complete (or, if a grammar guarantees that it will be, what of its arguments may
+ * change). */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "text/answer/answer_parser.h"
 
-enum { MAX_MARKS = 40 };
+enum { MAX_MARKS = 40, GROWTH = 512 };
 
 /* ---- marks ---- */
 
@@ -65,7 +65,6 @@ static void to_calls(lm_answer *a, bool section)
     a->mode       = LM_MODE_CALLS;
     a->section    = section;
     a->in_section = 0;
-    a->waits      = false;
     lm_text_clear(&a->raw);
 }
 
@@ -127,34 +126,6 @@ static bool separates(const lm_answer *a, char c)
     return c && strchr(" \t\r\n,;", c);
 }
 
-/* Begin a call that is streamed, or read a complete one. */
-static lm_answer_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
-{
-    lm_reader from = *r;
-    lm_answer_reading was = LM_READ_NONE;
-
-    *whole = false;
-    a->call.tool = NULL;
-    if (a->o.eager || a->cut) {
-        lm_text_clear(&a->call.id);
-        was = lm_call_head(a->f, &a->o, r, &a->call);
-    }
-    if (was != LM_READ_NONE)
-        return was;
-    *r     = from;
-    *whole = true;
-    const lm_answer_tool *named = a->call.tool;
-    was = lm_call_read(a->f, &a->o, r, &a->call);
-    if (was == LM_READ_NONE && a->cut && (a->call.tool || named)) {
-        if (!a->call.tool)
-            a->call.tool = named;
-        a->partial = true;
-        r->at = r->n;
-        return LM_READ_DONE;
-    }
-    return was;
-}
-
 /* Handle the end of the output among calls. */
 static void end_calls(lm_answer *a)
 {
@@ -182,21 +153,6 @@ static lm_answer_reading close_section(lm_answer *a, lm_reader *r)
     return was == LM_READ_MORE ? was : LM_READ_NONE;
 }
 
-static void take_call(lm_answer *a, bool whole, size_t size)
-{
-    lm_answer_call(a);
-    a->in_section++;
-    lm_text_clear(&a->raw);
-    if (whole) {
-        lm_answer_arguments(a, a->call.arguments.data, a->call.arguments.size);
-        lm_answer_call_end(a);
-    } else {
-        a->mode    = LM_MODE_ARGUMENTS;
-        a->balance = (lm_balance){ 0 };
-    }
-    lm_answer_consume(a, size);
-}
-
 /* Handle text where a call was due. `begun`: its opening mark was read. */
 static void no_call_follows(lm_answer *a, size_t skipped, bool begun)
 {
@@ -215,7 +171,6 @@ static void no_call_follows(lm_answer *a, size_t skipped, bool begun)
 static bool step_calls(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
-    bool whole = true;
     lm_answer_reading was;
 
     while (r.at < r.n && separates(a, r.s[r.at]))
@@ -236,50 +191,20 @@ static bool step_calls(lm_answer *a, bool final)
     bool begun = was == LM_READ_DONE;
     if (begun) {
         lm_reader_space(&r);
-        was = begin_call(a, &r, &whole);
+        was = lm_answer_read_call(a, &r);
     } else if (was == LM_READ_NONE && a->in_section && !(a->section && a->f->section.close)) {
         content_follows(a, skipped);
         return true;
     }
     if (was == LM_READ_MORE)
         return false;
-    if (was == LM_READ_NONE)
+    if (was == LM_READ_NONE) {
         no_call_follows(a, skipped, begun);
-    else
-        take_call(a, whole, r.at);
-    return true;
-}
-
-bool lm_answer_step_arguments(lm_answer *a, bool final)
-{
-    size_t n = 0;
-    bool end = false;
-
-    while (n < a->buffer.size && !end)
-        end = lm_balance_add(&a->balance, a->buffer.data[n++]);
-    lm_answer_arguments(a, a->buffer.data, n);
-    lm_answer_consume(a, n);
-    if (end)
-        a->mode = LM_MODE_TAIL;
-    else if (final) {
-        a->partial = true;
-        lm_answer_call_end(a);
-        calls_over(a);
+        return true;
     }
-    return end;
-}
-
-static bool step_tail(lm_answer *a, bool final)
-{
-    lm_reader r = { a->buffer.data ? a->buffer.data : "", a->buffer.size, 0, final };
-    lm_answer_reading was = lm_call_tail(a->f, &r);
-
-    if (was == LM_READ_MORE)
-        return false;
-    if (was == LM_READ_DONE)
-        lm_answer_consume(a, r.at);
-    lm_answer_call_end(a);
-    a->mode = LM_MODE_CALLS;
+    a->in_section++;
+    lm_text_clear(&a->raw);
+    lm_answer_consume(a, r.at);
     return true;
 }
 
@@ -399,8 +324,6 @@ static void work(lm_answer *a, bool final)
         case LM_MODE_TEXT:
         case LM_MODE_REASONING: on = step_text(a, final); break;
         case LM_MODE_CALLS:     on = step_calls(a, final); break;
-        case LM_MODE_ARGUMENTS: on = lm_answer_step_arguments(a, final); break;
-        case LM_MODE_TAIL:      on = step_tail(a, final); break;
         case LM_MODE_HEADER:
         case LM_MODE_BODY:      on = lm_answer_harmony(a, final); break;
         }
@@ -420,6 +343,7 @@ lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm
     if (o)
         a->o = *o;
     a->f    = a->o.n_tools ? s->family : NULL;
+    a->o.eager |= a->f && a->f->streams;
     a->mode = a->o.in_reasoning && !a->o.keep_reasoning ? LM_MODE_REASONING : LM_MODE_TEXT;
     a->edge = a->mode == LM_MODE_REASONING;
     const lm_answer_family *f = s->family;
@@ -443,17 +367,14 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size,
                          void (*on_event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
 {
     LM_REQUIRE(e, a && (text || !size) && on_event);
-    bool bracket = false;
-
-    for (size_t i = 0; i < size && !bracket; i++)
-        bracket = text[i] && strchr(">}])", text[i]);
     lm_text_add(&a->buffer, text, size);
     a->on_event = on_event;
     a->arg      = arg;
-    /* a call that is read as a whole is not read again before it may have ended */
-    if (bracket || !a->waits || (a->mode == LM_MODE_CALLS && a->o.eager))
+    /* what could not be decided is read again from its start, so only if there is noticeably more of it */
+    if (a->buffer.size >= a->enough) {
         work(a, false);
-    a->waits = (a->mode == LM_MODE_CALLS || a->mode == LM_MODE_REASONING) && a->buffer.size > 0;
+        a->enough = a->buffer.size + a->buffer.size / GROWTH;
+    }
     return memory_of(a, e);
 }
 
@@ -466,9 +387,6 @@ static lm_status end(lm_answer *a, bool cut, void (*on_event)(void *arg, const l
     a->ending   = true;
     a->cut      = cut;
     work(a, true);
-    a->partial |= a->mode == LM_MODE_ARGUMENTS;
-    if (a->mode == LM_MODE_ARGUMENTS || a->mode == LM_MODE_TAIL)
-        lm_answer_call_end(a);
     if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section && !a->n_calls && !cut)
         lm_answer_emit_text(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
     if (a->space.size && !a->edge && a->mode == LM_MODE_TEXT && !a->n_calls && (a->text_begun || !cut))

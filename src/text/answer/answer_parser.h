@@ -7,7 +7,6 @@
 typedef enum lm_answer_mode {
     LM_MODE_TEXT, LM_MODE_REASONING,
     LM_MODE_CALLS,                   /* after the mark that opens them */
-    LM_MODE_ARGUMENTS, LM_MODE_TAIL, /* of a call whose arguments are streamed */
     LM_MODE_HEADER, LM_MODE_BODY,    /* harmony: of a message */
 } lm_answer_mode;
 
@@ -29,9 +28,10 @@ struct lm_answer {
     bool      ending;                /* no more input */
     bool      cut;                   /* ending: at a limit, so an unfinished call is reported */
     bool      partial;               /* the arguments of the call are not complete */
-    bool      waits;                 /* nothing changes before a closing bracket arrives */
-    lm_balance balance;              /* ARGUMENTS */
+    size_t    enough;                /* size of the buffer at which it is read again */
     lm_written call;
+    bool      open;                  /* the call has been emitted, with so many bytes of its arguments */
+    size_t    sent;
     bool      analysis, recipient;   /* harmony: the message is reasoning; it is a call */
     bool      marked;                /* harmony: the content ends with the mark of a message of reasoning */
     char      id[80];
@@ -57,8 +57,9 @@ void lm_answer_consume(lm_answer *a, size_t n);
 void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at,
                     const char **mark);
 
-/* Stream the arguments of a call. False: more text is needed. */
-bool lm_answer_step_arguments(lm_answer *a, bool final);
+/* Read a call and emit it. DONE: `r` is after it; MORE: what no continuation changes has been emitted, if the
+ * call is streamed; NONE: it is not a call. */
+lm_answer_reading lm_answer_read_call(lm_answer *a, lm_reader *r);
 
 /* Take one step in harmony's format; false: more text is needed. */
 bool lm_answer_harmony(lm_answer *a, bool final);

@@ -1,11 +1,16 @@
 /* answer_reader.c - the building blocks for reading calls. */
 #include "text/answer/written.h"
 #include <jansson.h>
+#include "base/utf8.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 256 };
 
-bool lm_balance_add(lm_balance *b, char c)
+/* Finds the end of a JSON value by its brackets, byte by byte. */
+typedef struct balance { unsigned depth; bool string, escape; } balance;
+
+/* Return whether the value, an object or array, ends with c. */
+static bool add_byte(balance *b, char c)
 {
     if (b->string) {
         if (b->escape)
@@ -58,7 +63,7 @@ lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t max, lm
 
 lm_answer_reading lm_reader_json(lm_reader *r, size_t *from)
 {
-    lm_balance b = { 0 };
+    balance b = { 0 };
     size_t i = r->at;
     json_t *value;
 
@@ -68,18 +73,27 @@ lm_answer_reading lm_reader_json(lm_reader *r, size_t *from)
     if (r->s[i] != '{' && r->s[i] != '[')
         return LM_READ_NONE;
     for (; i < r->n; i++)
-        if (lm_balance_add(&b, r->s[i])) {
-            i++;
-            if (!(value = json_loadb(r->s + *from, i - *from, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
-                                     NULL)))
-                return LM_READ_NONE;
+        if (add_byte(&b, r->s[i])) {
+            r->at = i + 1;
+            value = json_loadb(r->s + *from, r->at - *from, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
             json_decref(value);
-            r->at = i;
-            return LM_READ_DONE;
+            return value ? LM_READ_DONE : LM_READ_NONE;
         } else if (b.depth > MAX_DEPTH) {
+            r->at = i;
             return LM_READ_NONE;
         }
+    r->at = r->n;
     return r->final ? LM_READ_NONE : LM_READ_MORE;
+}
+
+void lm_text_add_json_start(lm_text *out, const char *s, size_t n)
+{
+    for (size_t i = n; i && n - i < 4; i--)
+        if (lm_utf8_next(s + i - 1, n - i + 1).state == LM_UTF8_CUT)
+            n = i - 1;
+    lm_text_add_json(out, s, n);
+    if (out->size)
+        lm_text_cut(out, out->size - 1);
 }
 
 const lm_answer_tool *lm_tool_of(const lm_answer_options *o, const char *name, size_t size)

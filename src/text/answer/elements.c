@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/jsontext.h"
 #include "text/answer/written.h"
 
 enum { MAX_DEPTH = 64, MAX_NAME = 256, MAX_CALL = 1 << 20 };
@@ -26,6 +27,23 @@ static bool begins_element(const char *tag, lm_reader r)
     lm_reader_space(&r);
     return lm_reader_mark(&r, tag) == LM_READ_DONE && r.at + 1 < r.n && r.s[r.at] == '<' &&
            r.s[r.at + 1] != '/';
+}
+
+/* Print an object of JSON texts. */
+static void print_values(const json_t *values, lm_text *out)
+{
+    const char *key;
+    json_t *value;
+
+    lm_text_add_char(out, '{');
+    json_object_foreach(lm_json_iterable(values), key, value) {
+        if (out->data[out->size - 1] != '{')
+            lm_text_add_str(out, ", ");
+        lm_text_add_json(out, key, strlen(key));
+        lm_text_add_str(out, ": ");
+        lm_text_add(out, json_string_value(value), json_string_length(value));
+    }
+    lm_text_add_char(out, '}');
 }
 
 static lm_answer_reading read_value(const char *tag, const char *name, const json_t *schema, lm_reader *r,
@@ -60,7 +78,7 @@ static lm_answer_reading read_elements(const char *tag, const json_t *schema, bo
     if (list)
         lm_text_add_str(out, "]");
     else
-        lm_values_print(values, out);
+        print_values(values, out);
     json_decref(values);
     lm_reader_space(r);
     return was;
@@ -108,6 +126,10 @@ lm_answer_reading lm_call_nested(const lm_answer_family *f, const lm_answer_opti
         was = read_elements(f->tag, lm_written_schema(out), false, &inner, 0, &out->arguments);
         if (was == LM_READ_DONE && inner.at < inner.n)
             was = LM_READ_NONE;
+        if (was != LM_READ_DONE)
+            lm_text_clear(&out->arguments);
+        out->complete = was == LM_READ_DONE;
+        out->end      = r->at;
     }
     lm_text_free(&body);
     return was;

@@ -48,6 +48,8 @@ typedef struct lm_answer_family {
     bool           bare;                     /* an answer that begins with "{" or "[" may be a call */
     bool           array;                    /* OBJECT, bare: the model writes a list */
     bool           apart;                    /* OBJECT: the calls of a section are not a list */
+    bool           streams;                  /* its marks leave no doubt: arguments are emitted as they arrive
+                                                even if no grammar guarantees the rest */
     bool           prompted;                 /* the prompt ends with call.open: an answer begins after it */
     const char    *name_end;                 /* NAMED, TAGGED: between the name and the arguments; NULL: white
                                                 space or "<" */

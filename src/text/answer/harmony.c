@@ -127,10 +127,6 @@ static bool step_header(lm_answer *a, bool final)
     if (a->o.keep_reasoning && a->analysis)
         lm_answer_emit_text(a, false, header_of(a), strlen(header_of(a)));
     a->in_section = 0;
-    if (a->recipient) {
-        a->balance = (lm_balance){ 0 };
-        a->waits = false;
-    }
     return true;
 }
 
@@ -154,55 +150,40 @@ static bool step_tagged_call(lm_answer *a, bool final)
             return true;
         r = (lm_reader){ a->buffer.data, a->buffer.size, 0, final };
     }
-    if (was == LM_READ_DONE)
-        was = lm_call_read(a->f, &a->o, &r, &a->call);
-    if (was == LM_READ_MORE)
-        return false;
-    if (was == LM_READ_NONE && a->cut && a->in_section) {        /* part of the mark after the calls */
+    if (was == LM_READ_NONE && a->cut) {                 /* part of the mark before or after the calls */
+        if (!a->in_section) {
+            a->partial = true;
+            lm_answer_call(a);
+            lm_answer_call_end(a);
+        }
         lm_answer_consume(a, a->buffer.size);
         return false;
     }
-    if (was == LM_READ_NONE && a->cut) {
-        a->partial = true;
-        r.at = r.n;
-    } else if (was == LM_READ_NONE) {
+    if (was == LM_READ_DONE)
+        was = lm_answer_read_call(a, &r);
+    if (was == LM_READ_MORE)
+        return false;
+    if (was == LM_READ_NONE) {
         a->recipient = false;
         return true;
     }
-    lm_answer_call(a);
-    lm_answer_arguments(a, a->call.arguments.data, a->call.arguments.size);
-    lm_answer_call_end(a);
     a->in_section++;
     lm_answer_consume(a, r.at);
     return true;
 }
 
-/* Emit a call once it is complete. */
 static bool step_call(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
-    size_t from;
-    lm_answer_reading was;
+    lm_answer_reading was = lm_answer_read_call(a, &r);
 
-    lm_reader_space(&r);
-    was = lm_reader_json(&r, &from);
     if (was == LM_READ_MORE)
         return false;
-    if (was == LM_READ_NONE && a->cut) {
-        from = r.at;
-        r.at = r.n;
-        a->partial = true;
-    } else if (was == LM_READ_NONE || r.s[from] != '{') {
+    if (was == LM_READ_NONE)
         lm_answer_emit_text(a, false, a->raw.data, a->raw.size);
-        a->recipient = false;
-        return true;
-    }
-    lm_answer_call(a);
-    lm_answer_arguments(a, r.s + from, r.at - from);
-    lm_answer_call_end(a);
-    lm_answer_consume(a, r.at);
+    else
+        lm_answer_consume(a, r.at), lm_answer_part(a, true);
     a->recipient = false;
-    lm_answer_part(a, true);
     return true;
 }
 

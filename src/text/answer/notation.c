@@ -148,6 +148,7 @@ static lm_answer_reading python_string(lm_reader *r, lm_text *out)
         else if ((was = read_escape(r, &text)) != LM_READ_DONE)
             break;
     }
+    lm_text_add_json_start(out, text.data ? text.data : "", text.size);
     lm_text_free(&text);
     return r->at < r->n ? was : wait_or_none(r);
 }
@@ -253,7 +254,10 @@ lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_wr
     if (next(r) != '(')
         return wait_or_none(r);
     out->tool = tool;
-    return read_members(r, &python_call, true, ')', 0, &out->arguments);
+    was = read_members(r, &python_call, true, ')', 0, &out->arguments);
+    out->complete = was == LM_READ_DONE;
+    out->end      = r->at;
+    return was;
 }
 
 /* ---- Gemma 4 ---- */
@@ -263,6 +267,16 @@ static const notation gemma = { name_key, gemma_value, ':', false };
 
 /* The marks around strings of the two families that write calls with braces. */
 static const char *const quotes[] = { "<|\"|>", "<escape>" };
+
+/* The length of the mark's start at the end of the text. */
+static size_t part_of(const lm_reader *r, const char *mark)
+{
+    size_t n = strlen(mark) - 1;
+
+    while (n > r->n - r->at || (n && memcmp(r->s + r->n - n, mark, n) != 0))
+        n--;
+    return n;
+}
 
 static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
 {
@@ -283,6 +297,8 @@ static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
         return was;
     if ((was = lm_reader_until(r, quote, SIZE_MAX / 2, &text)) == LM_READ_DONE)
         lm_text_add_json(out, text.data ? text.data : "", text.size);
+    else
+        lm_text_add_json_start(out, r->s + r->at, r->n - r->at - part_of(r, quote));
     lm_text_free(&text);
     return was;
 }
@@ -303,7 +319,8 @@ lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_optio
     if (next(r) != '{')
         return wait_or_none(r);
     out->tool = tool;
-    if ((was = read_members(r, &gemma, true, '}', 0, &out->arguments)) != LM_READ_DONE)
-        return was;
-    return lm_call_close(f, r);
+    was = read_members(r, &gemma, true, '}', 0, &out->arguments);
+    out->complete = was == LM_READ_DONE;
+    out->end      = r->at;
+    return was == LM_READ_DONE ? lm_call_close(f, r) : was;
 }

@@ -2,7 +2,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/jsontext.h"
 #include "text/answer/written.h"
 
 enum { MAX_KEY = 256, MAX_VALUE = 1 << 20 };
@@ -159,21 +158,27 @@ static lm_answer_reading follows(const lm_answer_family *f, lm_reader r)
     return a == LM_READ_MORE || b == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
 }
 
-/* Read up to a closing mark that something legal follows, because a text may contain the mark itself. */
+/* Read up to a closing mark that something legal follows, because a text may contain the mark itself. Until
+ * then *to is the end of what is certain to be part of the value. */
 static lm_answer_reading read_value(const lm_answer_family *f, lm_reader *r, size_t *from, size_t *to)
 {
     size_t size = strlen(f->argument.close);
 
     *from = r->at;
-    for (size_t i = r->at; i + size <= r->n && i - r->at <= MAX_VALUE; i++) {
-        lm_reader here = { r->s, r->n, i + size, r->final };
-        lm_answer_reading was;
-        if (memcmp(r->s + i, f->argument.close, size) != 0 || (was = follows(f, here)) == LM_READ_NONE)
+    for (size_t i = r->at; i < r->n && i - r->at <= MAX_VALUE; i++) {
+        lm_reader here = { r->s, r->n, i, false };
+        lm_answer_reading was = lm_reader_mark(&here, f->argument.close);
+        here.final = r->final;
+        if (was == LM_READ_DONE)
+            was = follows(f, here);
+        if (was == LM_READ_NONE)
             continue;
         *to = i;
-        r->at = i + size;
-        return was;
+        if (was == LM_READ_DONE)
+            r->at = i + size;
+        return was == LM_READ_MORE && r->final ? LM_READ_NONE : was;
     }
+    *to = r->n;
     return r->final || r->n - r->at > MAX_VALUE ? LM_READ_NONE : LM_READ_MORE;
 }
 
@@ -219,30 +224,48 @@ static void trim_lines(const lm_answer_family *f, const char *s, size_t *from, s
     }
 }
 
-/* Read one argument into `values`, an object of JSON texts. The last of several values of one key counts. */
-static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r,
-                                       json_t *values)
+/* Append what is certain of an incomplete text. */
+static void add_start(const lm_answer_family *f, const char *s, size_t from, size_t to, lm_text *out)
 {
-    lm_text key = { 0 }, value = { 0 };
+    static const char wrapping[] = "<![CDATA[";
+    size_t n = to - from < sizeof wrapping - 1 ? to - from : sizeof wrapping - 1;
+
+    if (f->cdata && memcmp(s + from, wrapping, n) == 0)
+        return;
+    if ((f->lines || f->own_lines) && from < to && s[from] == '\n') {
+        from++;
+        to -= from < to && s[to - 1] == '\n';            /* it may be the last one */
+    }
+    lm_text_add_json_start(out, s + from, to - from);
+}
+
+/* Read one argument and append it to an object. */
+static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r,
+                                       lm_text *out)
+{
+    lm_text key = { 0 };
     size_t from = 0, to = 0;
     int how;
     lm_answer_reading was = read_key(f, r, &key);
 
     if (was == LM_READ_DONE)
         was = read_type(f, r, &how);
-    if (was == LM_READ_DONE)
-        was = read_value(f, r, &from, &to);
     if (was == LM_READ_DONE) {
-        const char *s = r->s;
-        trim_lines(f, s, &from, &to);
-        if (f->cdata)
-            unwrap_cdata(s, &from, &to);
-        lm_value_add(json_object_get(properties, key.data ? key.data : ""), s + from, to - from, how, &value);
-        json_object_set_new(values, key.data ? key.data : "",
-                            json_stringn(value.data ? value.data : "", value.size));
+        const json_t *schema = json_object_get(properties, key.data ? key.data : "");
+        lm_text_add_str(out, out->size ? ", " : "{");
+        lm_text_add_json(out, key.data, key.size);
+        lm_text_add_str(out, ": ");
+        was = read_value(f, r, &from, &to);
+        if (was == LM_READ_DONE) {
+            trim_lines(f, r->s, &from, &to);
+            if (f->cdata)
+                unwrap_cdata(r->s, &from, &to);
+            lm_value_add(schema, r->s + from, to - from, how, out);
+        } else if (how == 1 || (how == -1 && allows_only_text(schema))) {
+            add_start(f, r->s, from, to, out);
+        }
     }
     lm_text_free(&key);
-    lm_text_free(&value);
     return was;
 }
 
@@ -277,22 +300,6 @@ lm_answer_reading lm_tagged_name(const lm_answer_family *f, const lm_answer_opti
     return was;
 }
 
-void lm_values_print(const json_t *values, lm_text *out)
-{
-    const char *key;
-    json_t *value;
-
-    lm_text_add_char(out, '{');
-    json_object_foreach(lm_json_iterable(values), key, value) {
-        if (out->data[out->size - 1] != '{')
-            lm_text_add_str(out, ", ");
-        lm_text_add_json(out, key, strlen(key));
-        lm_text_add_str(out, ": ");
-        lm_text_add(out, json_string_value(value), json_string_length(value));
-    }
-    lm_text_add_char(out, '}');
-}
-
 const json_t *lm_written_schema(lm_written *out)
 {
     if (out->parsed == out->tool)
@@ -306,32 +313,19 @@ const json_t *lm_written_schema(lm_written *out)
 lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                  lm_written *out)
 {
-    lm_answer_reading was = lm_tagged_name(f, o, r, out);
-    const json_t *schema;
-    json_t *values;
+    lm_answer_reading was = lm_tagged_name(f, o, r, out), next = was;
+    const json_t *schema = was == LM_READ_DONE ? lm_written_schema(out) : NULL;
 
-    if (was != LM_READ_DONE)
-        return was;
-    schema = lm_written_schema(out);
-    values = json_object();
-    for (;;) {
+    while (next == LM_READ_DONE) {
         lm_reader_space(r);
-        lm_reader other = *r;
-        if ((was = lm_reader_mark(&other, f->call.close)) == LM_READ_DONE) {
-            *r = other;
-            break;
+        if ((was = lm_reader_mark(r, f->call.close)) == LM_READ_DONE) {
+            lm_text_add_str(&out->arguments, out->arguments.size ? "}" : "{}");
+            out->complete = true;
+            out->end      = r->at;
+            return was;
         }
-        lm_answer_reading next = lm_reader_mark(r, f->argument.open);
-        if (next == LM_READ_DONE &&
-            (next = read_argument(f, json_object_get(schema, "properties"), r, values)) == LM_READ_DONE)
-            continue;
-        was = was == LM_READ_MORE || next == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
-        break;
+        if ((next = lm_reader_mark(r, f->argument.open)) == LM_READ_DONE)
+            next = was = read_argument(f, json_object_get(schema, "properties"), r, &out->arguments);
     }
-    if (was == LM_READ_DONE || r->final)
-        lm_values_print(values, &out->arguments);
-    if (was != LM_READ_DONE && r->final)                 /* those that were complete: the object is open */
-        lm_text_cut(&out->arguments, out->arguments.size - 1);
-    json_decref(values);
-    return was;
+    return was == LM_READ_MORE || next == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
 }

@@ -77,8 +77,6 @@ static void decode(const char *s, size_t n, lm_text *out)
     json_decref(v);
 }
 
-typedef struct members { bool named, given; } members;
-
 static bool is_key_of(const lm_reader *r, size_t from, size_t to, const char *const names[3])
 {
     for (size_t i = 0; i < 3; i++)
@@ -108,9 +106,48 @@ static lm_answer_reading read_member_key(lm_reader *r, size_t *key, size_t *key_
     return was;
 }
 
-/* Read members up to the end of the object. `to_arguments`: stop before the arguments. */
+lm_answer_reading lm_call_json(lm_reader *r, lm_written *out)
+{
+    size_t from;
+    lm_answer_reading was = lm_reader_json(r, &from);
+
+    lm_text_clear(&out->arguments);
+    if (from < r->n && r->s[from] == '{')
+        lm_text_add(&out->arguments, r->s + from, r->at - from);
+    else if (was == LM_READ_DONE)
+        was = LM_READ_NONE;
+    out->complete = was == LM_READ_DONE;
+    out->end      = r->at;
+    return was;
+}
+
+/* Read arguments: an object, an object in a string, or null. */
+static lm_answer_reading read_arguments(lm_reader *r, lm_written *out)
+{
+    size_t from, to;
+    lm_answer_reading was;
+
+    if (r->at < r->n && r->s[r->at] == '{')
+        return lm_call_json(r, out);
+    if ((was = read_any(r, &from, &to)) != LM_READ_DONE)
+        return was;
+    decode(r->s + from, to - from, &out->arguments);
+    if (strcmp(out->arguments.data ? out->arguments.data : "", "null") == 0)
+        lm_text_clear(&out->arguments), lm_text_add_str(&out->arguments, "{}");
+    json_t *v = json_loadb(out->arguments.data ? out->arguments.data : "", out->arguments.size,
+                           JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    out->complete = json_is_object(v);
+    out->end      = r->at;
+    json_decref(v);
+    if (!out->complete)
+        lm_text_clear(&out->arguments);
+    return out->complete ? LM_READ_DONE : LM_READ_NONE;
+}
+
+/* Read members up to the end of the object. The first arguments count; `o->eager`: as an id behind them would
+ * come too late, it does not. */
 static lm_answer_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
-                                      lm_written *out, members *m, bool to_arguments)
+                                      lm_written *out)
 {
     const char *const argument_keys[3] = { f->arguments_key, "arguments", "parameters" },
                       *const name_keys[3] = { f->name_key, "name" };
@@ -120,60 +157,44 @@ static lm_answer_reading read_members(const lm_answer_family *f, const lm_answer
     lm_answer_reading was;
     bool end;
 
-    for (;;) {
-        if ((was = read_member_key(r, &key, &key_end, &end)) != LM_READ_DONE)
-            return end && !to_arguments ? LM_READ_DONE : was;
-        bool arguments = is_key_of(r, key, key_end, argument_keys);
-        if (arguments && to_arguments) {
-            if (r->at == r->n)
-                return r->final ? LM_READ_NONE : LM_READ_MORE;
-            return m->named && r->s[r->at] == '{' ? LM_READ_DONE : LM_READ_NONE;
+    while ((was = read_member_key(r, &key, &key_end, &end)) == LM_READ_DONE) {
+        if (!out->complete && is_key_of(r, key, key_end, argument_keys)) {
+            if ((was = read_arguments(r, out)) != LM_READ_DONE)
+                return was;
+            continue;
         }
         if ((was = read_any(r, &from, &to)) != LM_READ_DONE)
             return was;
-        if (arguments) {
-            decode(r->s + from, to - from, &out->arguments);
-            m->given = true;
-        } else if (is_key_of(r, key, key_end, name_keys)) {
+        if (is_key_of(r, key, key_end, name_keys)) {
             decode(r->s + from, to - from, &name);
-            out->tool = lm_tool_of(o, name.data ? name.data : "", name.size);
+            const lm_answer_tool *tool = lm_tool_of(o, name.data ? name.data : "", name.size);
             lm_text_free(&name);
-            if (!out->tool)
+            if (!tool || (out->tool && out->tool != tool))
                 return LM_READ_NONE;
-            m->named = true;
-        } else if (is_key_of(r, key, key_end, id_keys)) {
+            out->tool = tool;
+        } else if (is_key_of(r, key, key_end, id_keys) && !(o->eager && out->complete)) {
             decode(r->s + from, to - from, &out->id);
         }
     }
-}
-
-/* Return whether the arguments are an object; missing ones become an empty object. */
-static bool sound_arguments(lm_text *arguments)
-{
-    json_t *v;
-    bool sound;
-
-    if (!arguments->size || strcmp(arguments->data, "null") == 0) {
-        lm_text_clear(arguments);
-        lm_text_add_str(arguments, "{}");
-    }
-    v = json_loadb(arguments->data, arguments->size, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    sound = json_is_object(v);
-    json_decref(v);
-    return sound;
+    return end ? LM_READ_DONE : was;
 }
 
 static lm_answer_reading read_object(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                      lm_written *out)
 {
-    members m = { 0 };
     lm_answer_reading was = lm_reader_mark(r, "{");
 
     if (was == LM_READ_DONE)
-        was = read_members(f, o, r, out, &m, false);
-    if (was == LM_READ_DONE)
-        was = m.named && sound_arguments(&out->arguments) ? lm_call_close(f, r) : LM_READ_NONE;
-    return was;
+        was = read_members(f, o, r, out);
+    if (was != LM_READ_DONE)
+        return was;
+    if (!out->tool)
+        return LM_READ_NONE;
+    if (!out->complete)
+        lm_text_add_str(&out->arguments, "{}");
+    out->complete = true;
+    out->end      = r->at;
+    return lm_call_close(f, r);
 }
 
 static lm_answer_reading read_keyed(const lm_answer_options *o, lm_reader *r, lm_written *out)
@@ -193,11 +214,8 @@ static lm_answer_reading read_keyed(const lm_answer_options *o, lm_reader *r, lm
     if ((was = lm_reader_mark(r, ":")) != LM_READ_DONE)
         return was;
     lm_reader_space(r);
-    if ((was = lm_reader_json(r, &from)) != LM_READ_DONE) {
-        lm_text_add(&out->arguments, r->s + from, r->final ? r->n - from : 0);
+    if ((was = lm_call_json(r, out)) != LM_READ_DONE)
         return was;
-    }
-    lm_text_add(&out->arguments, r->s + from, r->at - from);
     lm_reader_space(r);
     return lm_reader_mark(r, "}");
 }
@@ -269,15 +287,11 @@ static lm_answer_reading named_head(const lm_answer_family *f, const lm_answer_o
 static lm_answer_reading read_named(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                     lm_written *out)
 {
-    size_t from;
     lm_answer_reading was = named_head(f, o, r, out);
 
     if (was == LM_READ_DONE)
-        was = lm_reader_json(r, &from);
-    if (was != LM_READ_DONE)
-        return was;
-    lm_text_add(&out->arguments, r->s + from, r->at - from);
-    return sound_arguments(&out->arguments) ? lm_call_close(f, r) : LM_READ_NONE;
+        was = lm_call_json(r, out);
+    return was == LM_READ_DONE ? lm_call_close(f, r) : was;
 }
 
 /* ---- calls of any form ---- */
@@ -287,6 +301,9 @@ lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_option
 {
     lm_text_clear(&out->id);
     lm_text_clear(&out->arguments);
+    out->complete = false;
+    if (f->form != LM_FORM_HARMONY)                      /* there the header of the message named it */
+        out->tool = NULL;
     switch (f->form) {
     case LM_FORM_OBJECT: return read_object(f, o, r, out);
     case LM_FORM_KEYED:  return read_keyed(o, r, out);
@@ -301,36 +318,4 @@ lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_option
     case LM_FORM_HARMONY: return f->call.open ? lm_call_tagged(f, o, r, out) : LM_READ_NONE;
     }
     return LM_READ_NONE;
-}
-
-lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
-                               lm_written *out)
-{
-    members m = { 0 };
-    lm_answer_reading was;
-
-    if (f->form == LM_FORM_NAMED) {
-        if ((was = named_head(f, o, r, out)) != LM_READ_DONE)
-            return was;
-        if (r->at == r->n)
-            return r->final ? LM_READ_NONE : LM_READ_MORE;
-        return r->s[r->at] == '{' ? LM_READ_DONE : LM_READ_NONE;
-    }
-    if (f->form != LM_FORM_OBJECT)
-        return LM_READ_NONE;
-    was = lm_reader_mark(r, "{");
-    return was == LM_READ_DONE ? read_members(f, o, r, out, &m, true) : was;
-}
-
-lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r)
-{
-    static const lm_answer_options none;
-    lm_written unused = { 0 };
-    members m = { 0 };
-    lm_answer_reading was = LM_READ_DONE;
-
-    if (f->form == LM_FORM_OBJECT)
-        was = read_members(f, &none, r, &unused, &m, false);
-    lm_written_free(&unused);
-    return was == LM_READ_DONE ? lm_call_close(f, r) : was;
 }

@@ -15,39 +15,35 @@ typedef struct lm_reader {
     bool        final;               /* no more text follows */
 } lm_reader;
 
-/* Finds the end of a JSON value by its brackets, byte by byte; the contents are not checked. */
-typedef struct lm_balance { unsigned depth; bool string, escape, begun; } lm_balance;
-
 typedef struct lm_written {
     const lm_answer_tool *tool;
     const lm_answer_tool *parsed;    /* the tool of `schema`, which is parsed once even if the call is read
                                         several times; NULL: none yet */
     json_t *schema;                  /* NULL: the tool has no valid schema */
     lm_text id;                      /* empty: the model wrote none */
-    lm_text arguments;               /* JSON, of a complete call */
+    lm_text arguments;               /* JSON; of an incomplete call, the start that no continuation changes */
+    bool    complete;                /* the arguments are whole, and end at `end` */
+    size_t  end;
 } lm_written;
 
-/* true: the value, an object or array, ends with c */
-bool       lm_balance_add(lm_balance *b, char c);
 void       lm_reader_space(lm_reader *r);
 lm_answer_reading lm_reader_mark(lm_reader *r, const char *mark);  /* match a mark here; skipped when DONE */
 /* text before the mark; both are skipped */
 lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t max, lm_text *out);
-/* a valid JSON object or array: [*from, at) */
+/* a valid JSON object or array: [*from, at); if it is none, or not yet one, up to where this is known */
 lm_answer_reading lm_reader_json(lm_reader *r, size_t *from);
 
 const lm_answer_tool *lm_tool_of(const lm_answer_options *o, const char *name, size_t size);
 
-/* Read a complete call. On DONE `r` is after it, including its closing mark. */
+/* Append the beginning of a text as JSON: no closing quote, and no character that is not whole. */
+void lm_text_add_json_start(lm_text *out, const char *s, size_t n);
+
+/* Read a call. On DONE `r` is after it, including its closing mark; otherwise out->tool (NULL: not known) and
+ * out->arguments are what has been read. */
 lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                lm_written *out);
-
-/* Read up to the "{" of the arguments, which are a JSON object in the text; NONE also if they are known only
- * at the end of the call. */
-lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
-                               lm_written *out);
-/* Read the rest of a call after its arguments (OBJECT: its further members too). */
-lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r);
+/* Read arguments that are a JSON object. */
+lm_answer_reading lm_call_json(lm_reader *r, lm_written *out);
 
 /* Read the closing mark of a call, which may be missing. */
 lm_answer_reading lm_call_close(const lm_answer_family *f, lm_reader *r);
@@ -65,7 +61,6 @@ bool lm_schema_allows(const json_t *schema, const char *type);
  * `how`: -1: the schema decides, 0: it is JSON, 1: it is text. */
 void lm_value_add(const json_t *schema, const char *text, size_t n, int how, lm_text *out);
 const json_t *lm_written_schema(lm_written *out);        /* of the called tool */
-void lm_values_print(const json_t *values, lm_text *out);        /* an object of JSON texts, as JSON */
 /* f(a='x'): one of a list */
 lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out);
 lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,

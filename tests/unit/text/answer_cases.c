@@ -15,6 +15,8 @@
 
 typedef struct heard { lm_text reasoning, content, arguments; json_t *calls; } heard;
 
+static size_t deltas;                                    /* events with arguments, since this was set to 0 */
+
 static void on_event(void *arg, const lm_answer_event *event)
 {
     heard *h = arg;
@@ -30,6 +32,7 @@ static void on_event(void *arg, const lm_answer_event *event)
         break;
     case LM_ANSWER_ARGUMENTS:                            /* an event may end within a character */
         assert_non_null(last);
+        deltas++;
         lm_text_add(&h->arguments, event->text, event->size);
         break;
     case LM_ANSWER_CALL_END:
@@ -338,6 +341,42 @@ static void starts_have_no_markers(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* Arguments arrive while they are written, in every family: byte by byte, those of one call are several
+ * events. */
+static void arguments_are_streamed(void **state)
+{
+    FILE *f = fopen(path, "r");
+    json_t *most = json_object(), *one;
+    char *line = NULL;
+    const char *family;
+    size_t capacity = 0, late = 0;
+
+    (void)state;
+    assert_non_null(f);
+    while (getline(&line, &capacity, f) > 0) {
+        json_t *c = json_loads(line, 0, NULL), *call = json_array_get(json_object_get(c, "calls"), 0);
+        const char *arguments = json_string_value(json_object_get(call, "arguments"));
+        family = json_string_value(json_object_get(c, "family"));
+        if (family && arguments && strchr(arguments, ':') && !json_is_true(json_object_get(c, "broken"))) {
+            deltas = 0;
+            json_decref(read_answer(c, 0, 1, true));
+            if ((json_int_t)deltas > json_integer_value(json_object_get(most, family)))
+                json_object_set_new(most, family, json_integer((json_int_t)deltas));
+        }
+        json_decref(c);
+    }
+    free(line);
+    fclose(f);
+    json_object_foreach(most, family, one) {
+        if (json_integer_value(one) < 3)
+            fprintf(stderr, "%s: %d\n", family, (int)json_integer_value(one));
+        late += json_integer_value(one) < 3;
+    }
+    assert_true(templates || json_object_size(most) > 30);
+    assert_int_equal(late, 0);
+    json_decref(most);
+}
+
 /* ---- grammars ---- */
 
 /* Return 1 if the whole text of a case matches the grammar of a required call, 0 if not, -1 if the family's
@@ -465,12 +504,15 @@ static void reasoning_is_free(void **state)
         assert_int_equal(whole, texts[i].whole);
         lm_text_free(&self);
     }
-    static const char *const without[] = { "No.", "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
-                                           "So <tool_call> then", "So <think> <tool_call> then" };
+    static const char *const without[] = {
+        "No.", "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>", "So <tool_call> then",
+        "So <think> <tool_call> then"
+    };
     for (size_t i = 0; i < 4; i++) {
         bool whole;
         size_t fits;
-        assert_int_equal(lm_grammar_matches(opened, without[i], strlen(without[i]), &whole, &fits, &e), LM_OK);
+        size_t size = strlen(without[i]);
+        assert_int_equal(lm_grammar_matches(opened, without[i], size, &whole, &fits, &e), LM_OK);
         assert_int_equal(whole, i < 2);
     }
     lm_grammar_free(opened);
@@ -482,6 +524,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(cases_are_read),
                                         cmocka_unit_test(starts_have_no_markers),
+                                        cmocka_unit_test(arguments_are_streamed),
                                         cmocka_unit_test(grammars_hold_what_families_write),
                                         cmocka_unit_test(reasoning_is_free) };
 
