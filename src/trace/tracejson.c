@@ -373,6 +373,16 @@ lm_status lm_tracer_json(lm_tracer *t, lm_text *out, lm_error *e)
 
 /* ---- a token of a generation ---- */
 
+lm_status lm_trace_failure(lm_tracer *t, lm_error *e)
+{
+    pthread_mutex_lock(&t->lock);
+    lm_status status = t->failed ? t->failure.code : LM_OK;
+    if (t->failed)
+        *e = t->failure;
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
 struct lm_trace_event {
     lm_trace_token   token;              /* points into the record */
     lm_trace_record *record;

@@ -1,7 +1,7 @@
 /* tracejson.h - traces as JSON values, for programs that add them to documents of their own.
  *
- * Threads: lm_trace_event_take may be called while a schedule steps the tracer's engine; lm_trace_event_json
- * by any thread, while the tracer lives. Values belong to the caller. */
+ * Threads: lm_trace_event_take and lm_trace_failure may be called while a schedule steps the tracer's engine;
+ * lm_trace_event_json by any thread, while the tracer lives. Values belong to the caller. */
 #ifndef LM_TRACE_TRACEJSON_H
 #define LM_TRACE_TRACEJSON_H
 
@@ -24,6 +24,9 @@ typedef struct lm_trace_event lm_trace_event;
 lm_status lm_trace_event_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_event **out,
                               lm_error *e);
 void      lm_trace_event_free(lm_trace_event *x);
+
+/* Return the error of tracing a row while a schedule steps the engine; LM_OK: none. */
+lm_status lm_trace_failure(lm_tracer *t, lm_error *e);
 
 /* The event as lm_tracer_event writes it: {"token", "row"}. */
 lm_status lm_trace_event_json(const lm_tracer *t, const lm_trace_event *x, json_t **out, lm_error *e);

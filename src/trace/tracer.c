@@ -178,6 +178,10 @@ static lm_status add_record(lm_tracer *t, size_t i, uint32_t position, const flo
     memcpy(r->logits, logits, n * sizeof *logits);
     r->lse       = lm_predicted(&t->g->kernels, logits, n, t->scratch, &r->entropy, &best);
     r->row.token = (lm_token)best;
+    if (!isfinite(r->lse))
+        return lm_fail(e, t->edited ? LM_USAGE : LM_FAILED, t->edited ? "intervene" : "logits", position,
+                       t->edited ? "the interventions make values overflow: use smaller factors"
+                                 : "they are not finite");
     lm_predicted_top(logits, n, r->lse, r->top, k);
     t->tokens[position + 1] = (lm_trace_token){ .id = -1,
                                                 .position = position + 1,

@@ -234,11 +234,15 @@ static bool on_text(lm_turn *t, lm_choice *c, const lm_event *event)
 
 static bool on_end(lm_turn *t, lm_choice *c, const lm_event *event, const lm_usage *usage)
 {
-    lm_error cancelled = { 0 };
+    lm_error why = { 0 };
 
     if (is_fault(c, event)) {
-        lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
-        fail(t, event->error ? event->error : &cancelled);
+        lm_fail(&why, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
+        if (event->error)
+            why = *event->error;
+        if (t->traced)
+            lm_traced_failure(t->traced, &why);
+        fail(t, &why);
         return false;
     }
     if (is_past(c, event))

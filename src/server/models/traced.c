@@ -94,6 +94,11 @@ json_t *lm_traced_next(lm_traced *t)
     return o;
 }
 
+lm_status lm_traced_failure(lm_traced *t, lm_error *e)
+{
+    return lm_trace_failure(t->tracer, e);
+}
+
 lm_schedule *lm_traced_schedule(lm_traced *t)
 {
     return t->listed.schedule;

@@ -25,6 +25,9 @@ void         lm_traced_into(lm_traced *t, lm_request *r);
  * before the token's event. The caller owns it. NULL: no memory, or nothing is kept (`keeps`). */
 json_t      *lm_traced_next(lm_traced *t);
 
+/* Return why the request could not be traced, which explains its failure; LM_OK: it was. */
+lm_status    lm_traced_failure(lm_traced *t, lm_error *e);
+
 /* End the request, whose reply is not read any more; NULL: no effect. Returns at once: a thread waits for the
  * end of the current step and frees the memory. */
 void         lm_traced_free(lm_traced *t);

@@ -221,6 +221,31 @@ def test_unsupported_requests_are_rejected_by_name(server, more, param):
     assert status == 400 and got["error"]["param"] == param, got
 
 
+OVERFLOWING = [["layers.*=1e6"], ["layers.0=1e6"] * 64, ["**=-1e6"], ["layers.0.mlp=1e39"], ["layers.0.mlp=nan"], ["layers.0.mlp=inf"], ["layers.0.mlp=1e400"],
+               ["layers.0.self_attn#head4294967296=0"], ["layers.0.mlp#neuron18446744073709551616=0"]]
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/completions", GREEDY), ("/completion", {"prompt": PARIS, "n_predict": 6}), ("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 6}),
+    ("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 6, "stream": True}), ("/v1/trace", {"prompt": PARIS}),
+    ("/v1/trace", {"prompt": PARIS, "max_tokens": 4})])
+@pytest.mark.parametrize("changes", OVERFLOWING, ids=lambda c: c[0])
+def test_interventions_beyond_any_number_are_the_request_s_fault(server, path, body, changes):
+    until, got = time.time() + PATIENCE, [429]
+    while got[0] == 429 and time.time() < until:             # as many are traced as may
+        got = server.post(path, body | {"intervene": changes})
+    assert got[0] == 400 and got[1]["error"]["param"] in ("intervene", changes[0]), got
+
+
+@pytest.mark.parametrize("member", [
+    '"positions": [1e30]', '"positions": [18446744073709551616]', '"positions": [-9223372036854775809]', '"lens": 1e30', '"lens": 18446744073709551617',
+    '"attention": [1e30]', '"attention": [18446744073709551616]', '"weights": [[0, 18446744073709551616]]', '"top": 1e400', '"max_tokens": -1',
+    '"max_tokens": 18446744073709551617'])
+def test_numbers_beyond_their_range_are_named(server, member):
+    status, got, _ = server.post("/v1/trace", f'{{"prompt": "hi", {member}}}')
+    assert status == 400 and got["error"]["param"] == member.split('"')[1], got
+
+
 @pytest.mark.parametrize("path, body", [
     ("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}), ("/api/chat", {"messages": MESSAGES}), ("/api/generate", {"prompt": "a"}),
     ("/v1/responses", {"input": "a"})])
