@@ -1,4 +1,5 @@
 // Flows of ordinary use of the page. Each begins with an empty browser.
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { check, run, until } from "./browser.mjs";
 import { model as demo } from "./serving.mjs";
@@ -8,7 +9,10 @@ const text = (page, selector) => page.locator(selector).last().innerText();
 
 async function chat({ page, where, width }) {
     await look(page, where, "chat-empty");
-    await ask(page, "What is water made of?");
+    await page.getByRole("button", { name: "What is water made of?" }).click();          // an example
+    await page.waitForSelector(".message.assistant .stats");
+    const url = page.url();
+    check(/#\/chat\/[\w-]{16,}$/.test(url), `${where}: the chat's address: ${url}`);
     const first = await text(page, ".message.assistant .markdown");
     check(first.length > 3, `${where}: no answer`);
     await until(async () => /\d+ tokens.*tok\/s.*first after.*of context left/s.test(await text(page, ".message.assistant .stats")), async () => `${where}: figures: ${await text(page, ".message.assistant .stats")}`);
@@ -19,13 +23,21 @@ async function chat({ page, where, width }) {
     await until(async () => await text(page, ".message.assistant .markdown") === first, `${where}: at temperature 0 another answer`);
     await page.getByRole("button", { name: "Previous version" }).click();
     await page.waitForFunction(() => document.querySelector(".branches .count").textContent === "1/2");
-    await page.getByRole("button", { name: "Edit" }).click();
+    await page.locator(".message.user").getByRole("button", { name: "Edit" }).click();
     await page.fill(".edit textarea", "What is the sun made of?");
-    await page.getByRole("button", { name: "Send as a new version" }).click();
+    await page.press(".edit textarea", "Enter");
     await page.waitForFunction(() => document.querySelectorAll(".message").length === 2 && document.querySelector(".message.assistant .stats"));
     await until(async () => await page.locator(".message.user .branches .count").innerText() === "2/2", `${where}: an edited message is a branch`);
     await until(async () => (await text(page, ".message.user .said")).includes("sun"), `${where}: the edited text`);
     await look(page, where, "chat");
+    // An answer edited, and deleted again.
+    await page.locator(".message.assistant").getByRole("button", { name: "Edit" }).click();
+    await page.fill(".edit textarea", "Hot plasma.");
+    await page.getByRole("button", { name: "Save as a new version" }).click();
+    await until(async () => await text(page, ".message.assistant .markdown") === "Hot plasma." && await page.locator(".message.assistant .branches .count").innerText() === "2/2", `${where}: an edited answer`);
+    await page.locator(".message.assistant").getByRole("button", { name: "Delete this message" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+    await until(async () => await page.locator(".message").count() === 2 && await page.locator(".message.assistant .stats").count() === 1, `${where}: after an answer was deleted: ${await page.locator(".message").count()} messages`);
     await page.fill(".composer textarea", "a draft");
     await page.waitForTimeout(400);
     await page.reload();
@@ -36,6 +48,7 @@ async function chat({ page, where, width }) {
     await until(async () => (await text(page, ".message.user .said")).includes("water"), `${where}: the first branch is not kept`);
     if (width < 800) await page.getByRole("button", { name: "Chats" }).click();
     await until(async () => (await text(page, ".sidebar li a")).startsWith("What is water"), `${where}: the title`);
+    check(page.url() === url, `${where}: the address has changed: ${page.url()}`);
 }
 
 async function stopping({ page, where }) {
@@ -47,6 +60,21 @@ async function stopping({ page, where }) {
     const stopped = await text(page, ".message.assistant .markdown");
     await page.waitForTimeout(500);
     await until(async () => await text(page, ".message.assistant .markdown") === stopped && stopped.length > 30, `${where}: goes on after it was stopped`);
+    // Continued, by what the server says of both parts together.
+    await page.getByRole("button", { name: "Settings" }).click();
+    await page.fill("#set-max_tokens", "12");
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog", { state: "detached" });
+    const before = await lastAnswer(page).locator(".stats").count() ? Number(/(\d+) tokens/.exec(await lastAnswer(page).locator(".stats").innerText())[1]) : 0;
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.waitForFunction(() => document.querySelector(".message.assistant .stats")?.textContent.includes("stopped at the limit"));
+    const whole = await text(page, ".message.assistant .markdown");
+    check(whole.startsWith(stopped.slice(0, 25)) && whole.length > stopped.length + 10, `${where}: continued as ${whole.slice(-60)}`);
+    const tokens = Number(/(\d+) tokens/.exec(await lastAnswer(page).locator(".stats").innerText())[1]);
+    check(tokens === before + 12, `${where}: ${before} tokens, then ${tokens}`);
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.waitForFunction((n) => document.querySelector(".message.assistant .stats")?.textContent.includes(`${n} tokens`), tokens + 12);
+    check(await page.locator(".message").count() === 2, `${where}: a continued answer is another message`);
 }
 
 async function several({ page, where, width }) {
@@ -66,14 +94,45 @@ async function several({ page, where, width }) {
     const [saved] = await Promise.all([page.waitForEvent("download"), (async () => { await open(); await page.getByRole("button", { name: "Export" }).click(); })()]);
     const path = await saved.path();
     await open();
-    await page.setInputFiles("input[type=file]", path);
+    await page.setInputFiles(".sidebar input[type=file]", path);
     await page.waitForFunction(() => document.querySelectorAll(".sidebar li a").length === 4);
-    await page.setInputFiles("input[type=file]", { name: "x.json", mimeType: "application/json", buffer: Buffer.from('{"format":"lamina-chat","chats":[{"meta":{},"turns":7}]}') });
+    await page.setInputFiles(".sidebar input[type=file]", { name: "x.json", mimeType: "application/json", buffer: Buffer.from('{"format":"lamina-chat","chats":[{"meta":{},"turns":7}]}') });
     await until(async () => (await text(page, ".sidebar .problem")).length > 5, `${where}: a file that is none`);
-    await page.locator(".sidebar li").first().hover();
-    await page.locator(".sidebar li .icon-button").first().click();
+    const option = async (i, name) => {
+        await page.locator(".sidebar li").nth(i).hover();
+        await page.locator(".sidebar li summary").nth(i).click();
+        await page.locator(".sidebar .menu[open]").getByRole("button", { name, exact: true }).click();
+    };
+    await option(0, "Delete");
     await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
     await until(async () => await page.locator(".sidebar li a").count() === 3, `${where}: deleting`);
+    // Renamed, pinned, found, saved as Markdown; the chats of another program.
+    const titles = () => page.locator(".sidebar li a").allInnerTexts();
+    await option(2, "Rename");
+    await page.keyboard.type("Greeting");
+    await page.keyboard.press("Enter");
+    await until(async () => (await titles())[2] === "Greeting", async () => `${where}: renamed: ${await titles()}`);
+    await option(2, "Pin");
+    await until(async () => (await titles())[0] === "Greeting" && await page.locator(".sidebar h2").first().innerText() === "Pinned", async () => `${where}: pinned: ${await titles()}`);
+    await page.locator(".sidebar .menu summary").first().click();
+    await look(page, where, "chats");
+    await page.keyboard.press("Escape");
+    await page.fill(".sidebar input[type=search]", "greet");
+    await until(async () => (await titles()).join() === "Greeting", async () => `${where}: found: ${await titles()}`);
+    await page.fill(".sidebar input[type=search]", "");
+    const llama = { conv: { id: "1", name: "Seas", lastModified: 1, currNode: "b" }, messages: [{ id: "a", type: "text", role: "user", content: "Why?", parent: null }, { id: "b", type: "text", role: "assistant", content: "Rivers.", parent: "a", model: "other" }] };
+    await page.setInputFiles(".sidebar input[type=file]", { name: "x.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(llama)) });
+    await until(async () => (await titles()).includes("Seas"), async () => `${where}: imported: ${await titles()}`);
+    const seas = (await titles()).indexOf("Seas"), [markdown] = await Promise.all([page.waitForEvent("download"), option(seas, "Save as Markdown")]);
+    check(markdown.suggestedFilename() === "Seas.md" && readFileSync(await markdown.path(), "utf8") === "# Seas\n\n## You\n\nWhy?\n\n## other\n\nRivers.\n", `${where}: Markdown: ${readFileSync(await markdown.path(), "utf8")}`);
+    await page.locator(".sidebar li a").nth(seas).click();
+    await until(async () => await text(page, ".message.assistant .markdown") === "Rivers.", `${where}: the imported chat`);
+    // Files in a message.
+    const file = page.locator(".talk input[type=file]"), draft = () => page.inputValue(".composer textarea");
+    await file.setInputFiles([{ name: "a.py", mimeType: "text/x-python", buffer: Buffer.from("a = 1\n") }]);
+    await until(async () => await draft() === "a.py:\n```py\na = 1\n```\n", async () => `${where}: an attached file: ${await draft()}`);
+    await file.setInputFiles([{ name: "a.bin", mimeType: "application/octet-stream", buffer: Buffer.from([255, 0]) }]);
+    await until(async () => /a\.bin is not a text file/.test(await page.locator(".talk .problem").innerText()), `${where}: a file that is no text`);
 }
 
 async function settings({ page, where }) {

@@ -13,6 +13,7 @@ export function usual(path) {
     if (path === "/health") return { body: { status: "ok" } };
     if (path.startsWith("/props")) return { body: { default_generation_settings: { n_ctx: 512 } } };
     if (path.startsWith("/v1/machine")) return { body: { build: "0", time: Date.now() / 1000, began: 0, machine: null, limits: null, models: [] } };
+    if (path.startsWith("/v1/trace/paths")) return { body: { layers: [] } };
     return { status: 501, body: { error: { message: "off", type: "not_supported_error" } } };
 }
 

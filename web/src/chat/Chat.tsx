@@ -1,11 +1,12 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { t } from "../i18n";
+import { t, type Key } from "../i18n";
 import { Inspector } from "../inspect/Inspector";
 import { saveTurn, type Conversation } from "../store/chats";
 import { lastChat, sidebar, surprise, tracing } from "../store/prefs";
 import { contextOf, models, onlyModel } from "../store/server";
+import { attached, textOf } from "../text/attached";
 import { IconButton, sends, Switch } from "../ui/parts";
-import { go, rest } from "../ui/route";
+import { address, go, rest } from "../ui/route";
 import { send, stop, writing } from "./generate";
 import { Message } from "./Message";
 import { picked } from "./picked";
@@ -25,7 +26,7 @@ export function ModelChoice({ value, onChange, label }: { value: string; onChang
 }
 
 function Composer({ c, parent, busy }: { c: Conversation; parent: string | null; busy: string | null }) {
-    const box = useRef<HTMLTextAreaElement>(null), draft = c.meta.value.draft;
+    const box = useRef<HTMLTextAreaElement>(null), file = useRef<HTMLInputElement>(null), [problem, setProblem] = useState(""), draft = c.meta.value.draft;
     useLayoutEffect(() => {
         const b = box.current!;
         b.style.height = "auto";
@@ -37,23 +38,43 @@ function Composer({ c, parent, busy }: { c: Conversation; parent: string | null;
         c.change({ draft: "" });
         send(c, text, parent);
     };
-    return <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
+    const attach = async (files: FileList | null): Promise<void> => {
+        setProblem("");
+        for (const f of files ?? []) {
+            const text = f.size > LARGEST ? null : await textOf(f);
+            if (text === null) setProblem(t("attachBad", { name: f.name, n: LARGEST / 1e6 }));
+            else c.change({ draft: `${c.meta.peek().draft}${c.meta.peek().draft.trim() ? "\n" : ""}${attached(f.name, text)}` });
+        }
+        file.current!.value = "";
+        box.current!.focus();
+    };
+    return <>
+    {problem && <p class="problem composing" role="alert">{problem}</p>}
+    <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
+        <IconButton icon="attach" label={t("attach")} onClick={() => file.current!.click()} />
+        <input ref={file} type="file" multiple hidden tabIndex={-1} aria-hidden="true" onChange={(e) => { void attach(e.currentTarget.files); }} />
         <textarea ref={box} rows={1} dir="auto" aria-label={t("message")} placeholder={t("messageHint")} value={draft}
             onInput={(e) => c.change({ draft: e.currentTarget.value })}
             onKeyDown={(e) => { if (sends(e)) { e.preventDefault(); submit(); } }} />
         {busy ? <IconButton icon="stop" label={t("stop")} onClick={() => stop(busy)} class="primary" />
             : <button type="submit" class="icon-button primary" aria-label={t("send")} title={t("send")} disabled={!draft.trim()}><svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M8 13V3M4 7l4-4 4 4" /></svg></button>}
-    </form>;
+    </form></>;
 }
+
+const LARGEST = 2e6;                     // bytes of an attached file
+const examples: Key[] = ["exampleA", "exampleB", "exampleC", "exampleD"];
 
 function Empty({ c }: { c: Conversation }) {
     const name = c.meta.value.model || onlyModel.value;
-    return <div class="empty"><h2 dir="auto">{name || t("chooseModel")}</h2><p>{t("emptyChat")}</p></div>;
+    return <div class="empty"><h2 dir="auto">{name || t("chooseModel")}</h2><p>{t("emptyChat")}</p>
+        <ul class="examples">{examples.map((key) => <li key={key}><button type="button" onClick={() => { send(c, t(key), null); }}>{t(key)}</button></li>)}</ul></div>;
 }
 
 export function Chat({ c }: { c: Conversation }) {
     const list = useRef<HTMLDivElement>(null), bottom = useRef(true), top = useRef(0), [away, setAway] = useState(false);
     const settings = rest.value.endsWith("/settings"), id = c.meta.value.id;
+    // Each chat has an address, also when none was asked for.
+    useEffect(() => { if (rest.value.split("/")[0] !== id) { history.replaceState(null, "", `#/chat/${id}`); address.value = `chat/${id}`; } }, [c, rest.value]);
     useEffect(() => { void c.load(); lastChat.value = id; picked.value = null; bottom.current = true; }, [c]);
     useEffect(() => { const m = c.meta.value.model || onlyModel.value; if (m) void contextOf(m).catch(() => undefined); }, [c, c.meta.value.model, onlyModel.value]);
     useEffect(() => {
@@ -67,11 +88,12 @@ export function Chat({ c }: { c: Conversation }) {
     void c.shape.value;
     const path = c.path(), last = path[path.length - 1], lastId = last?.value.id ?? null, busy = lastId && writing.value.has(lastId) ? lastId : null;
     // Keep the end visible while it grows, unless the reader has scrolled away from it. A new message is always brought into view.
-    useLayoutEffect(() => { if (busy) bottom.current = true; }, [lastId]);
-    useLayoutEffect(() => { const l = list.current; if (l && bottom.current) l.scrollTop = l.scrollHeight; });
+    useLayoutEffect(() => { if (busy) bottom.current = true; }, [lastId, Boolean(busy)]);
+    const toEnd = (): void => { const l = list.current; if (l) { l.scrollTop = l.scrollHeight; top.current = l.scrollTop; } };
+    useLayoutEffect(() => { if (bottom.current) toEnd(); });
     // Also while a long text is rendered in steps, and when messages out of view turn out to be longer than estimated.
     useEffect(() => {
-        const l = list.current!, watch = new ResizeObserver(() => { if (bottom.current) l.scrollTop = l.scrollHeight; });
+        const l = list.current!, watch = new ResizeObserver(() => { if (bottom.current) toEnd(); });
         for (const message of l.children) watch.observe(message);
         return () => watch.disconnect();
     }, [c, path.length, lastId]);
@@ -98,7 +120,7 @@ export function Chat({ c }: { c: Conversation }) {
             <div class="messages" ref={list} onScroll={onScroll} tabIndex={0} role="log" aria-label={t("conversation")} aria-live="off">
                 {path.length ? path.map((turn) => <Message key={turn.peek().id} c={c} turn={turn} last={turn === last} />) : <Empty c={c} />}
             </div>
-            {away && busy && <button type="button" class="to-end" onClick={() => { bottom.current = true; list.current!.scrollTop = list.current!.scrollHeight; }}>{t("toEnd")} ↓</button>}
+            {away && busy && <button type="button" class="to-end" onClick={() => { bottom.current = true; toEnd(); }}>{t("toEnd")} ↓</button>}
             <Composer c={c} parent={lastId} busy={busy} />
         </div>
         {chosen && p && <Inspector key={p.turn} c={c} turn={chosen} at={p.at} />}

@@ -1,7 +1,7 @@
 import type { Signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { t } from "../i18n";
-import { writing, answerCalls, regenerate, retry, send } from "./generate";
+import { writing, answerCalls, continueAnswer, endsEarly, regenerate, retry, send } from "./generate";
 import { newChat, type Conversation } from "../store/chats";
 import { surprise, tracing } from "../store/prefs";
 import { contexts } from "../store/server";
@@ -11,7 +11,7 @@ import { about, figure, seconds } from "../text/format";
 import { Markdown } from "../text/Markdown";
 import { visible } from "../text/visible";
 import { FailureNotice } from "../ui/failure";
-import { IconButton, sends } from "../ui/parts";
+import { Confirm, IconButton, sends } from "../ui/parts";
 import { go } from "../ui/route";
 import { Measure } from "./Measure";
 import { picked } from "./picked";
@@ -65,10 +65,10 @@ const pretty = (json: string): string => { try { return JSON.stringify(JSON.pars
 
 function Edit({ c, turn, done }: { c: Conversation; turn: Turn; done: () => void }) {
     const [text, setText] = useState(turn.text);
-    return <form class="edit" onSubmit={(e) => { e.preventDefault(); if (!text.trim()) return; done(); send(c, text, turn.parent); }}>
+    return <form class="edit" onSubmit={(e) => { e.preventDefault(); if (!text.trim()) return; done(); if (turn.role === "user") send(c, text, turn.parent); else c.add({ parent: turn.parent, role: "assistant", text, stop: "stop", ...(turn.model ? { model: turn.model } : {}) }); }}>
         <textarea dir="auto" aria-label={t("edit")} rows={Math.min(12, text.split("\n").length + 1)} value={text} onInput={(e) => setText(e.currentTarget.value)}
             onKeyDown={(e) => { if (e.key === "Escape") done(); else if (sends(e)) { e.preventDefault(); e.currentTarget.form!.requestSubmit(); } }} ref={(x) => { if (x && document.activeElement !== x) x.focus(); }} />
-        <div class="row end"><button type="button" onClick={done}>{t("cancel")}</button><button type="submit" class="primary" disabled={!text.trim()}>{t("sendBranch")}</button></div>
+        <div class="row end"><button type="button" onClick={done}>{t("cancel")}</button><button type="submit" class="primary" disabled={!text.trim()}>{t(turn.role === "user" ? "sendBranch" : "saveBranch")}</button></div>
     </form>;
 }
 
@@ -92,7 +92,7 @@ function Body({ c, turn, busy, first }: { c: Conversation; turn: Turn; busy: boo
 }
 
 export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Turn>; last: boolean }) {
-    const turn = s.value, busy = writing.value.has(turn.id), first = turn.from ? c.turns.get(turn.from)?.value : undefined, [editing, setEditing] = useState(false), [copied, setCopied] = useState(false);
+    const turn = s.value, busy = writing.value.has(turn.id), first = turn.from ? c.turns.get(turn.from)?.value : undefined, [editing, setEditing] = useState(false), [copied, setCopied] = useState(false), [dying, setDying] = useState(false);
     const name = turn.role === "user" ? t("you") : turn.role === "tool" ? t("toolResult") : turn.model || t("model");
     const copy = (): void => {
         void navigator.clipboard?.writeText(turn.text).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); }).catch(() => undefined);
@@ -105,8 +105,9 @@ export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Tu
             <span class="tools">
                 <Branches c={c} turn={turn} />
                 {!busy && turn.role === "assistant" && turn.parent && <IconButton icon="retry" label={t("regenerate")} onClick={() => { regenerate(c, turn); }} />}
-                {!busy && turn.role === "user" && <IconButton icon="edit" label={t("edit")} onClick={() => setEditing(true)} />}
+                {!busy && turn.role !== "tool" && <IconButton icon="edit" label={t("edit")} onClick={() => setEditing(true)} />}
                 {!busy && turn.text && <IconButton icon="copy" label={copied ? t("copied") : t("copy")} onClick={copy} />}
+                {!busy && <IconButton icon="trash" label={t("deleteMessage")} onClick={() => setDying(true)} />}
             </span>
         </header>
         {editing ? <Edit c={c} turn={turn} done={() => setEditing(false)} /> : <>
@@ -118,7 +119,9 @@ export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Tu
                 choose: () => { document.querySelector<HTMLSelectElement>("select.model, .model select")?.focus(); } }} />}
             {turn.warnings?.map((w) => <p class="warning" key={w}>{visible(w)}</p>)}
             <Stats turn={turn} />
+            {last && !busy && endsEarly(c, turn) && <p><button type="button" onClick={() => continueAnswer(c, s)}>{t("continue")}</button></p>}
         </>}
+        {dying && <Confirm title={t("deleteMessageTitle")} text={turn.text.slice(0, 400)} onYes={() => { setDying(false); if (picked.value?.turn === turn.id) picked.value = null; c.remove(turn); }} onNo={() => setDying(false)} />}
     </article>;
 }
 

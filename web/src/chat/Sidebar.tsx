@@ -1,7 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import { language, t } from "../i18n";
-import { chatById, chats, deleteChat, exportChats, importChats, newChat, type Conversation } from "../store/chats";
-import { download, Dialog, IconButton } from "../ui/parts";
+import { asMarkdown, chats, deleteChat, exportChats, importChats, newChat, type Conversation } from "../store/chats";
+import { Confirm, download, Icon, IconButton, sends } from "../ui/parts";
 import { go } from "../ui/route";
 
 function dayOf(time: number): string {
@@ -11,20 +11,32 @@ function dayOf(time: number): string {
     return new Intl.DateTimeFormat(language.value, { month: "short", day: "numeric", ...(days > 300 ? { year: "numeric" } : {}) }).format(time);
 }
 
+const saveMarkdown = async (c: Conversation): Promise<void> => {
+    const text = await asMarkdown(c, { user: t("you"), assistant: t("model"), tool: t("toolResult"), system: t("system"), reasoning: t("reasoning"), call: t("toolCall") });
+    download(`${c.meta.peek().title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "chat"}.md`, "text/markdown", text);
+};
+
 function Entry({ c, here, ask, onGo }: { c: Conversation; here: boolean; ask: () => void; onGo: () => void }) {
-    const m = c.meta.value;
+    const m = c.meta.value, title = m.title || t("newChat"), [renaming, setRenaming] = useState(false), menu = useRef<HTMLDetailsElement>(null);
+    const rename = (to: string): void => { setRenaming(false); if (to.trim()) c.change({ title: to.trim().slice(0, 200) }); };
+    const item = (label: string, work: () => void) => <button type="button" onClick={() => { menu.current!.open = false; work(); }}>{label}</button>;
+    if (renaming) return <li><input class="grow" dir="auto" aria-label={t("rename")} defaultValue={m.title} ref={(x) => { if (x && document.activeElement !== x) { x.focus(); x.select(); } }} onBlur={(e) => rename(e.currentTarget.value)}
+        onKeyDown={(e) => { if (sends(e)) rename(e.currentTarget.value); else if (e.key === "Escape") setRenaming(false); }} /></li>;
     return <li>
-        <a href={`#/chat/${m.id}`} dir="auto" {...(here ? { "aria-current": "page" as const } : {})} onClick={onGo}>{m.title || t("newChat")}</a>
-        <IconButton icon="trash" label={t("deleteChat", { title: m.title || t("newChat") })} onClick={ask} />
+        <a href={`#/chat/${m.id}`} dir="auto" title={title} {...(here ? { "aria-current": "page" as const } : {})} onClick={onGo}>{title}</a>
+        <details class="menu" ref={menu} onFocusOut={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node | null)) e.currentTarget.open = false; }} onKeyDown={(e) => { if (e.key === "Escape") e.currentTarget.open = false; }}>
+            <summary class="icon-button" aria-label={t("optionsOf", { title })}><Icon name={m.pinned ? "pin" : "more"} /></summary>
+            <div>{item(t("rename"), () => setRenaming(true))}{item(t(m.pinned ? "unpin" : "pin"), () => c.change({ pinned: !m.pinned }))}{item(t("saveMarkdown"), () => { void saveMarkdown(c); })}{item(t("delete"), ask)}</div>
+        </details>
     </li>;
 }
 
 export function Sidebar({ current, close }: { current: Conversation; close: () => void }) {
     const file = useRef<HTMLInputElement>(null), [dying, setDying] = useState<Conversation | null>(null), [problem, setProblem] = useState(""), [sought, setSought] = useState("");
     const shown = chats.value.filter((c) => !sought || c.meta.value.title.toLowerCase().includes(sought.toLowerCase()));
-    const days = new Map<string, Conversation[]>();
+    const days = new Map<string, Conversation[]>(shown.some((c) => c.meta.value.pinned) ? [[t("pinned"), []]] : []);
     for (const c of shown) {
-        const day = dayOf(c.meta.value.updated);
+        const day = c.meta.value.pinned ? t("pinned") : dayOf(c.meta.value.updated);
         (days.get(day) ?? days.set(day, []).get(day)!).push(c);
     }
     const remove = (c: Conversation): void => {
@@ -37,7 +49,7 @@ export function Sidebar({ current, close }: { current: Conversation; close: () =
             <IconButton icon="plus" text label={t("newChat")} class="grow bordered" onClick={() => { go(`chat/${newChat(current.meta.value).meta.value.id}`); close(); }} />
             <IconButton icon="close" label={t("close")} onClick={close} class="only-narrow" />
         </div>
-        {chats.value.length > 8 && <input type="search" aria-label={t("search")} placeholder={t("search")} value={sought} onInput={(e) => setSought(e.currentTarget.value)} />}
+        <input type="search" aria-label={t("search")} placeholder={t("search")} value={sought} onInput={(e) => setSought(e.currentTarget.value)} />
         <div class="days">
             {[...days].map(([day, list]) => <section key={day}>
                 <h2>{day}</h2>
@@ -56,11 +68,6 @@ export function Sidebar({ current, close }: { current: Conversation; close: () =
             }} />
         </div>
         {problem && <p class="problem" role="alert">{problem}</p>}
-        {dying && <Dialog title={t("deleteTitle")} onClose={() => setDying(null)}>
-            <p dir="auto">{dying.meta.value.title || t("newChat")}</p>
-            <div class="row end"><button type="button" onClick={() => setDying(null)}>{t("cancel")}</button><button type="button" class="danger" onClick={() => remove(dying)}>{t("delete")}</button></div>
-        </Dialog>}
+        {dying && <Confirm title={t("deleteTitle")} text={dying.meta.value.title || t("newChat")} onYes={() => remove(dying)} onNo={() => setDying(null)} />}
     </nav>;
 }
-
-export const currentChat = (id: string): Conversation => chatById(id) ?? chats.value[0] ?? newChat();

@@ -77,7 +77,7 @@ interface Ask { path: string; body: Record<string, unknown> }
 
 // Fill `turn` with the response to `ask`. Never throws: a failure becomes part of the turn.
 async function write(turn: Signal<Turn>, ask: () => Promise<Ask>): Promise<void> {
-    const id = turn.value.id, began = performance.now(), abort = begin(id);
+    const id = turn.value.id, already = turn.value.stats?.tokens ?? 0, began = performance.now(), abort = begin(id);
     let text = turn.value.text, reasoning = turn.value.reasoning ?? "", first = 0, saved = began;
     const tokens = [...(turn.value.tokens ?? [])], calls = [...(turn.value.calls ?? [])];
     let rest: Partial<Turn> = {}, many = 0, traced = false;
@@ -90,7 +90,7 @@ async function write(turn: Signal<Turn>, ask: () => Promise<Ask>): Promise<void>
         if (performance.now() - saved > 2000) { saved = performance.now(); saveTurn(turn.value); }
     });
     const stats = (prompt: number, cached: number, count: number, thought: number, rate: number): void => {
-        rest = { ...rest, stats: { prompt, cached, tokens: count, reasoning: thought, rate, first } };
+        rest = { ...rest, stats: { prompt: prompt - already, cached, tokens: already + count, reasoning: thought, rate, first } };
     };
     try {
         const { path, body } = await ask(), keep = keeper(id, tokens.length);
@@ -149,15 +149,15 @@ const extras = (changed: string[] | undefined): Record<string, unknown> =>
     ({ ...(surprise.value && tracing.value ? { trace: { ...INSIDE, surprise: false } } : {}), ...(changed ? { intervene: changed } : {}) });
 
 // Return the request for the answer `t`, by what it has: its model, sampling settings, interventions, and tokens to continue from.
-async function askOf(c: Conversation, t: Turn): Promise<Ask> {
+async function askOf(c: Conversation, t: Turn, more = false): Promise<Ask> {
     const m = c.meta.value, settings = { ...m.settings, numbers: t.numbers ?? m.settings.numbers };
-    if (t.prefix) {
+    if (t.prefix && !more) {
         const ids = await promptIds(c, t), { max_tokens, max_completion_tokens, ...numbers } = samplingOf(settings);
         return { path: "/completion", body: { model: t.model, prompt: [...ids, ...t.tokens!.slice(0, t.prefix).map((x) => x.id)], stream: true, n_probs: ALTERNATIVES,
             ...numbers, n_predict: max_completion_tokens ?? max_tokens ?? -1, ...extras(t.changed) } };
     }
-    return { path: "/v1/chat/completions", body: { model: t.model, messages: messagesOf(c.upTo(t.parent!), m.system), stream: true, stream_options: { include_usage: true }, ...samplingOf(settings),
-        ...formatOf(settings), ...(surprise.value ? { logprobs: true, top_logprobs: ALTERNATIVES } : {}), ...extras(t.changed) } };
+    return { path: "/v1/chat/completions", body: { model: t.model, messages: messagesOf(more ? c.upTo(t.id) : c.upTo(t.parent!), m.system), stream: true, stream_options: { include_usage: true }, ...samplingOf(settings),
+        ...formatOf(settings), ...(more ? { continue_final_message: true, add_generation_prompt: false } : {}), ...(surprise.value && (!more || t.tokens) ? { logprobs: true, top_logprobs: ALTERNATIVES } : {}), ...extras(t.changed) } };
 }
 
 function answer(c: Conversation, parent: string | null, like: Partial<Turn> = {}): Signal<Turn> {
@@ -202,6 +202,17 @@ export function retry(c: Conversation, turn: Signal<Turn>): void {
     const { error: _error, stop: _stop, stats: _stats, reasoning: _reasoning, calls: _calls, tokens: _tokens, prefix: _prefix, traced: _traced, warnings: _warnings, ...rest } = turn.value;
     turn.value = { ...rest, ...beginning(turn.value), numbers: (rest.from ? rest.numbers : undefined) ?? seeded(c.meta.value.settings.numbers, rest.model ?? modelOf(c)) };
     void write(turn, () => askOf(c, turn.value));
+}
+
+// Whether an answer ended before its end, and the rest can be asked for. What a schema or grammar constrains begins anew, and is not continued.
+export const endsEarly = (c: Conversation, t: Turn): boolean =>
+    t.role === "assistant" && Boolean(t.text && t.parent) && !t.calls?.length && t.stop !== "stop" && c.meta.value.settings.format === "text";
+
+// Continue an answer where it was stopped, with the settings as they are now. Tokens are kept if those of the rest come too.
+export function continueAnswer(c: Conversation, turn: Signal<Turn>): void {
+    const { error: _error, stop: _stop, tokens, ...rest } = turn.value;
+    turn.value = { ...rest, ...(surprise.value && tokens ? { tokens } : {}), numbers: seeded(c.meta.value.settings.numbers, rest.model ?? modelOf(c)) };
+    void write(turn, () => askOf(c, turn.value, true));
 }
 
 // Return the ids of the prompt before the turn's first token.

@@ -11,7 +11,7 @@ export const zhHans: Texts = {
     failMemory: "服务器可用的内存放不下这个模型。", failRefused: "服务器不接受这个请求。", failBroken: "回答完成前连接中断。已收到的部分已保留。",
     failServer: "服务器出错。", failOff: "服务器不提供此功能。", tryAgain: "重试", newChatSame: "在新对话中继续", chooseModel: "选择模型", openSettings: "打开设置",
     failTraces: "服务器同时跟踪的回答已达上限（--parallel）。", failForbidden: "此服务器不允许对模型的干预。以下列方式启动即可允许：", copyCommand: "复制命令", untraced: "不跟踪，直接回答", showFirst: "显示原先的回答",
-    chats: "所有对话", newChat: "新对话", today: "今天", yesterday: "昨天", deleteChat: "删除“{title}”", deleteTitle: "要删除这段对话吗？", export: "导出", import: "导入", importBad: "此文件不含 lamina 的对话。",
+    chats: "所有对话", newChat: "新对话", today: "今天", yesterday: "昨天", deleteTitle: "要删除这段对话吗？", export: "导出", import: "导入", importBad: "此文件不含 lamina、ChatGPT、Open WebUI 或 llama.cpp 的对话。",
     conversation: "对话内容", message: "消息", messageHint: "消息", you: "你", emptyChat: "提个问题吧。每个回答都会显示其词元与速度；打开意外度后，还会显示模型对每个词有多确定。",
     waiting: "读取中", toEnd: "到最后", regenerate: "重新回答", branchBefore: "上一个版本", branchAfter: "下一个版本", branchOf: "第 {at} 版，共 {of} 版", sendBranch: "作为新版本发送",
     reasoning: "推理", toolCall: "调用", toolResult: "调用的结果", nTokens: "{n} 个词元", firstAfter: "{time}后开始", fromCache: "{of} 个提示词词元中有 {n} 个取自缓存", contextLeft: "上下文还剩 {n} 个词元",
@@ -51,4 +51,5 @@ export const zhHans: Texts = {
     compareLead: "一个提示词，多个模型、设置或干预。", columnN: "回答 {n}", modelOf: "{n} 的模型", settingsOf: "{n} 的设置", removeColumn: "移除 {n}", addColumn: "加入回答", interventions: "干预", answer: "回答",
     partsAt: "从第 {n} 个词元起不同：", rivalHere: "另一方在此为", sameTokens: "词元与 A 相同。", ownPerplexity: "困惑度", perplexityUnder: "在 {n} 之下的困惑度",
     tryThese: "可以从这里开始", sugTemperature: "温度 0 与 1.2", sugPenalty: "不用与使用重复惩罚", sugJson: "自由文本与 JSON", sugLayer: "有与没有第 {n} 层的注意力", exampleA: "水是由什么组成的？", exampleB: "写一句关于大海的话。", exampleC: "用三句话说明自行车为什么不会倒。", exampleD: "写一个 Python 函数，判断一个单词是不是回文。",
+    continue: "继续", saveBranch: "存为新版本", deleteMessage: "删除此消息", deleteMessageTitle: "要删除这条消息吗？", optionsOf: "“{title}”的选项", rename: "重命名", pin: "置顶", unpin: "取消置顶", pinned: "已置顶", saveMarkdown: "存为 Markdown", attach: "附上文本文件", attachBad: "{name} 不是 {n} MB 以内的 UTF-8 文本文件。",
 };

@@ -11,7 +11,7 @@ export const zhHant: Texts = {
     failMemory: "伺服器可用的記憶體放不下這個模型。", failRefused: "伺服器不接受這個請求。", failBroken: "回答完成前連線中斷。已收到的部分已保留。",
     failServer: "伺服器發生錯誤。", failOff: "伺服器不提供此功能。", tryAgain: "再試一次", newChatSame: "在新對話中繼續", chooseModel: "選擇模型", openSettings: "開啟設定",
     failTraces: "伺服器同時追蹤的回答已達上限（--parallel）。", failForbidden: "此伺服器不允許對模型的干預。以下列方式啟動即可允許：", copyCommand: "複製指令", untraced: "不追蹤，直接回答", showFirst: "顯示原先的回答",
-    chats: "所有對話", newChat: "新對話", today: "今天", yesterday: "昨天", deleteChat: "刪除「{title}」", deleteTitle: "要刪除這段對話嗎？", export: "匯出", import: "匯入", importBad: "此檔案不含 lamina 的對話。",
+    chats: "所有對話", newChat: "新對話", today: "今天", yesterday: "昨天", deleteTitle: "要刪除這段對話嗎？", export: "匯出", import: "匯入", importBad: "此檔案不含 lamina、ChatGPT、Open WebUI 或 llama.cpp 的對話。",
     conversation: "對話內容", message: "訊息", messageHint: "訊息", you: "你", emptyChat: "提出問題吧。每個回答都會顯示其詞元與速度；開啟驚奇度後，還會顯示模型對每個詞有多確定。",
     waiting: "讀取中", toEnd: "到最後", regenerate: "重新回答", branchBefore: "上一個版本", branchAfter: "下一個版本", branchOf: "第 {at} 版，共 {of} 版", sendBranch: "作為新版本送出",
     reasoning: "推理", toolCall: "呼叫", toolResult: "呼叫的結果", nTokens: "{n} 個詞元", firstAfter: "{time}後開始", fromCache: "{of} 個提示詞詞元中有 {n} 個取自快取", contextLeft: "上下文尚餘 {n} 個詞元",
@@ -51,4 +51,5 @@ export const zhHant: Texts = {
     compareLead: "一個提示詞，多個模型、設定或干預。", columnN: "回答 {n}", modelOf: "{n} 的模型", settingsOf: "{n} 的設定", removeColumn: "移除 {n}", addColumn: "加入回答", interventions: "干預", answer: "回答",
     partsAt: "從第 {n} 個詞元起不同：", rivalHere: "另一方在此為", sameTokens: "詞元與 A 相同。", ownPerplexity: "困惑度", perplexityUnder: "在 {n} 之下的困惑度",
     tryThese: "可以從這裡開始", sugTemperature: "溫度 0 與 1.2", sugPenalty: "不用與使用重複懲罰", sugJson: "自由文字與 JSON", sugLayer: "有與沒有第 {n} 層的注意力", exampleA: "水是由什麼組成的？", exampleB: "寫一句關於大海的話。", exampleC: "用三句話說明腳踏車為什麼不會倒。", exampleD: "寫一個 Python 函式，判斷一個單字是不是迴文。",
+    continue: "繼續", saveBranch: "存為新版本", deleteMessage: "刪除此訊息", deleteMessageTitle: "要刪除這則訊息嗎？", optionsOf: "「{title}」的選項", rename: "重新命名", pin: "釘選", unpin: "取消釘選", pinned: "已釘選", saveMarkdown: "存成 Markdown", attach: "附上文字檔", attachBad: "{name} 不是 {n} MB 以內的 UTF-8 文字檔。",
 };

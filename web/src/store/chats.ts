@@ -1,6 +1,8 @@
 // All conversations: their stored data, and which messages are shown.
 import { batch, signal, type Signal } from "@preact/signals";
-import { allChats, putChat, putTurn, removeChat, turnsOf } from "./db";
+import { attached } from "../text/attached";
+import { allChats, putChat, putTurn, removeChat, removeTurn, turnsOf } from "./db";
+import { isObject, readExport } from "./imports";
 import { plainSettings, type ChatMeta, type Turn } from "./types";
 
 export const newId = (): string => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
@@ -73,6 +75,19 @@ export class Conversation {
         return t;
     }
 
+    // Delete one message. Those that follow it follow the one before it.
+    remove(t: Turn): void {
+        batch(() => {
+            this.turns.delete(t.id);
+            for (const child of this.turns.values()) if (child.peek().parent === t.id) { child.value = { ...child.peek(), parent: t.parent }; saveTurn(child.peek()); }
+            const { [t.id]: next, ...chosen } = this.meta.peek().chosen, here = t.parent ?? "";
+            if (chosen[here] === t.id) { if (next) chosen[here] = next; else delete chosen[here]; }
+            this.change({ chosen });
+            this.shape.value++;
+        });
+        void removeTurn(t.id).catch(() => undefined);
+    }
+
     choose(t: Turn): void {
         batch(() => {
             this.change({ chosen: { ...this.meta.value.chosen, [t.parent ?? ""]: t.id } });
@@ -109,6 +124,20 @@ export function deleteChat(c: Conversation): void {
 }
 
 // ---- export and import ----
+// Return the shown messages of a chat as Markdown.
+export async function asMarkdown(c: Conversation, names: Record<"user" | "tool" | "assistant" | "system" | "reasoning" | "call", string>): Promise<string> {
+    await c.load();
+    const m = c.meta.value, out = [`# ${m.title}`];
+    if (m.system.trim()) out.push(`## ${names.system}`, m.system.trim());
+    for (const t of c.path().map((x) => x.peek())) {
+        out.push(`## ${t.role === "assistant" ? t.model || names.assistant : names[t.role]}`);
+        if (t.reasoning) out.push(`<details><summary>${names.reasoning}</summary>\n\n${t.reasoning.trim()}\n\n</details>`);
+        if (t.text) out.push(t.text.trim());
+        for (const call of t.calls ?? []) out.push(attached(`${names.call} ${call.name}`, call.args).trim());
+    }
+    return `${out.join("\n\n")}\n`;
+}
+
 interface Exported { format: "lamina-chat"; version: 1; chats: { meta: ChatMeta; turns: Turn[] }[] }
 
 export async function exportChats(list: Conversation[]): Promise<string> {
@@ -118,26 +147,22 @@ export async function exportChats(list: Conversation[]): Promise<string> {
 }
 
 const isText = (x: unknown): x is string => typeof x === "string";
-const isObject = (x: unknown): x is Record<string, unknown> => typeof x === "object" && x !== null && !Array.isArray(x);
 
 // Import untrusted chats and return their number: only well-formed parts are accepted, and ids are replaced, so that no existing chat is
 // overwritten. Throws if the file is not an export.
 export function importChats(text: string): number {
-    const all = JSON.parse(text) as Exported;
-    if (!isObject(all) || all.format !== "lamina-chat" || !Array.isArray(all.chats)) throw new Error("format");
     const added: Conversation[] = [];
-    for (const one of all.chats) {
-        if (!isObject(one) || !isObject(one.meta) || !Array.isArray(one.turns)) throw new Error("format");
+    for (const one of readExport(text)) {
         const ids = new Map<string, string>();
         for (const t of one.turns) if (isObject(t) && isText(t.id)) ids.set(t.id, newId());
-        const m = one.meta as Partial<ChatMeta>, chosen: Record<string, string> = {};
+        const m = one.meta, chosen: Record<string, string> = {};
         for (const [from, to] of Object.entries(isObject(m.chosen) ? m.chosen : {})) {
             const child = ids.get(String(to)), parent = from === "" ? "" : ids.get(from);
             if (child !== undefined && parent !== undefined) chosen[parent] = child;
         }
         const c = new Conversation({ id: newId(), title: isText(m.title) ? m.title : "", created: Number(m.created) || Date.now(), updated: Number(m.updated) || Date.now(),
             model: isText(m.model) ? m.model : "", system: isText(m.system) ? m.system : "", settings: { ...plainSettings(), ...(isObject(m.settings) ? m.settings : {}) }, chosen,
-            draft: isText(m.draft) ? m.draft : "" });
+            draft: isText(m.draft) ? m.draft : "", ...(m.pinned === true ? { pinned: true } : {}) });
         for (const t of one.turns) {
             if (!isObject(t) || !isText(t.id) || !isText(t.text) || !["user", "assistant", "tool"].includes(String(t.role))) continue;
             const { from, ...plain } = t, id = ids.get(t.id)!, first = isText(from) ? ids.get(from) : undefined;

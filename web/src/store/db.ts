@@ -41,6 +41,8 @@ export const turnsOf = async (chat: string): Promise<Turn[]> => (await run<Store
 export const putChat = (c: ChatMeta): Promise<unknown> => run("chats", "readwrite", (s) => s.put(c));
 export const putTurn = (t: Turn): Promise<unknown> => run("turns", "readwrite", (s) => s.put(stored(t)));
 
+export const removeTurn = (id: string): Promise<unknown> => run("turns", "readwrite", (s) => s.delete(id));
+
 export async function removeChat(id: string): Promise<void> {
     const turns = await turnsOf(id);
     await run("chats", "readwrite", (s) => s.delete(id));

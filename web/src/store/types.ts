@@ -50,6 +50,7 @@ export interface ChatMeta {
     settings: Settings;
     chosen: Record<string, string>;      // parent ("" for the first messages) to child
     draft: string;
+    pinned?: boolean;
 }
 
 export const plainSettings = (): Settings => ({ numbers: {}, stop: [], format: "text", schema: "", grammar: "", regex: "", tools: "" });

@@ -7,7 +7,7 @@ const paths = {
     plus: "M8 3v10M3 8h10", menu: "M2 4h12M2 8h12M2 12h12", close: "M4 4l8 8M12 4l-8 8", retry: "M13 8a5 5 0 1 1-1.5-3.5M13 2v3h-3", edit: "M3 13l1-3 7-7 2 2-7 7zM10 4l2 2",
     branch: "M5 3v6a3 3 0 0 0 3 3h3M5 3v10M9 10l2 2-2 2", copy: "M6 6h7v7H6zM3 10V3h7", left: "M10 3L5 8l5 5", right: "M6 3l5 5-5 5", down: "M3 6l5 5 5-5", send: "M8 13V3M4 7l4-4 4 4", stop: "M4 4h8v8H4z",
     settings: "M2 5h7M13 5h1M2 11h1M7 11h7M9 3.2v3.6h4V3.2zM3 9.2v3.6h4V9.2z", trash: "M3 4h10M6 4V2.5h4V4M4.5 4l.5 9.5h6l.5-9.5", light: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6M8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
-    dark: "M13 9.5A5.5 5.5 0 1 1 6.5 3a4.5 4.5 0 0 0 6.5 6.5z", auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12", more: "M3 8h.01M8 8h.01M13 8h.01",
+    dark: "M13 9.5A5.5 5.5 0 1 1 6.5 3a4.5 4.5 0 0 0 6.5 6.5z", auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12", more: "M3 8h.01M8 8h.01M13 8h.01", attach: "M12.5 7.5l-5 5a3 3 0 0 1-4.2-4.2l5.5-5.5a2 2 0 0 1 2.8 2.8l-5.4 5.4a1 1 0 0 1-1.4-1.4l4.6-4.6", pin: "M6 2.5h4M6.5 2.5v4L4.5 9h7l-2-2.5v-4M8 9v4.5",
 } as const;
 export type IconName = keyof typeof paths;
 
@@ -52,6 +52,13 @@ export function Dialog({ title, onClose, children, wide }: { title: string; onCl
         </div>
     </dialog>;
 }
+
+// Ask before something is deleted.
+export const Confirm = ({ title, text, onYes, onNo }: { title: string; text: string; onYes: () => void; onNo: () => void }) =>
+    <Dialog title={title} onClose={onNo}>
+        <p class="preview" dir="auto">{text}</p>
+        <div class="row end"><button type="button" onClick={onNo}>{t("cancel")}</button><button type="button" class="danger" onClick={onYes}>{t("delete")}</button></div>
+    </Dialog>;
 
 export const Notice = ({ children, bad, actions }: { children: ComponentChildren; bad?: boolean; actions?: ComponentChildren }) =>
     <div class={`notice ${bad ? "bad" : ""}`} role={bad ? "alert" : "status"}><div>{children}</div>{actions && <div class="actions">{actions}</div>}</div>;

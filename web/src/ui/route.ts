@@ -4,7 +4,10 @@ import { computed, signal } from "@preact/signals";
 export const views = ["chat", "model", "compare", "tokens", "machine"] as const;
 export type View = (typeof views)[number];
 
-const read = (): string => decodeURI(location.hash.replace(/^#\/?/, ""));
+const read = (): string => {
+    const text = location.hash.replace(/^#\/?/, "");
+    try { return decodeURI(text); } catch { return text; }
+};
 export const address = signal(read());
 addEventListener("hashchange", () => { address.value = read(); });
 
