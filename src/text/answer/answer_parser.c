@@ -42,8 +42,8 @@ static void marks_of(const lm_answer *a, const char *out[MAX_MARKS])
         out[n++] = a->o.ends[i];
     if (a->f && a->f->section.open)
         out[n++] = a->f->section.open;
-    if (a->f && a->f->section_also)
-        out[n++] = a->f->section_also;
+    for (size_t i = 0; a->f && i < LM_FAMILY_ALSO && a->f->also[i].open; i++)
+        out[n++] = a->f->also[i].open;
     if (a->f && a->f->call.open)
         out[n++] = a->f->call.open;
     if (!a->o.keep_reasoning && a->style.reasoning) {
@@ -64,6 +64,7 @@ static void to_calls(lm_answer *a, bool section)
     a->before     = a->mode;
     a->mode       = LM_MODE_CALLS;
     a->section    = section;
+    a->close      = a->f->section.close;
     a->in_section = 0;
     lm_text_clear(&a->raw);
 }
@@ -116,7 +117,7 @@ static void not_a_call(lm_answer *a, size_t n)
 
 static bool separates(const lm_answer *a, char c)
 {
-    const char *close = a->f->section.close;
+    const char *close = a->close;
 
     if (c == ']' && close && strcmp(close, "]") == 0)
         return false;
@@ -142,8 +143,8 @@ static lm_answer_reading close_section(lm_answer *a, lm_reader *r)
     lm_reader from = *r;
     lm_answer_reading was = LM_READ_NONE;
 
-    if ((a->section || a->in_section) && a->f->section.close)
-        was = lm_reader_mark(r, a->f->section.close);
+    if ((a->section || a->in_section) && a->close)
+        was = lm_reader_mark(r, a->close);
     if (was == LM_READ_DONE && a->in_section) {
         lm_answer_consume(a, r->at);
         calls_over(a);
@@ -158,7 +159,7 @@ static void no_call_follows(lm_answer *a, size_t skipped, bool begun)
 {
     const lm_answer_family *f = a->f;
 
-    if (a->in_section && !f->call.open && !f->section.close) {
+    if (a->in_section && !f->call.open && !a->close) {
         content_follows(a, skipped);
     } else if (begun && f->prompted && !a->text_begun && !a->n_calls) {
         lm_answer_consume(a, a->cut ? a->buffer.size : strlen(f->call.open));        /* the prompt's own */
@@ -192,7 +193,7 @@ static bool step_calls(lm_answer *a, bool final)
     if (begun) {
         lm_reader_space(&r);
         was = lm_answer_read_call(a, &r);
-    } else if (was == LM_READ_NONE && a->in_section && !(a->section && a->f->section.close)) {
+    } else if (was == LM_READ_NONE && a->in_section && !(a->section && a->close)) {
         content_follows(a, skipped);
         return true;
     }
@@ -224,6 +225,11 @@ static bool begins_bare(lm_answer *a)
         return false;
     while (at < a->buffer.size && strchr(" \t\r\n", a->buffer.data[at]) && a->buffer.data[at])
         at++;
+    for (size_t i = 0; i < LM_FAMILY_ALSO && a->f->also[i].open; i++) {  /* it may begin with a bracket */
+        lm_reader r = { a->buffer.data, a->buffer.size, at, false };
+        if (at < a->buffer.size && lm_reader_mark(&r, a->f->also[i].open) != LM_READ_NONE)
+            return false;
+    }
     return at < a->buffer.size && strchr(a->f->form == LM_FORM_PYTHON ? "[" : "{[", a->buffer.data[at]) &&
            a->buffer.data[at];
 }
@@ -270,6 +276,9 @@ static bool begin_calls(lm_answer *a, const char *mark, bool section, bool final
         return true;
     }
     to_calls(a, section);
+    for (size_t i = 0; i < LM_FAMILY_ALSO; i++)
+        if (mark == a->f->also[i].open)
+            a->close = a->f->also[i].close;
     if (!section)
         return true;
     if (a->space.size && !a->edge)
@@ -277,6 +286,15 @@ static bool begin_calls(lm_answer *a, const char *mark, bool section, bool final
     lm_text_add_str(&a->raw, mark);
     lm_answer_consume(a, strlen(mark));
     return true;
+}
+
+static bool is_section(const lm_answer_family *f, const char *mark)
+{
+    bool is = mark == f->section.open;
+
+    for (size_t i = 0; i < LM_FAMILY_ALSO; i++)
+        is |= mark == f->also[i].open;
+    return is;
 }
 
 static bool step_text(lm_answer *a, bool final)
@@ -301,7 +319,7 @@ static bool step_text(lm_answer *a, bool final)
         lm_answer_consume(a, strlen(mark));
         return true;
     }
-    if (a->f && (mark == a->f->section.open || mark == a->f->section_also))
+    if (a->f && is_section(a->f, mark))
         return begin_calls(a, mark, true, final);
     if (a->f && mark == a->f->call.open)
         return begin_calls(a, mark, false, final);

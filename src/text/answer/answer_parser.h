@@ -24,6 +24,7 @@ struct lm_answer {
     bool      reasoning_begun;       /* reasoning has been emitted */
     bool      joins;                 /* a line break comes before the next text of this part */
     bool      section;               /* CALLS: the opening mark of the section was read */
+    const char *close;               /* the mark that closes it; NULL: none */
     uint32_t  n_calls, in_section;   /* calls emitted; those in this section */
     bool      ending;                /* no more input */
     bool      cut;                   /* ending: at a limit, so an unfinished call is reported */

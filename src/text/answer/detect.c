@@ -159,7 +159,7 @@ const char *lm_answer_mark(const lm_answer_style *s, size_t i)
         f->name_end, f->id_mark, f->argument.open,
         f->argument.close, f->key_end, f->drops[0],
         f->drops[1],       f->drops[2],      f->form == LM_FORM_BRACED && !f->quote ? "<|\"|>" : f->quote,
-        f->section_also, f->head_end,
+        f->also[0].open, f->also[0].close, f->also[1].open, f->also[1].close, f->head_end,
         f->id_first
     };
     size_t n = sizeof harmony / sizeof *harmony;

@@ -29,7 +29,7 @@ typedef enum lm_answer_typed {
     LM_TYPED_BY_NAME,                /* type="number"<|sep|> */
 } lm_answer_typed;
 
-enum { LM_FAMILY_HAS = 3, LM_FAMILY_DROPS = 3 };
+enum { LM_FAMILY_HAS = 3, LM_FAMILY_DROPS = 3, LM_FAMILY_ALSO = 2 };
 
 typedef struct lm_answer_mark_pair { const char *open, *close; } lm_answer_mark_pair;
 
@@ -42,7 +42,7 @@ typedef struct lm_answer_family {
     lm_answer_form form;
     lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a
                                                 call. `open` may be NULL */
-    const char    *section_also;             /* another spelling of section.open; may be NULL */
+    lm_answer_mark_pair also[LM_FAMILY_ALSO];        /* other marks of sections */
     lm_answer_mark_pair call;                /* around each call; may be NULL */
     const char    *between;                  /* between two calls; may be NULL */
     bool           bare;                     /* an answer that begins with "{" or "[" may be a call */

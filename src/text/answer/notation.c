@@ -49,6 +49,8 @@ static lm_answer_reading read_plain(lm_reader *r, lm_text *out)
         r->at++;
     if (r->at == r->n)
         return wait_or_none(r);
+    while (from + 1 < r->at && r->s[from] == '0' && r->s[from + 1] >= '0' && r->s[from + 1] <= '9')
+        from++;                                          /* dates are written so: month=07 */
     for (size_t i = 0; i < 3; i++)
         if (strlen(words[i][0]) == r->at - from && memcmp(words[i][0], r->s + from, r->at - from) == 0) {
             lm_text_add_str(out, words[i][1]);
@@ -228,9 +230,30 @@ static lm_answer_reading python_key(lm_reader *r, unsigned depth, lm_text *out)
     return c == '"' || c == '\'' ? python_value(r, depth, out) : LM_READ_NONE;
 }
 
+/* Find out whether braces hold the pairs of a dict or the values of a set, which becomes a list. Both begin
+ * with a word, a number or a string. */
+static lm_answer_reading holds_pairs(lm_reader r, bool *pairs)
+{
+    lm_text first = { 0 };
+    lm_answer_reading was = LM_READ_DONE;
+
+    r.at++;
+    char c = next(&r);
+    if (c != '}') {
+        was = c == '\'' || c == '"' ? python_string(&r, &first) : read_plain(&r, &first);
+        c = next(&r);
+        *pairs = c == ':';
+        if (was == LM_READ_DONE && !c)
+            was = wait_or_none(&r);
+    }
+    lm_text_free(&first);
+    return was;
+}
+
 static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out)
 {
     char c = next(r);
+    lm_answer_reading was;
 
     if (!c || depth > MAX_DEPTH)
         return depth > MAX_DEPTH ? LM_READ_NONE : wait_or_none(r);
@@ -238,7 +261,10 @@ static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out
         return python_string(r, out);
     if (!strchr("[{(", c))
         return read_plain(r, out);
-    return read_members(r, &python, c == '{', c == '{' ? '}' : c == '(' ? ')' : ']', depth + 1, out);
+    bool pairs = c == '{';
+    if (pairs && (was = holds_pairs(*r, &pairs)) != LM_READ_DONE)
+        return was;
+    return read_members(r, &python, pairs, c == '{' ? '}' : c == '(' ? ')' : ']', depth + 1, out);
 }
 
 lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out)
