@@ -278,3 +278,101 @@ lm_status lm_dialogue_prompt(lm_call *c, lm_turn *t, lm_tokens *prompt, lm_text 
                          e));
     return render(c, t, prompt, rendered, e);
 }
+
+/* ---- truncation ---- */
+
+static const char *role_of(const json_t *messages, size_t i)
+{
+    const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
+
+    return role ? role : "";
+}
+
+/* Return the messages from `first` on, and system messages before it. NULL: out of memory. */
+static json_t *messages_from(const json_t *all, size_t first)
+{
+    json_t *some = json_array();
+
+    for (size_t i = 0; i < json_array_size(all); i++)
+        if (i >= first || strcmp(role_of(all, i), "system") == 0 || strcmp(role_of(all, i), "developer") == 0)
+            json_array_append(some, json_array_get(all, i));
+    return some;
+}
+
+/* Render the conversation without what is before message `first`. */
+static lm_status render_from(lm_call *c, lm_turn *t, json_t *all, size_t first, lm_text *rendered,
+                             lm_error *e)
+{
+    json_t *some = messages_from(all, first), *warnings = c->warnings;
+
+    if (!some)
+        return lm_fail_memory(e, "messages", 0);
+    t->prompts.items->n = 0;
+    lm_text_clear(rendered);
+    t->body.messages = lm_turn_keep(t, some);
+    c->warnings = json_array();          /* the conversation has been rendered before: they are repetitions */
+    lm_status status = render(c, t, t->prompts.items, rendered, e);
+    json_decref(c->warnings);
+    c->warnings = warnings;
+    return status;
+}
+
+/* Return the first user message from `i` on; past the last: the number of messages. */
+static size_t next_start(const json_t *all, size_t i)
+{
+    while (i < json_array_size(all) && strcmp(role_of(all, i), "user"))
+        i++;
+    return i;
+}
+
+/* Leave out the fewest messages with which the prompt fits, or all before the last user message. */
+static lm_status leave_out(lm_call *c, lm_turn *t, size_t max, lm_text *rendered, lm_error *e)
+{
+    json_t *all = t->body.messages;
+    size_t low = 0, high = json_array_size(all), last = high;
+
+    while (last && strcmp(role_of(all, last - 1), "user"))
+        last--;
+    if (!last)
+        return LM_OK;
+    for (high = --last; low < high;) {                   /* from `high` on it fits, if anything does */
+        size_t middle = next_start(all, low + (high - low) / 2);
+        if (middle >= high) {
+            middle = next_start(all, low + 1);
+            if (middle >= high)
+                break;
+        }
+        LM_TRY(render_from(c, t, all, middle, rendered, e));
+        if (t->prompts.items->n <= max)
+            high = middle;
+        else
+            low = middle;
+    }
+    return render_from(c, t, all, high, rendered, e);
+}
+
+/* Leave out tokens behind the first `keep`, so that `max` remain. */
+static void cut(lm_tokens *p, int64_t keep, size_t max)
+{
+    size_t first = keep < 0 || (size_t)keep >= max ? max - 1 : (size_t)keep;
+
+    if (p->n <= max)
+        return;
+    memmove(p->ids + first, p->ids + p->n - (max - first), (max - first) * sizeof *p->ids);
+    p->n = max;
+}
+
+lm_status lm_dialogue_truncate(lm_call *c, lm_turn *t, lm_text *rendered, lm_error *e)
+{
+    size_t context = lm_engine_context(c->service->engine), half = context / 2, before = t->prompts.items->n;
+    size_t room = t->max_tokens > 0 && (uint64_t)t->max_tokens < half ? (size_t)t->max_tokens : half;
+
+    if (before < context || context < 2)
+        return LM_OK;
+    if (t->body.messages)
+        LM_TRY(leave_out(c, t, context - room, rendered, e));
+    cut(t->prompts.items, t->keep_first, context - room);
+    lm_field_warn(c->warnings, "truncate: %zu of the prompt's %zu tokens are left out",
+                  before - t->prompts.items->n, before);
+    return LM_OK;
+}

@@ -20,6 +20,7 @@
     X(TEXTS,       "n",                     "outputs per prompt", 8, 400)                           \
     X(INPUTS,      "input",                 "inputs", 2048, 400)                                    \
     X(DOCUMENTS,   "documents",             "documents", 2048, 400)                                 \
+    X(RANKED,      "documents",             "tokens in all prompts", 4 << 20, 400)                  \
     X(STOPS,       "stop",                  "strings", 256, 400)                                    \
     X(STOP_BYTES,  "stop",                  "bytes in all strings", 16384, 400)                     \
     X(STOP_IDS,    "stop_token_ids",        "token ids", 256, 400)                                  \

@@ -115,6 +115,9 @@ struct lm_turn {
     bool        logprobs;
     uint32_t    top_logprobs;
     bool        stream, ignore_eos, cache_prompt, timings, explain_cache, contributions, progress, verbose;
+    bool        truncate;            /* shorten a prompt that is longer than the context:
+                                        lm_dialogue_truncate */
+    int64_t     keep_first;          /* tokens at its beginning that are kept then; < 0: as many as fit */
     bool        sampled;             /* log-probabilities are those after sampling */
     int32_t     slot;                /* id_slot; -1: any */
     int32_t     priority;            /* lower ones first; LM_PRIORITY_NONE: that of the key */

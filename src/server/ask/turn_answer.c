@@ -17,10 +17,11 @@ static lm_status read_prompts(lm_call *c, lm_turn *t, lm_text *rendered, lm_erro
     lm_tokens *prompt;
 
     LM_TRY(t->read(c, t, e));
-    if (!t->body.messages)
-        return LM_OK;
-    LM_TRY(lm_prompts_one(&t->prompts, &prompt, e));
-    return lm_dialogue_prompt(c, t, prompt, rendered, e);
+    if (t->body.messages) {
+        LM_TRY(lm_prompts_one(&t->prompts, &prompt, e));
+        LM_TRY(lm_dialogue_prompt(c, t, prompt, rendered, e));
+    }
+    return t->truncate ? lm_dialogue_truncate(c, t, rendered, e) : LM_OK;
 }
 
 /* Check that the context and the queue have room for all prompts, then compile the grammar, which can take

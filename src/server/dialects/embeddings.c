@@ -14,7 +14,7 @@ typedef struct embedding_values {
     int         format, pooling;
     uint32_t    dimensions;
     int32_t     priority;
-    bool        raw;
+    bool        truncate, raw;
 } embedding_values;
 
 #define V(field) offsetof(embedding_values, field)
@@ -123,6 +123,25 @@ static lm_status in_input(const lm_call *c, lm_status status, lm_error *e)
                                              : json_object_get(c->body, "content") ? "content" : "prompt", e);
 }
 
+/* Cut inputs that are longer than the context. An end token stays at the end: models that are trained with it
+ * compute the vector there. */
+static void truncate_inputs(const lm_call *c, lm_prompts *inputs)
+{
+    size_t max = lm_engine_context(c->service->engine), n_cut = 0;
+
+    for (size_t i = 0; i < inputs->n; i++) {
+        lm_tokens *one = inputs->items + i;
+        if (one->n <= max)
+            continue;
+        if (lm_model_is_end(c->service->model, one->ids[one->n - 1]))
+            one->ids[max - 1] = one->ids[one->n - 1];
+        one->n = max;
+        n_cut++;
+    }
+    if (n_cut)
+        lm_field_warn(c->warnings, "truncate: %zu inputs are cut to %zu tokens", n_cut, max);
+}
+
 static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_options *o, lm_error *e)
 {
     uint32_t width = lm_engine_hidden_width(c->service->engine);
@@ -138,6 +157,8 @@ static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_
         return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "'dimensions' is %u; the model has %u",
                        v->dimensions, width);
     LM_TRY(lm_prompts_read(c->service, v->input, LM_LIMIT_ID_INPUTS, &o->prompts, e));
+    if (v->truncate)
+        truncate_inputs(c, &o->prompts);
     return open_poolers(&o->prompts, width, v, &o->of, e);
 }
 
@@ -153,11 +174,12 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
     return in_input(c, lm_read_job_start(c, &o, status, e), e);
 }
 
-lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool raw,
+lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool truncate, bool raw,
                         json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
     embedding_values v = { .input = input,
                            .dimensions = dimensions,
+                           .truncate = truncate,
                            .raw = raw,
                            .pooling = c->service->o.pooling,
                            .priority = LM_PRIORITY_NONE };
@@ -235,7 +257,7 @@ static lm_status answer_native(lm_call *c, lm_error *e)
     if (v->norm != NORM_NONE && v->norm != NORM_EUCLIDEAN)
         return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET,
                        "'embd_normalize' is %d; it must be 2 or -1", v->norm);
-    return lm_embeddings(c, v->content, 0, v->norm == NORM_NONE, native_document, e);
+    return lm_embeddings(c, v->content, 0, false, v->norm == NORM_NONE, native_document, e);
 }
 
 const lm_route lm_route_native_embedding = {

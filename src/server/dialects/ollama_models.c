@@ -104,21 +104,67 @@ static lm_status answer_ps(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
 }
 
+/* Return the keys of a model's GGUF file, with long arrays empty, as ollama does; of other files: none. */
+static lm_status read_keys(const lm_service *s, const lm_model *m, json_t **out, lm_error *e)
+{
+    lm_text text = { 0 };
+    const char *key;
+    json_t *value;
+
+    *out = NULL;
+    if (strcmp(s->o.card.container, "gguf") == 0) {
+        LM_TRY(lm_model_report(m, LM_REPORT_METADATA, &text, e));
+        *out = json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL);
+        lm_text_free(&text);
+    }
+    json_object_foreach(*out, key, value)
+        if (json_is_object(value))           /* the length of an array, and its beginning */
+            json_object_set_new(*out, key, json_array());
+    json_object_del(*out, "general.name");               /* ollama has them elsewhere */
+    json_object_del(*out, "tokenizer.chat_template");
+    if (!*out)
+        *out = json_object();
+    return *out ? LM_OK : lm_fail_memory(e, "the answer", 0);
+}
+
+/* Return `model_info`. The length of the context is the server's, which clients must keep to. */
+static lm_status model_info(const lm_service *s, bool here, json_t **out, lm_error *e)
+{
+    const lm_model_info *i = &s->o.card;
+    lm_model_options o = s->o.model;
+    lm_model *own = NULL;
+    char key[96];
+
+    o.structure_only = true;
+    if (!here)
+        LM_TRY(lm_model_open(s->o.path, &o, &own, e));
+    lm_status status = read_keys(s, here ? s->model : own, out, e);
+    lm_model_close(own);
+    if (status != LM_OK)
+        return status;
+    json_object_set_new(*out, "general.architecture", json_string(i->family));
+    json_object_set_new(*out, "general.parameter_count", json_integer((json_int_t)i->parameters));
+    snprintf(key, sizeof key, "%s.context_length", i->family);
+    json_object_set_new(*out, key, json_integer(context_of(s)));
+    snprintf(key, sizeof key, "%s.embedding_length", i->family);
+    json_object_set_new(*out, key, json_integer((json_int_t)i->hidden));
+    return LM_OK;
+}
+
 /* Describe a model without loading it: if it is not in memory, without its template. */
 static lm_status answer_show(lm_call *c, lm_error *e)
 {
     lm_service *s = c->service;
-    const lm_model_info *i = &s->o.card;
-    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->family, "general.parameter_count",
-                             (json_int_t)i->parameters);
-    json_t *capabilities = json_pack("[s]", "completion"), *template;
     bool here = lm_models_peek(s);
-    char key[96];
+    json_t *capabilities, *template, *info;
+    lm_status status = model_info(s, here, &info, e);
 
-    snprintf(key, sizeof key, "%s.context_length", i->family);
-    json_object_set_new(info, key, json_integer(context_of(s)));
-    snprintf(key, sizeof key, "%s.embedding_length", i->family);
-    json_object_set_new(info, key, json_integer((json_int_t)i->hidden));
+    if (status != LM_OK) {
+        if (here)
+            lm_models_unpeek(s);
+        return status;
+    }
+    capabilities = json_pack("[s]", "completion");
     if (s->o.embeddings)
         json_array_append_new(capabilities, json_string("embedding"));
     if (here && lm_answer_style_name(&s->style))

@@ -19,7 +19,10 @@
 static const lm_field option_fields[] = {
     { "num_predict", LM_FIELD_I64, T(max_tokens), -2, 1e9, NULL, false,
       "maximum number of tokens to generate; -1: no limit" },
-    LM_IGNORED("num_ctx"), LM_IGNORED("num_keep"), LM_IGNORED("num_thread"), LM_IGNORED("num_batch"),
+    { "num_keep", LM_FIELD_I64, T(keep_first), -1, 1e9, NULL, false,
+      "with truncate, number of tokens at the beginning of the prompt that are kept (4); -1: as many as "
+      "fit" },
+    LM_IGNORED("num_ctx"), LM_IGNORED("num_thread"), LM_IGNORED("num_batch"),
     LM_IGNORED("num_gpu"), LM_IGNORED("use_mmap"), LM_IGNORED("use_mlock"), LM_IGNORED("numa"),
     LM_IGNORED("main_gpu"), LM_IGNORED("low_vram"),
     { 0 },
@@ -45,7 +48,10 @@ static const lm_field chat_fields[] = {
       "the conversation; without it, the model is loaded" },
     { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
-    LM_IGNORED("truncate"), LM_IGNORED("shift"),
+    { "truncate", LM_FIELD_BOOL, T(truncate), 0, 0, NULL, false,
+      "shorten a conversation that is longer than the context: leave out its oldest messages (false: an "
+      "error)" },
+    LM_IGNORED("shift"),
     { 0 },
 };
 static const lm_field generate_fields[] = {
@@ -58,7 +64,9 @@ static const lm_field generate_fields[] = {
       "text after the output, if the model has tokens for it" },
     LM_REFUSED("template", "requests cannot supply a template"),
     LM_REFUSED("context", "use /api/chat to continue a conversation"),
-    LM_REFUSED("images", "only text is supported"), LM_IGNORED("truncate"), LM_IGNORED("shift"),
+    LM_REFUSED("images", "only text is supported"), LM_IGNORED("shift"),
+    { "truncate", LM_FIELD_BOOL, T(truncate), 0, 0, NULL, false,
+      "shorten a prompt that is longer than the context (false: an error)" },
     { 0 },
 };
 static const lm_field embed_fields[] = {
@@ -67,7 +75,8 @@ static const lm_field embed_fields[] = {
       "string or array of strings; without it, the model is loaded" },
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false,
       "the first N dimensions, normalized again" },
-    LM_IGNORED("truncate"),
+    { "truncate", LM_FIELD_BOOL, T(truncate), 0, 0, NULL, false,
+      "shorten inputs that are longer than the context (false: an error)" },
     { 0 },
 };
 static const lm_field old_embed_fields[] = {
@@ -89,6 +98,7 @@ void lm_ollama_defaults(const lm_service *s, void *values)
 
     lm_turn_defaults(s, &v->turn);
     v->turn.stream = true;
+    v->turn.keep_first = 4;
     v->constraints.compact = true;
 }
 
@@ -316,7 +326,7 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
     LM_TRY(take_model(c, e));
     if (!v->input || (json_is_array(v->input) && !json_array_size(v->input)))
         return lm_answer_json(c, json_pack("{s:s, s:[]}", "model", c->service->name, "embeddings"), e);
-    return lm_embeddings(c, v->input, v->dimensions, false, embed_document, e);
+    return lm_embeddings(c, v->input, v->dimensions, v->turn.truncate, false, embed_document, e);
 }
 
 const lm_route lm_route_ollama_embed = {
@@ -338,7 +348,7 @@ static lm_status answer_old_embed(lm_call *c, lm_error *e)
     LM_TRY(take_model(c, e));
     if (!v->prompt || !*v->prompt)
         return lm_answer_json(c, json_pack("{s:[]}", "embedding"), e);
-    return lm_embeddings(c, json_object_get(c->body, "prompt"), 0, true, old_embed_document, e);
+    return lm_embeddings(c, json_object_get(c->body, "prompt"), 0, false, true, old_embed_document, e);
 }
 
 const lm_route lm_route_ollama_embeddings = {

@@ -23,9 +23,9 @@ json_t *lm_openai_usage(const lm_turn_usage *u);
 lm_status lm_openai_wants_usage(lm_call *c, json_t *stream_options, bool *wanted, lm_error *e);
 
 /* Compute the vectors of the texts of `input` (as in lm_prompts_read); `document` makes the response from
- * them. `dimensions`: only the first of them; 0: all. `raw`: vectors are not normalized; otherwise each has
- * length 1. */
-lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool raw,
+ * them. `dimensions`: only the first of them; 0: all. `truncate`: cut texts that are longer than the context.
+ * `raw`: vectors are not normalized; otherwise each has length 1. */
+lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool truncate, bool raw,
                         json_t *(*document)(const lm_read_job *r), lm_error *e);
 
 /* For `document`: return the vector of text i, an array of numbers or, if requested, base64; NULL: out of

@@ -129,15 +129,19 @@ static lm_status add_prompt(const lm_service *s, const rerank_values *v, const c
     return status == LM_OK ? lm_tokenize(s->tokenizer, behind, sizeof behind - 1, 0, out, e) : status;
 }
 
+/* Each prompt repeats the query: their tokens are counted, as the bytes of the body do not bound them. */
 static lm_status add_prompts(const lm_service *s, const rerank_values *v, lm_prompts *out, lm_error *e)
 {
     size_t n = json_array_size(v->documents);
+    uint64_t tokens = 0;
 
     if (!(out->items = lm_memory_zero(n, sizeof *out->items)))
         return lm_fail_memory(e, "documents", n * sizeof *out->items);
     for (out->n = 0; out->n < n;) {
         size_t i = out->n++;
         LM_TRY(add_prompt(s, v, document_text(json_array_get(v->documents, i)), out->items + i, e));
+        LM_TRY(lm_schedule_check(s->schedule, out->items[i].n, e));
+        LM_TRY(lm_limit_check(LM_LIMIT_ID_RANKED, tokens += out->items[i].n, e));
     }
     return LM_OK;
 }

@@ -34,6 +34,7 @@ REQUESTS = {
     ("prompt", "prompts"): lambda n: completion(prompt=["a"] * n),
     ("n", "outputs per prompt"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "n": n}),
     ("input", "inputs"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
+    ("documents", "tokens in all prompts"): None,    # the same
     ("documents", "documents"): None,            # needs a model of another kind: test_serve_rerank.py
     ("stop", "strings"): lambda n: completion(stop=[f"x{i}" for i in range(n)]),
     ("stop", "bytes in all strings"): lambda n: completion(stop=["x" * (n // 2), "y" * (n - n // 2)]),

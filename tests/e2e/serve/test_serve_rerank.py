@@ -105,3 +105,19 @@ def test_other_models_are_reported(build, model, tmp_path):
     named = Server(build, "-c", 256, "--alias", "our-reranker", model=tmp_path / "some").ready()
     assert named.post("/v1/rerank", {"query": "a", "documents": ["a"]})[0] == 200
     assert named.close() == 0
+
+
+def test_as_many_documents_as_the_limit_are_ranked(server):
+    status, r, _ = server.post("/v1/rerank", {"query": "a", "documents": [str(i) for i in range(2048)]})
+    assert status == 200 and sorted(x["index"] for x in r["results"]) == list(range(2048))
+
+
+def test_a_query_that_each_prompt_repeats_is_counted(build, model):
+    s = Server(build, "-c", 4096, *EXACT, model=FOLDER).ready()
+    query = "word " * 600
+    n = s.post("/v1/rerank", {"query": query, "documents": ["a"]})[1]["usage"]["prompt_tokens"]
+    most = next(x["most"] for x in s.get("/openapi.json")[1]["x-limits"] if (x["field"], x["counts"]) == ("documents", "tokens in all prompts"))
+    assert n * 2048 > most
+    status, r, _ = s.post("/v1/rerank", {"query": query, "documents": ["a"] * 2048})
+    assert (status, r["error"]["param"]) == (400, "documents") and str(most) in r["error"]["message"] and "tokens" in r["error"]["message"], r
+    assert s.close() == 0
