@@ -7,146 +7,12 @@
 #include "base/error.h"
 #include "base/jsontext.h"
 #include "base/str.h"
+#include "grammar/calls_writer.h"
 #include "grammar/grammar.h"
-#include "lamina/grammar.h"
-#include "text/answer/family.h"
 
 enum { MAX_SCHEMAS = 1024 };
 
-typedef struct writer {
-    const lm_answer_style  *style;
-    const lm_answer_family *f;
-    const lm_tokenizer     *tokenizer;
-    lm_text  out;                    /* GBNF */
-    lm_text  texts;                  /* schemas and their names, each with a NUL */
-    size_t   n;                      /* number of schemas */
-    unsigned untils;
-    lm_error *e;
-} writer;
-
-/* ---- GBNF output ---- */
-
-/* Return the control token with this spelling; -1: it is plain text. */
-static lm_token control(const writer *w, const char *mark)
-{
-    lm_tokens ids = { 0 };
-    lm_token id = -1;
-
-    if (w->tokenizer && lm_tokenize(w->tokenizer, mark, strlen(mark), 0, &ids, NULL) == LM_OK && ids.n == 1 &&
-        lm_tokenizer_is_special(w->tokenizer, ids.ids[0]))
-        id = ids.ids[0];
-    lm_tokens_free(&ids);
-    return id;
-}
-
-static void add_literal(writer *w, const char *text, size_t n)
-{
-    lm_text_add_char(&w->out, '"');
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
-            lm_text_printf(&w->out, "\\x%02X", c);
-        else
-            lm_text_add_char(&w->out, text[i]);
-    }
-    lm_text_add_str(&w->out, "\" ");
-}
-
-/* White space that a model may leave out, or write otherwise than its template does. */
-static void add_gap(writer *w)
-{
-    lm_text_add_str(&w->out, "gap ");
-}
-
-static void add_text(writer *w, const char *text)
-{
-    add_literal(w, text, strlen(text));
-}
-
-/* Write text in which control tokens are written as tokens. */
-static void add_mark(writer *w, const char *text)
-{
-    static const char *const inner[] = {
-        "<|channel|>",           "<|message|>",         "<|call|>", "<|constrain|>", "<｜tool▁sep｜>",
-        "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<|open|>", "<|close|>", "<|sep|>", NULL
-    };
-    lm_token id = text ? control(w, text) : -1;
-
-    if (!text)
-        return;
-    if (id >= 0) {
-        lm_text_printf(&w->out, "<[%d]> ", id);
-        return;
-    }
-    for (size_t i = 0; inner[i]; i++) {
-        const char *at = strstr(text, inner[i]);
-        char before[128];
-        if (!at || strcmp(at, text) == 0 ? strcmp(text, inner[i]) == 0 : (size_t)(at - text) >= sizeof before)
-            continue;
-        if (!at || (id = control(w, inner[i])) < 0)
-            continue;
-        memcpy(before, text, (size_t)(at - text));
-        before[at - text] = 0;
-        if (*before)
-            add_mark(w, before);
-        lm_text_printf(&w->out, "<[%d]> ", id);
-        if (at[strlen(inner[i])])
-            add_mark(w, at + strlen(inner[i]));
-        return;
-    }
-    add_literal(w, text, strlen(text));
-}
-
-static void add_class(lm_text *out, const char *c, size_t n)
-{
-    if (n == 1)
-        lm_text_printf(out, "\\x%02X", (unsigned char)*c);
-    else
-        lm_text_add(out, c, n);
-}
-
-static size_t character(const char *s)
-{
-    unsigned char c = (unsigned char)*s;
-
-    return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-}
-
-/* Add a rule that matches any text up to and including a mark, whose first character must not occur in it
- * again. Return its number. */
-static unsigned until_rule(writer *w, lm_text *rules, const char *mark)
-{
-    unsigned number = w->untils++;
-    lm_token id = control(w, mark);
-    size_t first = character(mark), state = 0;
-
-    if (id >= 0) {
-        lm_text_printf(rules, "until-%u ::= [^\\x00]* <[%d]>\n", number, id);
-        return number;
-    }
-    lm_text_printf(rules, "until-%u ::= until-%u-0\n", number, number);
-    for (size_t at = 0; mark[at]; state++) {
-        size_t n = character(mark + at);
-        lm_text_printf(rules, "until-%u-%zu ::= [^", number, state);
-        add_class(rules, mark, first);
-        if (state)
-            add_class(rules, mark + at, n);
-        lm_text_printf(rules, "] until-%u-0 | [", number);
-        add_class(rules, mark, first);
-        lm_text_printf(rules, "] until-%u-1", number);
-        if (state) {
-            lm_text_add_str(rules, " | [");
-            add_class(rules, mark + at, n);
-            if (mark[at + n])
-                lm_text_printf(rules, "] until-%u-%zu", number, state + 1);
-            else
-                lm_text_add_str(rules, "]");
-        }
-        lm_text_add_str(rules, "\n");
-        at += n;
-    }
-    return number;
-}
+typedef lm_calls_writer writer;
 
 /* ---- schemas ---- */
 
@@ -203,7 +69,7 @@ static void add_choice(writer *w, const json_t *list)
     json_array_foreach(list, i, one) {
         if (i)
             lm_text_add_str(&w->out, "| ");
-        add_literal(w, json_is_string(one) ? json_string_value(one) : "", json_string_length(one));
+        lm_calls_literal(w, json_is_string(one) ? json_string_value(one) : "", json_string_length(one));
     }
     lm_text_add_str(&w->out, ") ");
 }
@@ -225,12 +91,12 @@ static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_
 
     if (w->f->typed == LM_TYPED_BY_NAME) {
         const char *type = json_string_value(json_object_get(schema, "type"));
-        add_text(w, " type=\"");
-        add_text(w, text ? "string" : type ? type : "object");
-        add_text(w, "\"");
-        add_mark(w, w->f->head_end);
+        lm_calls_text(w, " type=\"");
+        lm_calls_text(w, text ? "string" : type ? type : "object");
+        lm_calls_text(w, "\"");
+        lm_calls_mark(w, w->f->head_end);
     } else if (w->f->typed)
-        add_mark(w, text ? " string=\"true\">" : " string=\"false\">");
+        lm_calls_mark(w, text ? " string=\"true\">" : " string=\"false\">");
     if (free_text && is_limited(schema))
         return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
                        "'pattern', 'format', 'const', 'minLength' and 'maxLength' cannot be enforced for a "
@@ -238,20 +104,20 @@ static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_
                        w->f->name);
     if (free_text && w->f->own_lines) {
         lm_text close = { 0 };
-        add_literal(w, "\n", 1);
+        lm_calls_text(w, "\n");
         lm_text_printf(&close, "\n%s", w->f->argument.close);
-        lm_text_printf(&w->out, "until-%u ", until_rule(w, rules, close.data));
+        lm_calls_until(w, rules, close.data ? close.data : "\n");
         lm_text_free(&close);
     } else if (free_text) {
-        lm_text_printf(&w->out, "until-%u ", until_rule(w, rules, w->f->argument.close));
+        lm_calls_until(w, rules, w->f->argument.close);
     } else {
-        add_gap(w);
+        lm_calls_gap(w);
         if (text)
             add_choice(w, list);
         else
             add_json_value(w, whole, schema);
-        add_gap(w);
-        add_mark(w, w->f->argument.close);
+        lm_calls_gap(w);
+        lm_calls_mark(w, w->f->argument.close);
     }
     return LM_OK;
 }
@@ -274,14 +140,14 @@ static void add_key_end(writer *w)
     char first[64];
 
     if (!second || (size_t)(second - mark) >= sizeof first) {
-        add_mark(w, mark);
+        lm_calls_mark(w, mark);
         return;
     }
     memcpy(first, mark, (size_t)(second - mark));
     first[second - mark] = 0;
-    add_mark(w, first);
-    add_gap(w);
-    add_mark(w, second);
+    lm_calls_mark(w, first);
+    lm_calls_gap(w);
+    lm_calls_mark(w, second);
 }
 
 /* Write arguments between tags, in schema order. */
@@ -306,44 +172,15 @@ static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
         bool required = is_required(schema, name);
         if (!required)
             lm_text_add_str(&w->out, "( ");
-        add_mark(w, w->f->argument.open);
-        add_literal(w, name, strlen(name));
+        lm_calls_mark(w, w->f->argument.open);
+        lm_calls_text(w, name);
         add_key_end(w);
         LM_TRY(add_value(w, rules, schema, value));
-        add_gap(w);
+        lm_calls_gap(w);
         if (!required)
             lm_text_add_str(&w->out, ")? ");
     }
     return LM_OK;
-}
-
-/* Write "key" : with white space anywhere. */
-static void add_key(writer *w, const char *key)
-{
-    lm_text text = { 0 };
-
-    lm_text_add_json(&text, key, strlen(key));
-    add_literal(w, text.data ? text.data : "", text.size);
-    add_gap(w);
-    add_text(w, ":");
-    add_gap(w);
-    lm_text_free(&text);
-}
-
-static void add_json_text(writer *w, const char *value)
-{
-    lm_text text = { 0 };
-
-    lm_text_add_json(&text, value, strlen(value));
-    add_literal(w, text.data ? text.data : "", text.size);
-    lm_text_free(&text);
-}
-
-static void add_comma(writer *w)
-{
-    add_gap(w);
-    add_text(w, ",");
-    add_gap(w);
 }
 
 /* {"name": …, "arguments": …}, with an id where the family writes one. */
@@ -351,26 +188,26 @@ static void add_object(writer *w, const char *name, const json_t *schema)
 {
     const lm_answer_family *f = w->f;
 
-    add_text(w, "{");
-    add_gap(w);
+    lm_calls_text(w, "{");
+    lm_calls_gap(w);
     if (f->ids == LM_IDS_COUNTER) {
-        add_key(w, "tool_call_id");
+        lm_calls_key(w, "tool_call_id");
         lm_text_add_str(&w->out, "\"\\x22\" [0-9]{1,4} \"\\x22\" ");
-        add_comma(w);
+        lm_calls_comma(w);
     }
-    add_key(w, f->name_key);
-    add_json_text(w, name);
-    add_comma(w);
-    add_key(w, f->arguments_key);
+    lm_calls_key(w, f->name_key);
+    lm_calls_string(w, name);
+    lm_calls_comma(w);
+    lm_calls_key(w, f->arguments_key);
     add_schema(w, schema);
     if (f->ids == LM_IDS_NINE) {
         lm_text_add_str(&w->out, "( ");
-        add_comma(w);
-        add_key(w, "id");
+        lm_calls_comma(w);
+        lm_calls_key(w, "id");
         lm_text_add_str(&w->out, "\"\\x22\" [a-zA-Z0-9]{9} \"\\x22\" )? ");
     }
-    add_gap(w);
-    add_text(w, "}");
+    lm_calls_gap(w);
+    lm_calls_text(w, "}");
 }
 
 /* The name between marks, then arguments as JSON. */
@@ -380,25 +217,25 @@ static void add_named(writer *w, const char *name, const json_t *schema)
     bool fenced = strcmp(f->name_end, "```json") == 0;
 
     if (f->ids == LM_IDS_KIMI)
-        add_text(w, "functions.");
+        lm_calls_text(w, "functions.");
     if (f->id_first) {
         lm_text_add_str(&w->out, "[a-zA-Z0-9_]{1,40} ");
-        add_mark(w, f->id_first);
+        lm_calls_mark(w, f->id_first);
     }
-    add_text(w, name);
+    lm_calls_text(w, name);
     if (f->ids == LM_IDS_KIMI)
         lm_text_add_str(&w->out, "\":\" [0-9]{1,4} ");
     if (f->id_mark) {
-        add_mark(w, f->id_mark);
+        lm_calls_mark(w, f->id_mark);
         lm_text_add_str(&w->out, "[a-zA-Z0-9]{9} ");
     }
     if (fenced)
-        add_gap(w);
-    add_mark(w, f->name_end);
-    add_gap(w);
+        lm_calls_gap(w);
+    lm_calls_mark(w, f->name_end);
+    lm_calls_gap(w);
     add_schema(w, schema);
     if (f->call.close)
-        add_gap(w);
+        lm_calls_gap(w);
 }
 
 /* A message to a tool; its recipient stands before or after the channel. */
@@ -408,21 +245,21 @@ static void add_message(writer *w, const char *name, const json_t *schema)
 
     lm_text_printf(&to, " to=functions.%s", name);
     lm_text_add_str(&w->out, "( ");
-    add_text(w, to.data ? to.data : "");
-    add_mark(w, "<|channel|>");
-    add_text(w, "commentary");
+    lm_calls_text(w, to.data ? to.data : "");
+    lm_calls_mark(w, "<|channel|>");
+    lm_calls_text(w, "commentary");
     lm_text_add_str(&w->out, "| ");
-    add_mark(w, "<|channel|>");
-    add_text(w, "commentary");
-    add_text(w, to.data ? to.data : "");
+    lm_calls_mark(w, "<|channel|>");
+    lm_calls_text(w, "commentary");
+    lm_calls_text(w, to.data ? to.data : "");
     lm_text_add_str(&w->out, ") ( \" \" ( ");
-    add_mark(w, "<|constrain|>");
+    lm_calls_mark(w, "<|constrain|>");
     lm_text_add_str(&w->out, ")? ");
-    add_text(w, "json");
+    lm_calls_text(w, "json");
     lm_text_add_str(&w->out, ")? ");
-    add_mark(w, "<|message|>");
+    lm_calls_mark(w, "<|message|>");
     add_schema(w, schema);
-    add_mark(w, "<|call|>");
+    lm_calls_mark(w, "<|call|>");
     lm_text_free(&to);
 }
 
@@ -435,22 +272,22 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
     switch (f->form) {
     case LM_FORM_OBJECT: add_object(w, t->name, schema); break;
     case LM_FORM_KEYED:
-        add_text(w, "{");
-        add_gap(w);
-        add_key(w, t->name);
+        lm_calls_text(w, "{");
+        lm_calls_gap(w);
+        lm_calls_key(w, t->name);
         add_schema(w, schema);
-        add_gap(w);
-        add_text(w, "}");
+        lm_calls_gap(w);
+        lm_calls_text(w, "}");
         break;
     case LM_FORM_NAMED: add_named(w, t->name, schema); break;
     case LM_FORM_TAGGED:
-        add_text(w, t->name);
-        add_mark(w, f->name_end);
+        lm_calls_text(w, t->name);
+        lm_calls_mark(w, f->name_end);
         if (f->head_end) {
             lm_text_add_str(&w->out, "\" index=\\x22\" [0-9]{1,4} \"\\x22\" ");
-            add_mark(w, f->head_end);
+            lm_calls_mark(w, f->head_end);
         }
-        add_gap(w);
+        lm_calls_gap(w);
         status = add_tagged(w, rules, schema);
         break;
     case LM_FORM_HARMONY:
@@ -478,13 +315,12 @@ static bool is_list(const lm_answer_family *f)
 
 static void write_reasoning(writer *w, lm_text *rules, const lm_grammar_calls_options *o)
 {
-    unsigned rest = until_rule(w, rules, w->style->reasoning_end);
-
     if (!o->in_reasoning) {
         lm_text_add_str(&w->out, "( ");
-        add_mark(w, w->style->reasoning);
+        lm_calls_mark(w, w->style->reasoning);
     }
-    lm_text_printf(&w->out, "until-%u [\\n]{0,2} %s", rest, o->in_reasoning ? "" : ")? ");
+    lm_calls_until(w, rules, w->style->reasoning_end);
+    lm_text_printf(&w->out, "[\\n]{0,2} %s", o->in_reasoning ? "" : ")? ");
 }
 
 /* Write the repetition that matches further calls of the same answer. */
@@ -494,15 +330,19 @@ static void write_repetition(writer *w)
 
     lm_text_add_str(&w->out, "( ");
     if (is_list(f)) {
-        add_comma(w);
+        lm_calls_comma(w);
     } else if (f->section.close && strcmp(f->section.close, "</tool_call>") == 0) {
-        add_gap(w);                                      /* each call has its own section */
-        add_mark(w, f->section.close);
-        add_gap(w);
-        add_mark(w, f->section.open);
-        add_gap(w);
+        lm_calls_gap(w);                                      /* each call has its own section */
+        lm_calls_mark(w, f->section.close);
+        lm_calls_gap(w);
+        lm_calls_mark(w, f->section.open);
+        lm_calls_gap(w);
+    } else if (f->between) {
+        lm_calls_gap(w);
+        lm_calls_mark(w, f->between);
+        lm_calls_gap(w);
     } else {
-        add_gap(w);
+        lm_calls_gap(w);
     }
     lm_text_add_str(&w->out, "call )* ");
 }
@@ -517,26 +357,26 @@ static void write_root(writer *w, lm_text *rules, const lm_grammar_calls_options
     if (o->required && w->style->reasoning && f->form != LM_FORM_HARMONY)
         write_reasoning(w, rules, o);
     if (f->section.open && !f->bare) {
-        add_mark(w, f->section.open);
-        add_gap(w);
+        lm_calls_mark(w, f->section.open);
+        lm_calls_gap(w);
     }
     if (list && !bracketed) {
-        add_text(w, "[");
-        add_gap(w);
+        lm_calls_text(w, "[");
+        lm_calls_gap(w);
     }
     lm_text_add_str(&w->out, f->prompted ? "body " : "call ");
     if (!o->single && (!f->bare || f->array) && f->form != LM_FORM_HARMONY)
         write_repetition(w);
     if (list && !bracketed) {
-        add_gap(w);
-        add_text(w, "]");
+        lm_calls_gap(w);
+        lm_calls_text(w, "]");
     }
     if (f->section.close && !f->bare) {
-        add_gap(w);
-        add_mark(w, f->section.close);
+        lm_calls_gap(w);
+        lm_calls_mark(w, f->section.close);
     }
     if (f->form != LM_FORM_HARMONY)
-        add_gap(w);
+        lm_calls_gap(w);
     lm_text_add_str(&w->out, "\ngap ::= ( \" \" | \"\\x0A\"{1,2} \" \"{0,20} )?");
 }
 
@@ -550,13 +390,13 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n,
 
     write_root(w, &rules, o);
     lm_text_add_str(&w->out, "\ncall ::= ");
-    add_mark(w, f->call.open);
+    lm_calls_mark(w, f->call.open);
     if (gaps)
-        add_gap(w);
+        lm_calls_gap(w);
     lm_text_add_str(&w->out, "body ");
     if (gaps)
-        add_gap(w);
-    add_mark(w, f->call.close);
+        lm_calls_gap(w);
+    lm_calls_mark(w, f->call.close);
     lm_text_add_str(&w->out, "\nbody ::= ");
     for (size_t i = 0; i < n && status == LM_OK; i++) {
         if (i)
@@ -572,7 +412,7 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n,
 
 static lm_trigger trigger_of(const writer *w, const char *mark, bool before)
 {
-    lm_token id = control(w, mark);
+    lm_token id = lm_calls_leading(w, mark);
 
     return (lm_trigger){ .word = id >= 0 ? NULL : mark, .token = id, .before = before };
 }

@@ -394,7 +394,7 @@ static lm_status apply_after_reasoning(const lm_service *s, lm_grammar **grammar
     lm_grammar *later = NULL;
     lm_status status;
 
-    if (lm_tokenize(s->tokenizer, mark, strlen(mark), 0, &ids, NULL) == LM_OK && ids.n == 1 &&
+    if (lm_tokenize(s->tokenizer, mark, strlen(mark), 0, &ids, NULL) == LM_OK && ids.n &&
         lm_tokenizer_is_special(s->tokenizer, ids.ids[0]))
         trigger = (lm_trigger){ .token = ids.ids[0], .before = true };
     lm_tokens_free(&ids);

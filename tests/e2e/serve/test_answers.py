@@ -112,8 +112,9 @@ def test_calls_of_an_unknown_form_stay_text_and_are_logged(build, model, tmp_pat
     assert s.close() == 0
 
 
-def test_marks_that_only_the_template_shows_are_learned(build, model, tmp_path):
-    learned = TEMPLATE.read_text().replace("<tool_call>", "[[CALL").replace("</tool_call>", "CALL]]").replace('{"name":', '{"tool":').replace('"arguments":', '"args":')
+@pytest.mark.parametrize("begin,end", [("[[CALL", "CALL]]"), ("<jupyter_start>tool", "<jupyter_output>end")])       # the latter: control tokens
+def test_marks_that_only_the_template_shows_are_learned(build, model, tmp_path, begin, end):
+    learned = TEMPLATE.read_text().replace("<tool_call>", begin).replace("</tool_call>", end).replace('{"name":', '{"tool":').replace('"arguments":', '"args":')
     (tmp_path / "learned.jinja").write_text(learned)
     s = Server(build, "-c", 512, "--temp", 0, "--chat-template-file", tmp_path / "learned.jinja").ready()
     assert s.get("/props")[1]["tool_call_format"] == "general"
