@@ -32,10 +32,13 @@ class Server:
         self.reader.start()
 
     def ready(self):
+        return self.ready_at("/health")
+
+    def ready_at(self, path):
         until = time.time() + PATIENCE
         while time.time() < until and self.process.poll() is None:
             with contextlib.suppress(OSError):
-                if self.get("/health")[0] == 200:
+                if self.get(path)[0] == 200:
                     return self
             time.sleep(0.02)
         raise AssertionError("".join(self.log))

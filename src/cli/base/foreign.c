@@ -167,7 +167,7 @@ static const lm_foreign_flag llamacpp[] = {
     { "-nocb --no-cont-batching", 0, NULL, false,
       "sequences are always generated together; --parallel 1 generates one at a time" },
     { "--props", 0, NULL, false, "the properties of a server do not change while it runs" },
-    { "--path --api-prefix --media-path", 1, NULL, false,
+    { "--path --media-path", 1, NULL, false,
       "lamina serve serves its own routes only, at their paths" },
     { "--no-prefill-assistant", 0, NULL, false,
       "requests say how an answer begins: \"continue_final_message\"" },

@@ -43,6 +43,8 @@ static const lm_flag serve_flag_table[] = {
       "web origin allowed to use the server; *: any; may be repeated", 0, 0, NULL },
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
     { "--ssl-cert-file", NULL, LM_FLAG_TEXT, O(tls_cert), "FILE", "certificate (PEM) for HTTPS", 0, 0, NULL },
+    { "--api-prefix", NULL, LM_FLAG_TEXT, O(prefix), "PATH",
+      "path before that of every route and of the page: /llm", 0, 0, NULL },
     { "--alias", "-a", LM_FLAG_LIST, O(aliases), "NAME",
       "model name shown to clients (default: the file's name); commas separate further names; "
       "may be repeated, once per model in their order", 0, 0, NULL },

@@ -37,12 +37,18 @@ static lm_status http_options(lm_cli *cli, lm_serve_flags *o, lm_http_options *h
 
     *h = (lm_http_options){ .hosts = o->hosts.n ? o->hosts.items : here,
                             .port = (uint16_t)o->port,
+                            .prefix = o->prefix,
                             .connections = o->connections,
                             .per_address = o->per_address,
                             .workers = o->workers,
                             .queue = o->queue,
                             .body_limit = o->body_limit,
                             .memory_limit = o->request_memory };
+    size_t n = o->prefix ? strlen(o->prefix) : 0;
+    if (n && (*o->prefix != '/' || o->prefix[n - 1] == '/' || strpbrk(o->prefix, "?#% \t")))
+        return lm_fail(e, LM_USAGE, "--api-prefix", LM_NO_OFFSET,
+                       "\"%.100s\" is not a path as \"/llm\": it must begin with a slash and not end with one",
+                       o->prefix);
     if (!o->tls_key != !o->tls_cert)
         return lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET,
                        "HTTPS needs both --ssl-key-file and --ssl-cert-file");

@@ -15,7 +15,7 @@ typedef struct lm_serve_flags {
     lm_flag_list      hosts, keys, origins, allowed_hosts, aliases, ensembles;
     const char       *models_folder, *keep_alive;
     uint64_t          memory, request_memory;
-    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name;
+    const char       *key_file, *tls_key, *tls_cert, *prefix, *slot_folder, *template_file, *template_name;
     const char       *prefix_store, *store, *tags, *reasoning;
     lm_quota         quota;
     int32_t           port, predict, rule, ping, pooling;

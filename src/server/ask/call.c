@@ -81,7 +81,7 @@ static const lm_route *find_route(const char *method, const char *path, char id[
 lm_http_lane lm_call_lane(void *models, const char *method, const char *path)
 {
     char id[64];
-    const lm_route *r = find_route(method, path, id, NULL);
+    const lm_route *r = path ? find_route(method, path, id, NULL) : NULL;
 
     (void)models;
     if (!r || r->flags & LM_ROUTE_QUICK)
@@ -297,9 +297,23 @@ static lm_status check_query(lm_call *c, lm_error *e)
                    c->route->path, known);
 }
 
+/* The prefix alone: the page's own addresses are relative to the folder. */
+static void redirect(lm_exchange *x, const char *prefix)
+{
+    lm_text to = { 0 };
+
+    lm_text_printf(&to, "%s/", prefix);
+    if (!to.failed)
+        lm_exchange_add_header(x, "Location", to.data);
+    lm_text_free(&to);
+    lm_exchange_head(x, 308, NULL);
+    lm_exchange_end(x);
+}
+
 static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
 {
     const char *method = lm_exchange_method(c->x), *path = lm_exchange_path(c->x);
+    const char *whole = lm_exchange_whole_path(c->x);
     lm_sender sender = sender_of(c);
 
     LM_TRY(check_sender(c, &sender, e));
@@ -307,11 +321,15 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
         answer_options(&sender, c->x);
         return LM_OK;
     }
-    if (!(c->route = find_route(method, path, c->id, allow))) {
+    if (path && !*path) {
+        redirect(c->x, whole);
+        return LM_OK;
+    }
+    if (!path || !(c->route = find_route(method, path, c->id, allow))) {
         if (!allow->size)
-            return lm_fault(c, e, 404, NULL, "the path %.100s does not exist", path);
+            return lm_fault(c, e, 404, NULL, "the path %.100s does not exist", whole);
         lm_exchange_add_header(c->x, "Allow", allow->data);
-        return lm_fault(c, e, 405, NULL, "the method %.20s is not allowed for %.100s", method, path);
+        return lm_fault(c, e, 405, NULL, "the method %.20s is not allowed for %.100s", method, whole);
     }
     c->key = key_of(c->x);
     if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_keys_admit(c->keys, c->key))
@@ -331,6 +349,8 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
 
 static lm_dialect dialect_of(const char *path)
 {
+    if (!path)
+        return LM_DIALECT_OPENAI;
     if (strncmp(path, "/v1/messages", 12) == 0)
         return LM_DIALECT_ANTHROPIC;
     return strncmp(path, "/api/", 5) == 0 ? LM_DIALECT_OLLAMA : LM_DIALECT_OPENAI;

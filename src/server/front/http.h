@@ -27,6 +27,7 @@ typedef enum lm_http_lane {
 typedef struct lm_http_options {
     const char *const *hosts;        /* addresses, names or "unix:PATH", NULL-ended */
     uint16_t    port;                /* 0: any free one */
+    const char *prefix;              /* of every path: "/llm"; NULL: none */
     const char *tls_key, *tls_cert;  /* contents of PEM files, both or neither */
     uint32_t    connections;         /* maximum at once, at each of `hosts`; 0: 1024 */
     uint32_t    per_address;         /* of which from one client address; 0: no limit */
@@ -86,7 +87,10 @@ void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out);
 /* ---- a request ---- */
 
 const char *lm_exchange_method(const lm_exchange *x);
-const char *lm_exchange_path(const lm_exchange *x);                          /* decoded, without the query */
+/* The path, decoded, without the query and the prefix. "": it is the prefix alone; NULL: it does not begin
+ * with the prefix. */
+const char *lm_exchange_path(const lm_exchange *x);
+const char *lm_exchange_whole_path(const lm_exchange *x);                    /* with the prefix */
 const char *lm_exchange_query(const lm_exchange *x, const char *name);       /* NULL: missing */
 /* A parameter that is not one of `names`, which ", " separates; NULL: none. */
 const char *lm_exchange_other_query(const lm_exchange *x, const char *names);

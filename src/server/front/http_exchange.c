@@ -19,6 +19,11 @@ const char *lm_exchange_method(const lm_exchange *x)
 
 const char *lm_exchange_path(const lm_exchange *x)
 {
+    return x->path;
+}
+
+const char *lm_exchange_whole_path(const lm_exchange *x)
+{
     return x->head.path;
 }
 

@@ -59,6 +59,7 @@ struct lm_exchange {
     lm_workers  *workers;                /* of its lane */
     double       received;               /* when it was complete; lm_clock_seconds */
     uint64_t     id;
+    const char  *path;                   /* lm_exchange_path */
     lm_http_head      head;
     lm_text      body, out;
     uint64_t     held, body_held;        /* bytes counted for it; of which for its body */

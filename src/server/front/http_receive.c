@@ -71,6 +71,15 @@ unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, cha
     return lm_exchange_no_memory(x, more, why);
 }
 
+/* Return the path behind the prefix; NULL: it has another beginning. */
+static const char *path_of(const lm_exchange *x)
+{
+    const char *prefix = x->http->o.prefix, *path = x->head.path;
+    size_t n = prefix ? strlen(prefix) : 0;
+
+    return strncmp(path, prefix ? prefix : "", n) == 0 && (!path[n] || path[n] == '/') ? path + n : NULL;
+}
+
 lm_advance lm_exchange_reject(lm_connection *c, unsigned status, const char *why)
 {
     if (!exchange_new(c))
@@ -93,6 +102,7 @@ lm_advance lm_exchange_begin(lm_connection *c, const char *head, size_t n)
     c->due = 0;
     if (!(status = lm_head_read(head, n, &x->head, &why)) && (status = check_memory(x, text)))
         why = text;
+    x->path = path_of(x);
     if (status) {
         lm_exchange_refuse(x, status, why);
         c->phase = LM_PHASE_ANSWER;
@@ -154,7 +164,7 @@ bool lm_exchange_is_again(const lm_exchange *x)
 void lm_exchange_start(lm_exchange *x)
 {
     lm_http *h = x->http;
-    lm_http_lane lane = h->o.lane(h->o.arg, x->head.method, x->head.path);
+    lm_http_lane lane = h->o.lane(h->o.arg, x->head.method, x->path);
 
     x->received = lm_clock_seconds();
     x->workers = lane == LM_LANE_TRACES ? h->tracers : h->workers;

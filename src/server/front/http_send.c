@@ -10,7 +10,7 @@
 static const char *reason(unsigned status)
 {
     static const struct { unsigned status; const char *words; } reasons[] = {
-        { 200, "OK" }, { 400, "Bad Request" }, { 401, "Unauthorized" }, { 403, "Forbidden" },
+        { 200, "OK" }, { 304, "Not Modified" }, { 308, "Permanent Redirect" }, { 400, "Bad Request" }, { 401, "Unauthorized" }, { 403, "Forbidden" },
         { 404, "Not Found" }, { 405, "Method Not Allowed" }, { 408, "Request Timeout" }, { 409, "Conflict" },
         { 413, "Content Too Large" }, { 414, "URI Too Long" }, { 415, "Unsupported Media Type" },
         { 429, "Too Many Requests" }, { 431, "Request Header Fields Too Large" },
@@ -72,8 +72,10 @@ static bool is_head_request(const lm_exchange *x)
  * closed. */
 static void add_framing(lm_exchange *x, lm_text *to)
 {
-    if (x->ended)
+    if (x->ended && x->status != 304)                /* which has no body, and would have another length */
         lm_text_printf(to, "Content-Length: %zu\r\n", x->out.size);
+    else if (x->ended)
+        ;
     else if (x->head.old)
         x->head.closes = true;
     else

@@ -54,6 +54,27 @@ def test_a_browser_runs_this_script_alone(server):
     assert not re.search(rb"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(?!data:)", text.split(b"<script", 1)[0])
 
 
+def test_a_prefix_is_before_every_path(build, model):
+    """As llama-server's --api-prefix, and a proxy that keeps the path. The page asks for what stands beside it, so a proxy that removes the
+    path needs nothing."""
+    s = Server(build, "-c", 64, "--api-prefix", "/llm", "--slots").ready_at("/llm/health")
+    for route in ("/", "/v1/models", "/props", "/api/tags", "/slots", "/v1/facts?path=parameters", "/openapi.json"):
+        assert s.get("/llm" + route)[0] == 200 and s.get(route)[0] == s.get("/llmx" + route)[0] == s.get("//llm" + route)[0] == 404, route
+    assert s.post("/llm/v1/completions", {"prompt": "a", "max_tokens": 1})[0] == 200 == s.post("/llm/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1})[0]
+    assert s.get("/health")[1]["error"]["message"] == "the path /health does not exist" and s.get("/llm/none")[1]["error"]["message"] == "the path /llm/none does not exist"
+    status, text, headers = s.get("/llm", headers=BROWSER)
+    assert status == 308 and headers["Location"] == "/llm/" and not text
+    status, text, _ = s.get("/llm/", headers=BROWSER)
+    assert status == 200 and not re.search(rb"(?:fetch|EventSource|open)\([\"'`]/", text)
+    assert s.close() == 0
+
+
+@pytest.mark.parametrize("prefix", ["llm", "/llm/", "/", "/a b", "/a?b", "http://x"])
+def test_a_prefix_is_a_path(build, model, prefix):
+    done = run(build / "src/cli/lamina", "serve", MODEL, "--port", 0, "--api-prefix", prefix)
+    assert done.returncode == 2 and f'--api-prefix: "{prefix}" is not a path' in done.stderr
+
+
 def test_no_page(build, model):
     s = Server(build, "--no-ui", "-c", 64).ready()
     assert page(s)[:2] == (200, b"lamina is running\n")
