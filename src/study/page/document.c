@@ -366,14 +366,6 @@ void lm_document_number(lm_document *d)
     number_sections(d, &d->root);
 }
 
-const char *lm_doc_caption_output(const lm_block *b)
-{
-    for (const lm_block *p = b->parent; p && b->output; p = p->parent)
-        if (p->output && strstr(p->output, b->output))
-            return NULL;
-    return b->output;
-}
-
 bool lm_doc_in_contents(const lm_block *b)
 {
     return b->kind == LM_BLOCK_SECTION && b->level >= 1 && b->level <= 2;

@@ -28,6 +28,7 @@ typedef enum lm_block_kind {
     LM_BLOCK_DERIVATION,
     LM_BLOCK_FIGURE,
     LM_BLOCK_VERBATIM,           /* lines unchanged, in a monospaced font */
+    LM_BLOCK_SLIDERS,            /* memory and speed of the block's model at other settings; pages only */
 } lm_block_kind;
 
 /* How a cell is displayed and sorted. */
@@ -122,12 +123,13 @@ typedef struct lm_block {
                                     otherwise NULL */
     const char      *title;      /* of sections and folds; captions of tables and figures; NULL: none */
     const char      *number;     /* of sections: "2.3"; "" for the root */
-    const char      *output;     /* the outputs of docs/study/report.md that it provides: "O-12", "O-26,
-                                    O-27"; NULL: none */
+    const char      *output;     /* the outputs of docs/study/report.md that it provides, for JSON:
+                                    "O-12", "O-26, O-27"; NULL: none */
     const char      *same_as;    /* of folds: the id of an earlier fold with the same contents except for
                                     names; writers that cannot
                                   * collapse a fold may omit the contents. NULL: none */
     uint32_t         level;      /* sections: 1 …; the root 0 */
+    bool             closed;     /* sections: pages show only the heading until the reader opens it */
     lm_facts        *facts;      /* the model that it is about; NULL: none, or several */
     union {
         const char     *text;    /* text, note, warning, verbatim */
@@ -136,6 +138,7 @@ typedef struct lm_block {
         lm_doc_formula  formula;
         lm_derivation  *derivation;
         lm_doc_figure   figure;
+        const struct lm_sliders *sliders;
     };
 } lm_block;
 
@@ -282,9 +285,6 @@ void lm_document_number(lm_document *d);
 /* Return the next block in reading order, inner blocks first; NULL at the end. Begin with
  * lm_document_next(NULL, d). */
 lm_block *lm_document_next(lm_block *b, lm_document *d);
-
-/* Return the outputs to name in a caption; NULL if an enclosing section already names them. */
-const char *lm_doc_caption_output(const lm_block *b);
 
 /* Append the SVG of a figure; false: it cannot be drawn. */
 bool lm_doc_draw(const lm_block *b, lm_text *out);

@@ -142,6 +142,9 @@ static void put_leaf(lm_html *h, const lm_block *b)
         lm_html_element(h, "pre", NULL, b->text);
         lm_text_add_str(h->out, "</div>\n");
         break;
+    case LM_BLOCK_SLIDERS:
+        lm_html_sliders(h, b);
+        break;
     default:
         break;
     }
@@ -161,58 +164,56 @@ static void put_heading(lm_html *h, const lm_block *b)
 }
 
 /* Write a section or fold with its id, or another block. */
-static void put_block(lm_html *h, const lm_block *b, bool panel);
+static void put_block(lm_html *h, const lm_block *b);
 
-static void put_inner(lm_html *h, const lm_block *b, bool panel)
+static void put_inner(lm_html *h, const lm_block *b)
 {
-    for (const lm_block *x = b->first; x && h->status == LM_OK; x = x->next) {
-        put_block(h, x, panel);
-        panel = false;
-    }
+    for (const lm_block *x = b->first; x && h->status == LM_OK; x = x->next)
+        put_block(h, x);
 }
 
-/* The sliders of a model follow its first section. */
-static void put_block(lm_html *h, const lm_block *b, bool panel)
+static void open_tag(lm_html *h, const char *tag, const lm_block *b)
 {
-    const char *tag   = b->kind == LM_BLOCK_SECTION ? "section" : "details";
-    /* the section covers a whole model */
-    bool        inner = panel && h->d->n_models > 1 && b->level == 1;
-
-    if (b->kind != LM_BLOCK_SECTION && b->kind != LM_BLOCK_FOLD) {
-        put_leaf(h, b);
-        return;
-    }
     lm_text_printf(h->out, "<%s", tag);
     if (b->id)
         lm_html_attribute(h, "id", b->id);
-    if (b->output)
-        lm_html_attribute(h, "data-output", b->output);
     lm_text_add_str(h->out, ">\n");
-    if (b->kind == LM_BLOCK_SECTION)
-        put_heading(h, b);
-    else
-        lm_html_element(h, "summary", NULL, b->title);
-    put_inner(h, b, inner);
-    lm_text_printf(h->out, "</%s>\n", tag);
-    if (panel && !inner && !h->d->brief && b->facts && b->kind == LM_BLOCK_SECTION)
-        lm_html_sliders(h, b->facts);
 }
 
-static bool about_one_model(const lm_block *b)
+/* The id of a closed section is within the part that is opened: browsers open what contains the target of a
+ * link. */
+static void put_section(lm_html *h, const lm_block *b)
 {
-    return b->kind == LM_BLOCK_SECTION && b->facts;
+    if (b->closed) {
+        lm_text_add_str(h->out, "<details class=\"chapter\"><summary>");
+        put_heading(h, b);
+        lm_text_add_str(h->out, "</summary>\n");
+    }
+    open_tag(h, "section", b);
+    if (!b->closed)
+        put_heading(h, b);
+    put_inner(h, b);
+    lm_text_printf(h->out, "</section>\n%s", b->closed ? "</details>\n" : "");
+}
+
+static void put_block(lm_html *h, const lm_block *b)
+{
+    if (b->kind == LM_BLOCK_SECTION) {
+        put_section(h, b);
+    } else if (b->kind == LM_BLOCK_FOLD) {
+        open_tag(h, "details", b);
+        lm_html_element(h, "summary", NULL, b->title);
+        put_inner(h, b);
+        lm_text_add_str(h->out, "</details>\n");
+    } else {
+        put_leaf(h, b);
+    }
 }
 
 static void put_main(lm_html *h)
 {
-    bool first = true;
-
     lm_text_add_str(h->out, "<main id=\"content\">\n");
-    for (const lm_block *b = h->d->root.first; b && h->status == LM_OK; b = b->next) {
-        bool several = h->d->n_models > 1;
-        put_block(h, b, about_one_model(b) && (several || first));
-        first = first && !about_one_model(b);
-    }
+    put_inner(h, &h->d->root);
     lm_text_add_str(h->out, "</main>\n");
 }
 

@@ -283,8 +283,6 @@ void lm_html_table(lm_html *h, const lm_block *b)
     lm_text_add_str(h->out, "<div class=\"scroll\" tabindex=\"0\"><table");
     if (b->id)
         lm_html_attribute(h, "id", b->id);
-    if (b->output)
-        lm_html_attribute(h, "data-output", b->output);
     if (sorts || t->sized)
         lm_text_printf(h->out, " class=\"%s%s%s\"", sorts ? "sorts" : "", sorts && t->sized ? " " : "",
                        t->sized ? "sized" : "");
@@ -405,8 +403,6 @@ void lm_html_figure(lm_html *h, const lm_block *b)
     lm_text_add_str(h->out, b->figure.graph ? "<figure class=\"flow\"" : "<figure");
     if (b->id)
         lm_html_attribute(h, "id", b->id);
-    if (b->output)
-        lm_html_attribute(h, "data-output", b->output);
     lm_text_add_str(h->out, ">\n<div class=\"scroll\" tabindex=\"0\">");
     if (!lm_doc_draw(b, h->out))
         lm_html_element(h, "pre", NULL, b->figure.text);

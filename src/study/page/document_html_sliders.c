@@ -49,15 +49,11 @@ static void put_results(lm_html *h, const lm_sliders *s)
     lm_text_add_str(h->out, "</tbody></table></div></div>\n");
 }
 
-void lm_html_sliders(lm_html *h, lm_facts *f)
+void lm_html_sliders(lm_html *h, const lm_block *b)
 {
-    lm_sliders *s = lm_sliders_of(f);
+    const lm_sliders *s = b->sliders;
 
-    if (!s)
-        return;
-    lm_text_printf(h->out, "<section class=\"panel\" id=\"settings-%u\" data-panel=\"%u\">\n", h->panels,
-                   h->panels);
-    lm_html_element(h, "h2", NULL, _("At other settings"));
+    lm_text_printf(h->out, "<div class=\"panel\" data-panel=\"%u\">\n", h->panels);
     lm_text_add_str(h->out, "<div class=\"controls\">\n");
     put_slider(h, "context", _("context"), s->n_contexts, s->context);
     put_slider(h, "batch", _("sequences at once"), s->n_batches, s->batch);
@@ -67,7 +63,7 @@ void lm_html_sliders(lm_html *h, lm_facts *f)
     put_results(h, s);
     lm_html_element(
         h, "p", "note",
-        f->s.device ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
+        b->facts->s.device ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
                         "device's published peaks.")
         : s->rated  ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
                          "measured limits of this machine.")
@@ -75,6 +71,6 @@ void lm_html_sliders(lm_html *h, lm_facts *f)
                          "been measured."));
     lm_text_add_str(h->out, "<script type=\"application/json\">");
     lm_sliders_json(s, h->out);
-    lm_text_add_str(h->out, "</script>\n</section>\n");
+    lm_text_add_str(h->out, "</script>\n</div>\n");
     h->panels++;
 }

@@ -222,13 +222,11 @@ static void put_table(const lm_doc_table *t, lm_text *out)
 
 static void put_caption(const lm_block *b, lm_text *out)
 {
-    const char *output = lm_doc_caption_output(b);
-
-    if (!b->title && !output)
+    if (!b->title)
         return;
     lm_text_add_str(out, "**");
-    put_inline(b->title ? b->title : "", out);
-    lm_text_printf(out, "%s%s**\n\n", b->title && output ? " · " : "", output ? output : "");
+    put_inline(b->title, out);
+    lm_text_add_str(out, "**\n\n");
 }
 
 static void put_derivation(lm_derivation *x, bool pandoc, lm_text *out)
@@ -305,7 +303,6 @@ static void put_heading(const lm_block *b, bool pandoc, lm_text *out)
     put_times('#', b->level + 1 < 6 ? b->level + 1 : 6, out);
     lm_text_printf(out, " %s ", b->number);
     put_inline(b->title, out);
-    lm_text_printf(out, "%s%s", b->output ? " · " : "", b->output ? b->output : "");
     if (pandoc)
         lm_text_printf(out, " {#%s}", b->id);
     lm_text_add_char(out, '\n');

@@ -184,14 +184,10 @@ static void put_derivation(const writer *w, lm_derivation *x)
 
 static void put_caption(const writer *w, const lm_block *b)
 {
-    const char *output = w->d->root.title ? lm_doc_caption_output(b) : NULL;
-
-    if (!b->title && !output)
+    if (!b->title)
         return;
     lm_text_add_str(w->out, "  ");
-    put_line(b->title ? b->title : "", w->out);
-    if (output)
-        lm_text_printf(w->out, "%s[%s]", b->title ? "  " : "", output);
+    put_line(b->title, w->out);
     lm_text_add_char(w->out, '\n');
 }
 
@@ -239,8 +235,6 @@ static void put_heading(const writer *w, const lm_block *b)
 
     lm_text_printf(w->out, "%s  ", b->number);
     put_line(b->title, w->out);
-    if (b->output)
-        lm_text_printf(w->out, "  [%s]", b->output);
     if (w->out->failed)
         return;
     unsigned wide = lm_text_columns(w->out->data + from);

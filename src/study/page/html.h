@@ -33,7 +33,7 @@ void lm_html_table(lm_html *h, const lm_block *b);
 void lm_html_derivation(lm_html *h, lm_derivation *x);
 void lm_html_figure(lm_html *h, const lm_block *b);
 
-/* Append the sliders of a model with the numbers that they look up; nothing if no plan can be made. */
-void lm_html_sliders(lm_html *h, lm_facts *f);
+/* Append the sliders of a model with the numbers that they look up. */
+void lm_html_sliders(lm_html *h, const lm_block *b);
 
 #endif

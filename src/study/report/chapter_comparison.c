@@ -343,33 +343,6 @@ static void write_history(lm_document *d)
 
 /* ---- suitability: by rule, with the numbers that the rule uses ---- */
 
-enum { SMALL = 8, LARGE = 24, TOKENS = 4096 };      /* gigabytes of common devices; a common context */
-
-static void write_size(lm_document *d)
-{
-    lm_facts *f    = d->facts;
-    uint64_t max = lm_facts_count(f, "architecture.context"), tokens = max && max < TOKENS ? max : TOKENS;
-    uint64_t need = lm_facts_count(f, "weights.as.Q4_K_M.bytes") +
-                    lm_facts_count(f, "kv.at[%" PRIu64 "].bytes", tokens);
-    char      n[LM_FIG], a[LM_FIG];
-
-    lm_fig_count(n, tokens);
-    lm_fig_bytes(a, need);
-    if (need <= SMALL * 1000000000ull)
-        lm_doc_itemf(d, '+',
-                     _("Weights as Q4_K_M and a cache of %s tokens need %s: fits a machine with %d GB."), n,
-                     a, SMALL);
-    else if (need <= LARGE * 1000000000ull)
-        lm_doc_itemf(d, '-',
-                     _("Weights as Q4_K_M and a cache of %s tokens take %s: more than %d GB, and one device "
-                       "of %d GB holds it."),
-                     n, a, SMALL, LARGE);
-    else
-        lm_doc_itemf(d, '!',
-                     _("Weights as Q4_K_M and a cache of %s tokens take %s: no device of %d GB holds it."), n,
-                     a, LARGE);
-}
-
 static void write_sequences(lm_document *d)
 {
     lm_facts *f     = d->facts;
@@ -422,12 +395,9 @@ void lm_chapter_reading(lm_document *d)
     lm_doc_open(d, "suits", "O-41", _("Suitability"));
     lm_doc_note(d,
                 _("Derived by rules from sizes alone (qualitative); training and task are not considered."));
-    write_size(d);
     write_sequences(d);
     write_rate(d);
     lm_doc_close(d);
-    if (d->n_models == 1)
-        lm_part_summary(d);
     lm_doc_close(d);
 }
 

@@ -6,6 +6,7 @@
 #include "study/facts/figure.h"
 #include "study/facts/flow.h"
 #include "study/facts/precision.h"
+#include "study/page/sliders.h"
 #include "study/report/chapters.h"
 
 /* ---- numbers of the description (the first page of every model card) ---- */
@@ -119,16 +120,22 @@ void lm_chapter_overview(lm_document *d)
     write_warnings(d);
     lm_part_headline(d);
     lm_compare_one(d);
+    const lm_sliders *sliders = lm_shared(d)->sliders ? lm_sliders_of(d->facts) : NULL;
+    if (sliders) {
+        lm_doc_open(d, "settings", NULL, _("Memory and speed at other settings"));
+        lm_doc_block(d, LM_BLOCK_SLIDERS, NULL)->sliders = sliders;
+        lm_doc_close(d);
+    }
     lm_part_takeaways(d);
-    lm_doc_open(d, "in-figures", NULL, _("In figures"));
+    lm_doc_open(d, "in-figures", NULL, _("In figures"))->closed = !d->brief;
     write_figures(d);
     lm_doc_close(d);
     if (!d->brief) {
-        lm_doc_open(d, "info", "O-1", _("Model information"));
+        lm_doc_open(d, "info", "O-1", _("Model information"))->closed = true;
         lm_part_info(d);
         lm_doc_close(d);
     }
-    lm_doc_open(d, "one-line", "O-4", _("In one line"));
+    lm_doc_open(d, "one-line", "O-4", _("In one line"))->closed = !d->brief;
     lm_put_flow(d->facts, &flow);
     lm_doc_text(d, flow.data ? flow.data : "");
     d->failed |= flow.failed;

@@ -1,5 +1,5 @@
-/* chapter_takeaways.c - the model in a sentence and four numbers, and its key takeaways: what its design
- * gains and costs, where it fits, and what it suits. */
+/* chapter_takeaways.c - the model in a sentence and four numbers, and its key takeaways: where it fits, what
+ * tunes it, and what it suits. What its design gains and costs is in the reading of the design. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,11 +10,9 @@
 #include "study/facts/predict.h"
 #include "study/report/chapters.h"
 
-/* positions; GiB of cards; sentences */
-enum { USUAL = 8192, CARD = 24, SMALL_CARD = 8, STANDING_OUT = 4 };
-enum { LONG = 32768, SHORT = 8192 };             /* a context that long texts need; one that they do not fit
-                                                    in */
-enum { MANY = 16, FEW = 4 };                     /* sequences at once */
+/* positions; GiB of cards */
+enum { USUAL = 8192, CARD = 24, SMALL_CARD = 8 };
+enum { SHORT = 8192 };                           /* a context that long texts do not fit in */
 enum { FLUENT = 10 };                            /* tokens per second: about twice as fast as people read */
 
 #define GIB 1073741824.0
@@ -105,7 +103,7 @@ static void write_devices(lm_document *d)
     lm_facts   *f    = d->facts;
     double      need = need_of(f);
     const char *list = NULL;
-    char        context[LM_FIG], bytes[LM_FIG], copies[LM_FIG];
+    char        context[LM_FIG], bytes[LM_FIG];
 
     lm_fig_count(context, usual_context(f));
     lm_fig_size(bytes, need);
@@ -125,9 +123,6 @@ static void write_devices(lm_document *d)
                      _("Weights as Q4_K_M and a cache of %s tokens take %s; no device of the catalogue holds "
                        "them alone."),
                      context, bytes);
-    if (need > 0 && room_of_card(CARD) / need >= 2)
-        lm_doc_itemf(d, '+', _("A card of %d GiB holds %s copies, each with its cache."), CARD,
-                     lm_fig_count(copies, (uint64_t)(room_of_card(CARD) / need)));
 }
 
 static void write_tuning(lm_document *d)
@@ -147,28 +142,6 @@ static void write_tuning(lm_document *d)
             ? _("QLoRA on %s tokens with checkpoints takes about %s: a card of %d GiB holds it.")
             : _("QLoRA on %s tokens with checkpoints takes about %s: a card of %d GiB does not hold it."),
         tokens, bytes, card);
-}
-
-/* ---- what the design gains and costs ---- */
-
-/* Add the sentences about this model that contain a number: advantages first, then sentences that are both,
- * then limits. */
-static void write_design(lm_document *d)
-{
-    static const struct { char sign; const char *text; } kinds[] = {
-        { '+', N_("Advantage: %s") }, { '-', N_("Trade-off: %s") }, { '!', N_("Limit: %s") },
-    };
-    const lm_comparison *c = lm_shared(d)->comparison;
-    uint32_t             at = 0, n = 0;
-
-    while (c && at < c->n && c->models[at] != d->facts)
-        at++;
-    for (size_t k = 0; c && at < c->n && k < sizeof kinds / sizeof *kinds; k++)
-        for (uint32_t i = 0; i < c->n_readings && n < STANDING_OUT; i++)
-            if (c->readings[i].sign == kinds[k].sign && c->readings[i].models >> at & 1) {
-                lm_doc_itemf(d, kinds[k].sign, _(kinds[k].text), c->readings[i].body);
-                n++;
-            }
 }
 
 /* ---- uses, each with the number that decides ---- */
@@ -221,26 +194,12 @@ static void write_phones(lm_document *d)
 
 static void write_long_texts(lm_document *d)
 {
-    lm_facts *f       = d->facts;
-    uint64_t  context = lm_facts_count(f, "architecture.context");
-    double cache = lm_facts_number(f, "kv.at[%" PRIu64 "].bytes", context),
-           weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
-    char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
+    uint64_t context = lm_facts_count(d->facts, "architecture.context");
+    char     a[LM_FIG];
 
-    lm_fig_count(a, context);
-    lm_fig_size(b, cache);
-    lm_fig_size(c, weights);
     if (context && context < SHORT)
-        lm_doc_itemf(d, '!', _("Does not suit long texts: its context has %s positions."), a);
-    else if (context >= LONG && cache > weights)
-        lm_doc_itemf(d, '-',
-                     _("Suits long texts, %s positions, with enough memory: their cache takes %s, the "
-                       "weights as Q4_K_M %s."),
-                     a, b, c);
-    else if (context >= LONG)
-        lm_doc_itemf(d, '+',
-                     _("Suits long texts: the cache of %s positions takes %s, the weights as Q4_K_M %s."), a,
-                     b, c);
+        lm_doc_itemf(d, '!', _("Does not suit long texts: its context has %s positions."),
+                     lm_fig_count(a, context));
 }
 
 /* Say how many sequences a card of 24 GiB holds beside the weights or, if it is too small, the smallest GPU
@@ -256,16 +215,11 @@ static void write_sequences(lm_document *d)
     if (x)
         room = (double)lm_device_usable(x);
     double n = need > weights && room >= need ? floor((room - weights) / (need - weights)) : 0;
-    if (n < 1 || (n >= FEW && n < MANY))
+    if (n < 1)
         return;
-    const char *card = x ? x->title : lm_doc_printf(d, _("a card of %d GiB"), CARD);
-    lm_doc_itemf(
-        d, n >= MANY ? '+' : '!',
-        n >= MANY
-            ? _("Suits many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s tokens.")
-            : _("Does not suit many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s "
-                "tokens."),
-        card, lm_fig_count(many, (uint64_t)n), lm_fig_count(tokens, usual_context(f)));
+    lm_doc_itemf(d, '-', _("%s holds the weights as Q4_K_M and %s sequences of %s tokens."),
+                 x ? x->title : lm_doc_printf(d, _("A card of %d GiB"), CARD),
+                 lm_fig_count(many, (uint64_t)n), lm_fig_count(tokens, usual_context(f)));
 }
 
 static void write_uses(lm_document *d)
@@ -282,18 +236,8 @@ static void write_uses(lm_document *d)
 void lm_part_takeaways(lm_document *d)
 {
     lm_doc_open(d, "takeaways", "O-41", _("Key takeaways"));
-    write_design(d);
     write_uses(d);
     lm_doc_note(d, _("Sizes are those of this report, without scratch memory; training data and tasks are "
                      "not considered (qualitative)."));
-    lm_doc_close(d);
-}
-
-/* Repeat the takeaways at the end of the report: what the model is, where it fits, what it suits. */
-void lm_part_summary(lm_document *d)
-{
-    lm_doc_open(d, "in-short", "O-41", _("Key takeaways"));
-    write_sentence(d);
-    write_uses(d);
     lm_doc_close(d);
 }

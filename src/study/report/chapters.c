@@ -49,6 +49,18 @@ static lm_chapter *const chapters[] = {
     lm_chapter_sources,
 };
 
+/* Close what follows the first section of a block: on pages, readers open what they look for. */
+static void close_all_but_first(lm_block *within)
+{
+    bool first = true;
+
+    for (lm_block *b = within->first; b; b = b->next)
+        if (b->kind == LM_BLOCK_SECTION) {
+            b->closed |= !first;
+            first = false;
+        }
+}
+
 static void write_model(lm_document *d)
 {
     if (d->brief) {
@@ -59,6 +71,7 @@ static void write_model(lm_document *d)
         if (chapters[i] != lm_chapter_history ||
             d->n_models == 1)       /* for several models it is in the comparison */
             chapters[i](d);
+    close_all_but_first(d->at);
 }
 
 /* Set the subtitle: who wrote the report, about what, for which machine. */
@@ -155,6 +168,7 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
     lm_language before = lm_language_set(o->form == LM_FORM_JSON ? LM_ENGLISH : o->language);
     lm_document_init(&d, models, n);
     d.brief        = o->brief;
+    shared.sliders = o->form == LM_FORM_HTML && !o->brief;
     shared.listing = n == 1 && o->form == LM_FORM_HTML;
     shared.forward = shared.listing ? o->forward : NULL;
     d.shared   = &shared;

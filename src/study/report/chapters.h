@@ -14,6 +14,7 @@ typedef struct lm_chapters_shared {
     lm_users      *users;        /* [cards], allocated on first use */
     const char    *forward;      /* the forward pass as text, for a fold; NULL: none */
     bool           listing;      /* add the model as source code */
+    bool           sliders;      /* add the sliders of pages */
 } lm_chapters_shared;
 
 static inline lm_chapters_shared *lm_shared(lm_document *d)
@@ -36,7 +37,7 @@ lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_pa
 
 /* The beginning of an overview. What stands out requires the comparison of the single model, made by
  * lm_compare_one. */
-lm_chapter lm_part_headline, lm_part_takeaways, lm_part_summary;
+lm_chapter lm_part_headline, lm_part_takeaways;
 void lm_compare_one(lm_document *d);
 
 /* Add a decoder layer as a table, operation by operation, `depth` levels deep. */

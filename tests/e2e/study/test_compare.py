@@ -239,9 +239,7 @@ def test_first_with_a_feature(lamina):
     assert "2022 MQA (PaLM)" in text and "2022 SwiGLU (PaLM)" in text and "2023 RMSNorm, Pre (LLaMA)" in text
     page = lamina("report", "llama-3.2-3b", "--format", "md").stdout
     assert page.count("▶ Llama 3.2 3B") == 2 and page.count("▶") == 2
-    begin, end = page.index('id="takeaways"'), page.index('id="in-short"')
-    assert begin < page.index('id="configuration"') and page.index('id="formulas"') < end
-    assert page.count("- **+** QLoRA on 2,048 tokens with checkpoints takes about 4.26 GB: a card of 8 GiB holds it.") == 2
+    assert page.index('id="takeaways"') < page.index("- **+** QLoRA on 2,048 tokens with checkpoints takes about 4.26 GB: a card of 8 GiB holds it.") < page.index('id="configuration"')
 
 
 def test_two_sizes_of_one_cache_are_explained(lamina):

@@ -33,6 +33,11 @@ function reveal() {
     target.scrollIntoView();
 }
 addEventListener("hashchange", reveal);
+
+// A print shows everything.
+let before = [];
+addEventListener("beforeprint", () => { before = folds.filter((d) => !d.open); before.forEach((d) => { d.open = true; }); });
+addEventListener("afterprint", () => { before.forEach((d) => { d.open = false; }); });
 reveal();
 const contents = document.querySelector(".contents details");
 if (contents && matchMedia("(max-width:1079px)").matches) contents.open = false;
