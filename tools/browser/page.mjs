@@ -210,7 +210,7 @@ export async function phone(page, where) {
             if (range.getBoundingClientRect().right > limit - 12) out.push(`${td.textContent} is cut`);
         }
         let moved = 0;
-        for (const frame of document.querySelectorAll("main > section .scroll")) {
+        for (const frame of document.querySelectorAll("main section .scroll")) {
             const table = frame.querySelector("table"), first = table?.querySelector("tbody .group span") ?? table?.querySelector("tbody th");
             if (!first || frame.closest(".panel") || frame.scrollWidth <= frame.clientWidth + 20) continue;
             frame.scrollLeft = frame.scrollWidth;

@@ -54,46 +54,46 @@ async function look(browser, [name, models, language, stops]) {
     const file = join(folder, "reports", `${name}.html`);
     run("report", ...models, "--force", "-o", file, "--lang", language, "--quiet");
     const url = pathToFileURL(file).href;
-    for (const [width, tall] of sizes)
-        for (const scheme of ["light", "dark"]) {
-            const context = await browser.newContext({ viewport: { width, height: tall }, colorScheme: scheme, offline: true });
-            const page = await context.newPage();
-            page.setDefaultTimeout(120000);
-            page.on("console", (m) => check(m.type() !== "error" && m.type() !== "warning", `${name}: console: ${m.text()}`));
-            page.on("pageerror", (e) => check(false, `${name}: ${e}`));
-            page.on("dialog", (d) => { check(false, `${name}: a dialog: ${d.message()}`); d.dismiss(); });
-            page.on("request", (r) => check(r.url() === url, `${name}: asks for ${r.url()}`));
-            await page.goto(url);
-            const where = `${name} ${width} ${scheme}`;
-            check(await page.evaluate(() => document.documentElement.lang) === language, `${where}: lang`);
-            await page_checks.width(page, where);
-            const height = await page.evaluate(() => document.documentElement.scrollHeight);
-            check(width !== 1280 || !longest[name] || height <= longest[name], `${where}: ${height} px long, ${longest[name]} at most`);
-            if (width === 390) await page_checks.phone(page, where);
+    for (const [width, tall] of sizes) {
+        const context = await browser.newContext({ viewport: { width, height: tall }, colorScheme: "light", offline: true });
+        const page = await context.newPage();
+        page.setDefaultTimeout(120000);
+        page.on("console", (m) => check(m.type() !== "error" && m.type() !== "warning", `${name}: console: ${m.text()}`));
+        page.on("pageerror", (e) => check(false, `${name}: ${e}`));
+        page.on("dialog", (d) => { check(false, `${name}: a dialog: ${d.message()}`); d.dismiss(); });
+        page.on("request", (r) => check(r.url() === url, `${name}: asks for ${r.url()}`));
+        await page.goto(url);
+        const where = `${name} ${width}`;
+        check(await page.evaluate(() => document.documentElement.lang) === language, `${where}: lang`);
+        await page_checks.width(page, where);
+        const height = await page.evaluate(() => document.documentElement.scrollHeight);
+        check(width !== 1280 || !longest[name] || height <= longest[name], `${where}: ${height} px long, ${longest[name]} at most`);
+        for (const scheme of ["dark", "light"]) {
+            await page.emulateMedia({ colorScheme: scheme });
             await page.screenshot({ path: join(folder, "shots", `${name}-${width}-${scheme}.png`) });
-            if (name === reports[0][0] && scheme === "light") await chapters(page, name, width);
-            if (scheme === "light") {
-                await page_checks.folds(page, where);
-                await page_checks.width(page, `${where}, all open`);
-                await page_checks.drawings(page, where);
-            }
-            if (width === 1280 && scheme === "light") {
-                await page_checks.structure(page, where);
-                await page_checks.anchors(page, where);
-                await page_checks.tables(page, where);
-                if (models.length > 1) await page_checks.differences(page, where);
-                if (stops !== "none") await page_checks.sliders(page, where, models[0], stops === "all");
-                await page_checks.themes(page, where);
-                const pdf = await page.pdf({ format: "A4" });
-                check(pdf.length > 20000, `${where}: prints ${pdf.length} bytes`);
-                const print = (when) => page.evaluate((name) => { dispatchEvent(new Event(name)); return document.querySelectorAll("main details:not([open])").length; }, when);
-                await page.click("#open-all");
-                const closed = await page.evaluate(() => document.querySelectorAll("main details:not([open])").length);
-                check(closed > 10 && await print("beforeprint") === 0 && await print("afterprint") === closed, `${where}: a print opens what is closed, for as long as it takes`);
-                if (name === reports[0][0]) await plain(browser, url, where);
-            }
-            await context.close();
         }
+        if (name === reports[0][0]) await chapters(page, name, width);
+        await page_checks.folds(page, where);
+        await page_checks.width(page, `${where}, all open`);
+        await page_checks.drawings(page, where);
+        if (width === 390) await page_checks.phone(page, where);
+        if (width === 1280) {
+            await page_checks.structure(page, where);
+            await page_checks.anchors(page, where);
+            await page_checks.tables(page, where);
+            if (models.length > 1) await page_checks.differences(page, where);
+            if (stops !== "none") await page_checks.sliders(page, where, models[0], stops === "all");
+            await page_checks.themes(page, where);
+            const pdf = await page.pdf({ format: "A4" });
+            check(pdf.length > 20000, `${where}: prints ${pdf.length} bytes`);
+            const print = (when) => page.evaluate((name) => { dispatchEvent(new Event(name)); return document.querySelectorAll("main details:not([open])").length; }, when);
+            await page.click("#open-all");
+            const closed = await page.evaluate(() => document.querySelectorAll("main details:not([open])").length);
+            check(closed > 10 && await print("beforeprint") === 0 && await print("afterprint") === closed, `${where}: a print opens what is closed, for as long as it takes`);
+            if (name === reports[0][0]) await plain(browser, url, where);
+        }
+        await context.close();
+    }
 }
 
 for (const d of ["reports", "shots"]) mkdirSync(join(folder, d), { recursive: true });

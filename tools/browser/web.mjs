@@ -15,6 +15,8 @@ import { flows as rough } from "./web_rough.mjs";
 import { flows as traces } from "./web_traces.mjs";
 import { openPage, shots } from "./web_page.mjs";
 
+// Flows that do not depend on the width, run at one.
+const ANY_WIDTH = ["long", "start", "prefix", "failures"];
 const heights = { 1280: 860, 390: 844 };
 
 function child(width) {
@@ -43,7 +45,7 @@ async function flowsAt(width, names) {
     const browser = await chromium(), server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions");
     try {
         for (const [name, flow] of Object.entries({ ...ordinary, ...more, ...rough, ...traces })) {
-            if (names.length && !names.includes(name)) continue;
+            if (names.length ? !names.includes(name) : width < 800 && ANY_WIDTH.includes(name)) continue;
             const before = failures();
             for (const bad of name === "hostile" ? ["✗"] : ["↻", "✗"]) {
                 if (failures() > before) forget(before);

@@ -300,7 +300,7 @@ async function frame({ page, where }) {
         await until(async () => await page.evaluate(() => document.documentElement.lang) === tag, `${where}: lang ${tag}`);
         for (const view of ["model", "compare", "tokens", "machine", "chat"]) {
             await page.evaluate((v) => { location.hash = `#/${v}`; }, view);
-            await page.waitForTimeout(500);
+            await page.waitForSelector({ model: ".drawing svg, .notice", compare: ".suggestions", tokens: ".pieces li", machine: ".bigs", chat: ".composer" }[view]);
             await page.screenshot({ path: join(shots, `web-${view}-${page.viewportSize().width}-${tag}.png`) });
             await fits(page, `${where} ${view} ${tag}`);
         }
