@@ -272,6 +272,27 @@ static void cases_are_read(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* Every template of other programs that shows calls has a format: a family's, or the one that is learned. */
+static void templates_are_known(void **state)
+{
+    static const char *const without[] = {
+        "HuggingFaceTB-SmolLM3-3B", "google-gemma-2-2b-it", "llama-cpp-rwkv-world",
+        "microsoft-Phi-3.5-mini-instruct", NULL
+    };
+    const char *name;
+    json_t *template;
+
+    (void)state;
+    json_object_foreach(templates, name, template) {
+        lm_answer_style style = style_of(json_string_value(template));
+        size_t i = 0;
+        while (without[i] && strcmp(without[i], name) != 0)
+            i++;
+        if (!lm_answer_style_name(&style) != (without[i] != NULL))
+            fail_msg("%s: %s", name, style.unread ? style.unread : lm_answer_style_name(&style));
+    }
+}
+
 /* ---- outputs that a limit cuts ---- */
 
 static bool begins(const json_t *whole, const json_t *part, const char *member)
@@ -527,6 +548,7 @@ static void reasoning_is_free(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(cases_are_read),
+                                        cmocka_unit_test(templates_are_known),
                                         cmocka_unit_test(starts_have_no_markers),
                                         cmocka_unit_test(arguments_are_streamed),
                                         cmocka_unit_test(grammars_hold_what_families_write),

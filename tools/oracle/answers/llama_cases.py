@@ -94,6 +94,8 @@ def main():
         out |= {"end": e for e in ENDS if c["text"].endswith(e)}
         out |= {"format": "none"} if c["format"] == 0 else {}
         print(json.dumps(out | also(out), ensure_ascii=False))
+    for path in sorted((sources / "models/templates").glob("*.jinja")):       # those without cases show their calls too
+        templates.setdefault(path.stem, path.read_text())
     if len(sys.argv) > 2:
         pathlib.Path(sys.argv[2]).write_text(json.dumps(templates, ensure_ascii=False, indent=0) + "\n")
 

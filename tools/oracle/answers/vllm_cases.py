@@ -129,20 +129,23 @@ def main():
         name = LLAMA.get(parser, parser)
         if parser not in LLAMA:
             templates[parser] = (sources / "examples" / MORE[parser]).read_text() if parser in MORE else MARKS[parser]
+        other = {"pythonic": ["toolace", "gemma3_pythonic"]}.get(parser, [])           # the same notation
+        templates |= {o: (sources / f"examples/tool_chat_template_{o}.jinja").read_text() for o in other}
         found = list({case[0]: case for case in parametrized(sources / f"tests/tool_parsers/test_{parser}_tool_parser.py")}.values())
         for text, calls, content in found:
-            named = "GigaChat3.1-10B-A1.8B" if "<|function_call|>" in text else name
-            out = {"template": named, "text": text, "tools": tools_of(found), "content": content or "", "reasoning": "",
+            named = ["GigaChat3.1-10B-A1.8B"] if "<|function_call|>" in text else [name, *other]
+            out = {"template": "", "text": text, "tools": tools_of(found), "content": content or "", "reasoning": "",
                    "calls": [{"name": n, "arguments": a} for n, a in calls]}
             out |= {"around": True} if content is False else {}
             out |= {"end": "</s>"} if text.endswith("</s>") else {}
-            other = [{"content": text, "reasoning": "", "calls": [], "why": "it is not Python, so not a call"}] if parser in PYTHON and calls and not is_python(text) else []
+            also = [{"content": text, "reasoning": "", "calls": [], "why": "it is not Python, so not a call"}] if parser in PYTHON and calls and not is_python(text) else []
             if not content and text.endswith("</tool_calls>\nThank you!"):
-                other = [{"content": "Thank you!", "reasoning": "", "calls": out["calls"], "why": "text after calls is kept, as by llama.cpp"}]
+                also = [{"content": "Thank you!", "reasoning": "", "calls": out["calls"], "why": "text after calls is kept, as by llama.cpp"}]
             if parser == "xlam" and text.startswith("<think>"):
-                other = [{"content": text, "reasoning": "", "calls": [], "why": "the template has no reasoning: an answer that begins with text is text"}]
-            out |= {"also": other} if other else {}
-            print(json.dumps(out, ensure_ascii=False))
+                also = [{"content": text, "reasoning": "", "calls": [], "why": "the template has no reasoning: an answer that begins with text is text"}]
+            out |= {"also": also} if also else {}
+            for name_of in named:
+                print(json.dumps(out | {"template": name_of}, ensure_ascii=False))
     pathlib.Path(sys.argv[2]).write_text(json.dumps(templates, ensure_ascii=False, indent=0) + "\n")
 
 
