@@ -92,7 +92,8 @@ static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_
     if (w->f->typed == LM_TYPED_BY_NAME) {
         const char *type = json_string_value(json_object_get(schema, "type"));
         lm_calls_text(w, " type=\"");
-        lm_calls_text(w, text ? "string" : type ? type : "object");
+        bool integer = type && strcmp(type, "integer") == 0;     /* templates know numbers only */
+        lm_calls_text(w, text ? "string" : integer ? "number" : type ? type : "object");
         lm_calls_text(w, "\"");
         lm_calls_mark(w, w->f->head_end);
     } else if (w->f->typed)
@@ -348,6 +349,27 @@ static void write_repetition(writer *w)
 }
 
 /* White space may follow the calls: a model that ends with a line break has not begun another call. */
+static void write_end(writer *w, bool list)
+{
+    const lm_answer_family *f = w->f;
+
+    if (list) {
+        lm_calls_gap(w);
+        lm_calls_text(w, "]");
+    }
+    if (f->section.close && !f->bare) {
+        lm_calls_gap(w);
+        lm_calls_mark(w, f->section.close);
+    }
+    for (size_t i = 0; i < LM_FAMILY_DROPS && f->drops[i] && !f->prompted; i++) {
+        lm_text_add_str(&w->out, "( ");                  /* marks that end the answer's other parts */
+        lm_calls_mark(w, f->drops[i]);
+        lm_text_add_str(&w->out, ")? ");
+    }
+    if (f->form != LM_FORM_HARMONY)
+        lm_calls_gap(w);
+}
+
 static void write_root(writer *w, lm_text *rules, const lm_grammar_calls_options *o)
 {
     const lm_answer_family *f = w->f;
@@ -367,16 +389,7 @@ static void write_root(writer *w, lm_text *rules, const lm_grammar_calls_options
     lm_text_add_str(&w->out, f->prompted ? "body " : "call ");
     if (!o->single && (!f->bare || f->array) && f->form != LM_FORM_HARMONY)
         write_repetition(w);
-    if (list && !bracketed) {
-        lm_calls_gap(w);
-        lm_calls_text(w, "]");
-    }
-    if (f->section.close && !f->bare) {
-        lm_calls_gap(w);
-        lm_calls_mark(w, f->section.close);
-    }
-    if (f->form != LM_FORM_HARMONY)
-        lm_calls_gap(w);
+    write_end(w, list && !bracketed);
     lm_text_add_str(&w->out, "\ngap ::= ( \" \" | \"\\x0A\"{1,2} \" \"{0,20} )?");
 }
 

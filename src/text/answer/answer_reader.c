@@ -61,6 +61,15 @@ lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t max, lm
     return r->final || r->n - r->at > max + size ? LM_READ_NONE : LM_READ_MORE;
 }
 
+size_t lm_reader_part(const lm_reader *r, const char *mark)
+{
+    size_t n = strlen(mark) - 1;
+
+    while (n > r->n - r->at || (n && memcmp(r->s + r->n - n, mark, n) != 0))
+        n--;
+    return n;
+}
+
 lm_answer_reading lm_reader_json(lm_reader *r, size_t *from)
 {
     balance b = { 0 };

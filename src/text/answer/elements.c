@@ -7,7 +7,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/jsontext.h"
 #include "text/answer/written.h"
 
 enum { MAX_DEPTH = 64, MAX_NAME = 256, MAX_CALL = 1 << 20 };
@@ -22,28 +21,17 @@ static lm_answer_reading read_tag(const char *tag, const char *opens, lm_reader 
     return was == LM_READ_DONE ? lm_reader_until(r, ">", MAX_NAME, name) : was;
 }
 
-static bool begins_element(const char *tag, lm_reader r)
+/* Whether an element begins here, after white space. */
+static lm_answer_reading begins_element(const char *tag, lm_reader r)
 {
+    lm_answer_reading was;
+
     lm_reader_space(&r);
-    return lm_reader_mark(&r, tag) == LM_READ_DONE && r.at + 1 < r.n && r.s[r.at] == '<' &&
-           r.s[r.at + 1] != '/';
-}
-
-/* Print an object of JSON texts. */
-static void print_values(const json_t *values, lm_text *out)
-{
-    const char *key;
-    json_t *value;
-
-    lm_text_add_char(out, '{');
-    json_object_foreach(lm_json_iterable(values), key, value) {
-        if (out->data[out->size - 1] != '{')
-            lm_text_add_str(out, ", ");
-        lm_text_add_json(out, key, strlen(key));
-        lm_text_add_str(out, ": ");
-        lm_text_add(out, json_string_value(value), json_string_length(value));
-    }
-    lm_text_add_char(out, '}');
+    if ((was = lm_reader_mark(&r, tag)) == LM_READ_DONE)
+        was = lm_reader_mark(&r, "<");
+    if (was == LM_READ_DONE && r.at == r.n)
+        return r.final ? LM_READ_NONE : LM_READ_MORE;
+    return was == LM_READ_DONE && r.s[r.at] == '/' ? LM_READ_NONE : was;
 }
 
 static lm_answer_reading read_value(const char *tag, const char *name, const json_t *schema, lm_reader *r,
@@ -53,34 +41,46 @@ static lm_answer_reading read_value(const char *tag, const char *name, const jso
 static lm_answer_reading read_elements(const char *tag, const json_t *schema, bool list, lm_reader *r,
                                        unsigned depth, lm_text *out)
 {
-    json_t *values = json_object();
-    lm_answer_reading was = LM_READ_DONE;
-    unsigned n = 0;
+    const json_t *properties = json_object_get(schema, "properties"), *items = json_object_get(schema, "items");
+    lm_answer_reading was;
 
-    lm_text_add_str(out, list ? "[" : "");
-    while (was == LM_READ_DONE && begins_element(tag, *r)) {
-        lm_text name = { 0 }, value = { 0 };
+    for (unsigned n = 0; (was = begins_element(tag, *r)) == LM_READ_DONE; n++) {
+        lm_text name = { 0 };
         lm_reader_space(r);
-        was = read_tag(tag, "<", r, &name);
-        const json_t *inner = json_object_get(schema, list ? "items" : "properties");
-        if (!list && was == LM_READ_DONE)
-            inner = json_object_get(inner, name.data ? name.data : "");
-        if (was == LM_READ_DONE)
-            was = read_value(tag, name.data ? name.data : "", inner, r, depth, &value);
-        if (was == LM_READ_DONE && list)
-            lm_text_printf(out, "%s%s", n++ ? ", " : "", value.data ? value.data : "null");
-        else if (was == LM_READ_DONE)
-            json_object_set_new(values, name.data ? name.data : "",
-                                json_stringn(value.data ? value.data : "", value.size));
+        if ((was = read_tag(tag, "<", r, &name)) == LM_READ_DONE) {
+            const char *key = name.data ? name.data : "";
+            lm_text_add_str(out, n ? ", " : list ? "[" : "{");
+            if (!list) {
+                lm_text_add_json(out, key, name.size);
+                lm_text_add_str(out, ": ");
+            }
+            was = read_value(tag, key, list ? items : json_object_get(properties, key), r, depth, out);
+        }
         lm_text_free(&name);
-        lm_text_free(&value);
+        if (was != LM_READ_DONE)
+            return was;
     }
-    if (list)
-        lm_text_add_str(out, "]");
-    else
-        print_values(values, out);
-    json_decref(values);
+    if (was == LM_READ_MORE)
+        return was;
     lm_reader_space(r);
+    return LM_READ_DONE;
+}
+
+/* Read the elements of a value, which is a list if its schema allows one and they are called item. */
+static lm_answer_reading read_nested(const char *tag, const json_t *schema, lm_reader *r, unsigned depth,
+                                     lm_text *out)
+{
+    lm_text child = { 0 };
+    lm_reader first = *r;
+
+    lm_reader_space(&first);
+    lm_answer_reading was = read_tag(tag, "<", &first, &child);
+    bool list = lm_schema_allows(schema, "array") && child.data && strcmp(child.data, "item") == 0;
+    lm_text_free(&child);
+    if (was == LM_READ_DONE)
+        was = read_elements(tag, schema, list, r, depth + 1, out);
+    if (was == LM_READ_DONE)
+        lm_text_add_char(out, list ? ']' : '}');
     return was;
 }
 
@@ -88,25 +88,20 @@ static lm_answer_reading read_elements(const char *tag, const json_t *schema, bo
 static lm_answer_reading read_value(const char *tag, const char *name, const json_t *schema, lm_reader *r,
                                     unsigned depth, lm_text *out)
 {
+    bool nests = !schema || lm_schema_allows(schema, "object") || lm_schema_allows(schema, "array");
+    lm_answer_reading was = nests && depth <= MAX_DEPTH ? begins_element(tag, *r) : LM_READ_NONE;
     lm_text close = { 0 }, text = { 0 };
-    lm_answer_reading was;
 
     lm_text_printf(&close, "%s</%s>", tag, name);
-    bool nests = !schema || lm_schema_allows(schema, "object") || lm_schema_allows(schema, "array");
-    if (depth > MAX_DEPTH || !close.data) {
-        was = LM_READ_NONE;
-    } else if (nests && begins_element(tag, *r)) {
-        lm_reader first = *r;
-        lm_reader_space(&first);
-        lm_text child = { 0 };
-        read_tag(tag, "<", &first, &child);
-        bool list = lm_schema_allows(schema, "array") && child.data && strcmp(child.data, "item") == 0;
-        lm_text_free(&child);
-        was = read_elements(tag, schema, list, r, depth + 1, out);
-        if (was == LM_READ_DONE)
-            was = lm_reader_mark(r, close.data);
-    } else if ((was = lm_reader_until(r, close.data, MAX_CALL, &text)) == LM_READ_DONE) {
-        lm_value_add(schema, text.data ? text.data : "", text.size, -1, out);
+    const char *mark = close.data ? close.data : tag;
+    if (was == LM_READ_DONE) {
+        if ((was = read_nested(tag, schema, r, depth, out)) == LM_READ_DONE)
+            was = lm_reader_mark(r, mark);
+    } else if (was == LM_READ_NONE) {
+        if ((was = lm_reader_until(r, mark, MAX_CALL, &text)) == LM_READ_DONE)
+            lm_value_add(schema, text.data ? text.data : "", text.size, -1, out);
+        else if (lm_schema_is_text(schema))
+            lm_text_add_json_start(out, r->s + r->at, r->n - r->at - lm_reader_part(r, mark));
     }
     lm_text_free(&close);
     lm_text_free(&text);
@@ -116,21 +111,16 @@ static lm_answer_reading read_value(const char *tag, const char *name, const jso
 lm_answer_reading lm_call_nested(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r,
                                  lm_written *out)
 {
-    lm_text body = { 0 };
     lm_answer_reading was = lm_tagged_name(f, o, r, out);
 
     if (was == LM_READ_DONE)
-        was = lm_reader_until(r, f->call.close, MAX_CALL, &body);
+        was = read_elements(f->tag, lm_written_schema(out), false, r, 0, &out->arguments);
+    if (was == LM_READ_DONE)
+        was = lm_reader_mark(r, f->call.close);
     if (was == LM_READ_DONE) {
-        lm_reader inner = { body.data ? body.data : "", body.size, 0, true };
-        was = read_elements(f->tag, lm_written_schema(out), false, &inner, 0, &out->arguments);
-        if (was == LM_READ_DONE && inner.at < inner.n)
-            was = LM_READ_NONE;
-        if (was != LM_READ_DONE)
-            lm_text_clear(&out->arguments);
-        out->complete = was == LM_READ_DONE;
+        lm_text_add_str(&out->arguments, out->arguments.size ? "}" : "{}");
+        out->complete = true;
         out->end      = r->at;
     }
-    lm_text_free(&body);
     return was;
 }

@@ -294,16 +294,6 @@ static const notation gemma = { name_key, gemma_value, ':', false };
 /* The marks around strings of the two families that write calls with braces. */
 static const char *const quotes[] = { "<|\"|>", "<escape>" };
 
-/* The length of the mark's start at the end of the text. */
-static size_t part_of(const lm_reader *r, const char *mark)
-{
-    size_t n = strlen(mark) - 1;
-
-    while (n > r->n - r->at || (n && memcmp(r->s + r->n - n, mark, n) != 0))
-        n--;
-    return n;
-}
-
 static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
 {
     lm_text text = { 0 };
@@ -324,7 +314,7 @@ static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
     if ((was = lm_reader_until(r, quote, SIZE_MAX / 2, &text)) == LM_READ_DONE)
         lm_text_add_json(out, text.data ? text.data : "", text.size);
     else
-        lm_text_add_json_start(out, r->s + r->at, r->n - r->at - part_of(r, quote));
+        lm_text_add_json_start(out, r->s + r->at, r->n - r->at - lm_reader_part(r, quote));
     lm_text_free(&text);
     return was;
 }

@@ -63,7 +63,7 @@ static const char *python_word(const char *text, size_t n)
     return NULL;
 }
 
-static bool allows_only_text(const json_t *schema)
+bool lm_schema_is_text(const json_t *schema)
 {
     static const char *const others[] = { "integer", "number", "boolean", "null", "array", "object" };
 
@@ -90,7 +90,7 @@ void lm_value_add(const json_t *schema, const char *text, size_t n, int how, lm_
     json_t *v = how == 1
                     ? NULL
                     : json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    bool only_text = allows_only_text(schema);
+    bool only_text = lm_schema_is_text(schema);
 
     if (how == -1 && v && json_is_string(v) && only_text) {
         json_decref(v);
@@ -261,7 +261,7 @@ static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *
             if (f->cdata)
                 unwrap_cdata(r->s, &from, &to);
             lm_value_add(schema, r->s + from, to - from, how, out);
-        } else if (how == 1 || (how == -1 && allows_only_text(schema))) {
+        } else if (how == 1 || (how == -1 && lm_schema_is_text(schema))) {
             add_start(f, r->s, from, to, out);
         }
     }

@@ -30,6 +30,8 @@ void       lm_reader_space(lm_reader *r);
 lm_answer_reading lm_reader_mark(lm_reader *r, const char *mark);  /* match a mark here; skipped when DONE */
 /* text before the mark; both are skipped */
 lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t max, lm_text *out);
+/* the length of the mark's start at the end of the text */
+size_t lm_reader_part(const lm_reader *r, const char *mark);
 /* a valid JSON object or array: [*from, at); if it is none, or not yet one, up to where this is known */
 lm_answer_reading lm_reader_json(lm_reader *r, size_t *from);
 
@@ -57,6 +59,7 @@ lm_answer_reading lm_call_nested(const lm_answer_family *f, const lm_answer_opti
                                  lm_written *out);
 /* Whether a schema allows a type; what it does not restrict is allowed. */
 bool lm_schema_allows(const json_t *schema, const char *type);
+bool lm_schema_is_text(const json_t *schema);            /* and allows nothing else than a string */
 /* Append the text as a value that the schema allows: as JSON if it is valid JSON, otherwise as a string.
  * `how`: -1: the schema decides, 0: it is JSON, 1: it is text. */
 void lm_value_add(const json_t *schema, const char *text, size_t n, int how, lm_text *out);

@@ -391,9 +391,9 @@ static void arguments_are_streamed(void **state)
     free(line);
     fclose(f);
     json_object_foreach(most, family, one) {
-        if (json_integer_value(one) < 3)
+        if (json_integer_value(one) < 2)
             fprintf(stderr, "%s: %d\n", family, (int)json_integer_value(one));
-        late += json_integer_value(one) < 3;
+        late += json_integer_value(one) < 2;
     }
     assert_true(templates || json_object_size(most) > 30);
     assert_int_equal(late, 0);
@@ -481,7 +481,8 @@ static void grammars_hold_what_families_write(void **state)
     fclose(f);
     json_object_foreach(found, family, one) {
         static const char *const without[] = { "gemma4", "functiongemma", "lfm2", "lfm2.5", "minicpm3",
-                                               "olmo3", "llama4-pythonic", "pythonic" };
+                                               "olmo3", "llama4-pythonic", "pythonic", "minimax-m3",
+                                               "muse" };
         bool refuses = false;
         for (size_t i = 0; i < sizeof without / sizeof *without; i++)
             refuses |= strcmp(family, without[i]) == 0 || strstr(family, "<py>");
