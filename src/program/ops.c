@@ -76,7 +76,7 @@ static void norm_describe(const lm_program *p, const lm_node *n, lm_text *out)
     lm_text_printf(out, "eps %g", (double)n->norm.eps);
     if (n->norm.groups > 1)
         lm_text_printf(out, _(", each of %u heads%s"), n->norm.groups,
-                       n->norm.own ? _(" with its own weights") : "");
+                       n->norm.own ? _(" with separate weights") : "");
 }
 
 /* four products and two sums per pair of lanes */

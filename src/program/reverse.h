@@ -7,8 +7,8 @@
  * added in the order in which they are computed, last reader first.
  *
  * Nothing below the lowest trained weight is differentiated. The head and the operations after it run in
- * pieces of a few rows, each from hidden states to the loss and back, so that the logits of all rows never
- * exist at once: those reverses are the `tail`.
+ * pieces of a few rows, each from hidden states to the loss and back, so that at no time the logits of all
+ * rows exist: those reverses are the `tail`.
  *
  * The choice of a router has no gradient; the weights of the chosen experts do. */
 #ifndef LM_PROGRAM_REVERSE_H

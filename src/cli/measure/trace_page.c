@@ -305,7 +305,7 @@ static void put_heads(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
     if (list)
         qsort(list, n, sizeof *list, compare_heads);
     if (n)
-        lm_text_add_str(out, "\nheads that look furthest back, the first token apart\n");
+        lm_text_add_str(out, "\nheads that look furthest back, without the first token\n");
     for (size_t i = 0; i < n && i < SHOWN_HEADS; i++) {
         lm_text_add_str(out, "  ");
         put_head(t, list[i].h, list[i].which, out);

@@ -110,7 +110,7 @@ static void table(lm_cli *cli, int only, lm_text *out)
     }
     lm_text_printf(out, _("%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n"), n);
     lm_cell_table_print(&g, out);
-    lm_text_printf(out, "\n  -  %s\n  %s\n", _("is not published; the next wider type is taken for it"),
+    lm_text_printf(out, "\n  -  %s\n  %s\n", _("is not published; the table uses the next wider type"),
                    _("more  lamina devices NAME (with its source)   lamina fit MODEL --device NAME"));
 }
 

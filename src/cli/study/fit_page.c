@@ -94,9 +94,9 @@ static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
 static const char *measured(const lm_fit_place *at)
 {
     if (at->limits.below > 0)
-        return _("the best ever measured here; the machine was slower just now: lamina doctor");
+        return _("the highest value measured on this machine; it was slower just now: lamina doctor");
     if (*lm_limits_mark(&at->limits))
-        return _("measured under load, too low; lamina doctor --fresh measures again");
+        return _("measured under load, so it is too low; lamina doctor --fresh measures again");
     return _("measured here: lamina doctor");
 }
 
@@ -243,18 +243,18 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
                           "the longest for %llu sequences that a plan fits for, of any\n"),
                        (unsigned long long)f->sequences);
     explain_column(_("batch"), out);
-    lm_text_printf(out, _("the most sequences of %s positions that a plan fits for\n"), context);
+    lm_text_printf(out, _("the maximum number of sequences of %s positions that fit\n"), context);
     if (at->device || at->here) {
         explain_column(_("generates"), out);
         lm_text_printf(
             out,
             f->sequences > 1
-                ? _("tokens a second of all sequences with %s positions in the cache, at best, and what "
+                ? _("maximum tokens per second of all sequences with %s positions in the cache, and what "
                     "limits it\n")
-                : _("tokens a second with %s positions in the cache, at best, and what limits it\n"),
+                : _("maximum tokens per second with %s positions in the cache, and what limits it\n"),
             context);
         explain_column(_("reads"), out);
-        lm_text_printf(out, _("tokens a second of a prompt of %s\n"), prompt);
+        lm_text_printf(out, _("tokens per second of a prompt of %s\n"), prompt);
         explain_column(_("peaks"), out);
         lm_text_printf(out, "%s\n", at->device ? at->device->source : measured(at));
     }
@@ -375,8 +375,8 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
         lm_text_printf(out, _("%s are missing\n"), lm_format_bytes(a, total - memory));
     if (copies)
         lm_text_printf(out, "  %s\n",
-                       _("one more: how many further copies of a model what is left holds, with weights of "
-                         "their own or shared"));
+                       _("one more: further copies of a model that fit into the remaining memory, with "
+                         "separate or shared weights"));
     add_reserve(at->device, x[0].fit.reserve, out);
     lm_fit_mark(at, out);
 }

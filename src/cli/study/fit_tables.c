@@ -63,18 +63,20 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
     lm_text_printf(
         out,
         P_(f->sequences,
-           "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
+           "%s positions, %llu sequence, cache %s; the highest precision that fits, maximum speeds\n\n",
            "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
         lm_format_count(context, f->context), (unsigned long long)f->sequences, kv);
     lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
     lm_text_printf(out,
-                   _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"),
+                   _("generates  tokens per second with %s positions in the cache; reads: tokens per "
+                     "second of a prompt of %s\n"),
                    context, lm_format_count(prompt, f->prompt));
     lm_text_printf(
         out, "  %s\n",
-        _("memory     less what the operating system, the driver and the runtime need: lamina devices NAME"));
-    lm_text_printf(out, "  %s\n", _("tight      less than a twentieth of what is free is left"));
+        _("memory     without what the operating system, the driver and the runtime need: lamina devices "
+          "NAME"));
+    lm_text_printf(out, "  %s\n", _("tight      less than a twentieth of the free memory is left"));
     lm_text_printf(out, "\n  %s\n",
                    _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
     t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name,
@@ -130,7 +132,7 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
              lm_fit_place_name(at, f->memory + f->reserve, place));
     snprintf(right, sizeof right, "%s", _(r->precision));
     lm_fit_title(left, right, out);
-    lm_text_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"),
+    lm_text_printf(out, _("%s positions in each cache, %s; maximum tokens per second\n\n"),
                    lm_format_count(context, f->context), at->kv);
     lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
@@ -142,7 +144,7 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
     lm_text_add_char(out, '\n');
     lm_fit_mark(at, out);
     if (t->price > 0)
-        lm_text_printf(out, _("  an hour of the machine at %.2f, always busy\n"), t->price);
+        lm_text_printf(out, _("  at %.2f per hour of a machine that is always busy\n"), t->price);
     t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name,
                         "precision", r->precision, "context", (json_int_t)f->context, "kv_type", at->kv,
                         "reading", lm_fit_speed_json(&r->prompt),

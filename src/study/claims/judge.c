@@ -77,7 +77,7 @@ static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, do
         return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
     if (near(c->is.value / 1000, truth, c->is.half / 1000) ||
         near(c->is.value * 1000, truth, c->is.half * 1000))
-        return N_("a thousand times off: another prefix");
+        return N_("a thousand times too large or small: another prefix");
     if ((factor = reason_of_factor(x, c, truth)))
         return factor;
     if (x->unit == LM_UNIT_MULT_ADDS)
@@ -85,7 +85,7 @@ static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, do
                : c->is.value < truth ? N_("sequence length ignored, as in torchinfo")
                                      : "";
     if (truth != 0 && fabs(c->is.value / truth - 1) < 0.05)
-        return N_("close, but not the rounded value");
+        return N_("close to the value, but not its rounding");
     return "";
 }
 
@@ -222,7 +222,7 @@ static void judge_truth(const lm_fact *x, const char *text, lm_judgement *out)
                    : yes == x->truth ? LM_CLAIM_CONFIRMED
                                      : LM_CLAIM_WRONG;
     if (!yes && !no)
-        snprintf(out->why, sizeof out->why, "%s", N_("neither yes nor no"));
+        snprintf(out->why, sizeof out->why, "%s", N_("neither true nor false"));
 }
 
 /* Return whether the text is a standard term for a kind of attention, position encoding, MLP or norm: only
@@ -383,7 +383,7 @@ lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm
         bool found = m.ours || m.described;
         bool known = lm_quantity_known(quantity);
         not_checkable(out, found   ? N_("no single value")
-                           : known ? N_("this model has no such quantity")
+                           : known ? N_("this model does not have this quantity")
                                    : N_("unknown quantity"));
         out->nearest = found ? NULL : lm_nearest_meaning(f, quantity);
         return lm_facts_check(f, e);

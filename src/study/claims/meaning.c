@@ -219,7 +219,7 @@ static lm_status no_such_name(lm_facts *f, const char *name, lm_error *e)
     const char *near = lm_nearest_meaning(f, name), *branch = nearest_branch(f, name, head);
 
     lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET,
-            lm_quantity_known(name) ? "this model has no such quantity" : "no such fact");
+            lm_quantity_known(name) ? "this model does not have this quantity" : "no such fact");
     if (near && lm_facts_has(f, "config.%s", near))
         lm_fail_hint(e, "did you mean %s, which is config.%s?", near, near);
     else if (near)

@@ -46,7 +46,7 @@ static void derive_elements(lm_derivation *d)
         lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
                        lm_cache_formula(d, &p->caches[classes[i].first]));
     if (n)
-        lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+        lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
                   sum.data);
     lm_text_free(&sum);
 }
@@ -115,12 +115,12 @@ static void derive_mha(lm_derivation *d)
     } else {
         if (!lm_try_formula(d, "heads - kv_heads", &q) || q.n == 0)
             return;
-        lm_derivef(d, "mha", _("with as many key/value heads as query heads (MHA)"), LM_UNIT_ELEMENTS,
+        lm_derivef(d, "mha", _("with one key/value head per query head (MHA)"), LM_UNIT_ELEMENTS,
                    "kv.mha.elements_per_token",
                    lm_has_symbol(d, "value_dim") ? "layers * heads * (head_dim + value_dim)"
                                                  : "2 * layers * heads * head_dim");
     }
-    lm_derive(d, "saved", _("saved by sharing, in percent"), LM_UNIT_PERCENT, "kv.mha.saved",
+    lm_derive(d, "saved", _("saved by sharing, per cent"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / mha)");
 }
 
@@ -128,7 +128,7 @@ void lm_derive_kv(lm_derivation *d)
 {
     let_cache(d);
     derive_elements(d);
-    derive_per_token(d, _("bytes for each token"));
+    derive_per_token(d, _("bytes per token"));
     derive_at_context(d);
     if (!lm_facts_has(d->f, "kv.window") || lm_facts_count(d->f, "attention.full_layers"))
         derive_mha(d);
@@ -139,9 +139,10 @@ void lm_derive_kv_cache(lm_derivation *d)
 {
     let_cache(d);
     lm_derive(d, "rows_without",
-              _("rows computed for this many tokens without a cache: all earlier ones again for each"),
+              _("rows computed for this number of tokens without a cache: each token recomputes all "
+                "earlier ones"),
               LM_UNIT_NONE, NULL, "tokens * (tokens + 1) / 2");
-    lm_derive(d, "rows_with", _("rows computed with a cache: each token once"), LM_UNIT_NONE, NULL, "tokens");
+    lm_derive(d, "rows_with", _("rows computed with a cache: one per token"), LM_UNIT_NONE, NULL, "tokens");
     lm_derive(d, "fewer", _("times fewer"), LM_UNIT_RATIO, NULL, "rows_without / rows_with");
     derive_elements(d);
     derive_per_token(d, _("cost: bytes per token"));
@@ -156,14 +157,14 @@ void lm_derive_memory(lm_derivation *d)
         lm_derive_heading(d, "%s", _(lm_facts_text(d->f, "memory.not_planned")));
         return;
     }
-    lm_let_fact(d, "weights", "B_W", _("bytes of weights in own memory, in the layout the kernels require"),
+    lm_let_fact(d, "weights", "B_W", _("bytes of weights in allocated memory, in the layout of the kernels"),
                 "memory.weights");
     lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");
     lm_let_fact(d, "scratch", "A", _("bytes of activations, page tables, threads"), "memory.scratch");
-    lm_derive(d, "allocated", _("what the engine allocates"), LM_UNIT_BYTES, "memory.total",
+    lm_derive(d, "allocated", _("memory that the engine allocates"), LM_UNIT_BYTES, "memory.total",
               "weights + kv + scratch");
-    lm_let_fact(d, "mapped", "B_M", _("bytes read from the file in place"), "memory.mapped");
-    lm_derive(d, "touched", _("together with what is read from the file in place"), LM_UNIT_BYTES, NULL,
+    lm_let_fact(d, "mapped", "B_M", _("bytes read from the mapped file"), "memory.mapped");
+    lm_derive(d, "touched", _("with the bytes that are read from the mapped file"), LM_UNIT_BYTES, NULL,
               "allocated + mapped");
 }
 
@@ -185,8 +186,8 @@ void lm_derive_quantization(lm_derivation *d)
     } whole[] = {
         { "f32", "bytes_f32", N_("every weight in 32 bits"), 32 },
         { "f16", "bytes_f16", N_("every weight in 16 bits"), 16 },
-        { "int8", "bytes_int8", N_("every weight in 8 bits, scales left out"), 8 },
-        { "int4", "bytes_int4", N_("every weight in 4 bits, scales left out"), 4 },
+        { "int8", "bytes_int8", N_("every weight in 8 bits, without scales"), 8 },
+        { "int4", "bytes_int4", N_("every weight in 4 bits, without scales"), 4 },
     };
     static const char *const blocks[][2] = { { "Q8_0", "bits_q8_0" },
                                              { "Q6_K", "bits_q6_k" },

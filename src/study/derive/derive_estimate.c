@@ -23,33 +23,33 @@ static void let_widths(lm_derivation *d)
 {
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "ffn") && lm_has_symbol(d, "expert_width"))
-        lm_let_fact(d, "ffn", "F", _("width of an expert, in place of the MLP's"), "mlp.expert_width");
+        lm_let_fact(d, "ffn", "F", _("width of an expert, instead of the MLP"), "mlp.expert_width");
     if (!lm_has_symbol(d, "ffn"))
-        lm_let_count(d, "ffn", "F", _("width of the MLP: there is none"), 0);
+        lm_let_count(d, "ffn", "F", _("width of the MLP: none"), 0);
     lm_let_count(d, "matrices", "m", _("matrices of an MLP: three with a gate, two without"),
                  lm_facts_truth(d->f, "mlp.gated") ? 3 : 2);
     if (lm_has_symbol(d, "kv_heads"))
         lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
                   "heads / kv_heads");
     else
-        lm_let_count(d, "group", NULL, _("query heads that share a key/value head: none do"), 1);
+        lm_let_count(d, "group", NULL, _("query heads that share a key/value head: none"), 1);
     if (lm_has_symbol(d, "kv_heads"))
         lm_derive(d, "kv_dim", _("width of keys, and of values"), LM_UNIT_LANES, NULL, "kv_heads * head_dim");
 }
 
 static void derive_estimates(lm_derivation *d, bool tied)
 {
-    lm_derive_heading(d, _("quick: no groups, a gated MLP, a head of its own"));
+    lm_derive_heading(d, _("quick: no groups, a gated MLP, an untied head"));
     lm_derive(d, "mult", _("width of the MLP in units of hidden"), LM_UNIT_RATIO, NULL, "ffn / hidden");
     lm_derive(d, "quick", NULL, LM_UNIT_PARAMETERS, NULL,
               "2 * (vocab * hidden) + layers * hidden^2 * (4 + 3 * mult)");
     lm_derive_heading(d, _("standard: part by part"));
-    lm_derive(d, "embedding", _("the table of tokens"), LM_UNIT_PARAMETERS, NULL, "vocab * hidden");
+    lm_derive(d, "embedding", _("the token table"), LM_UNIT_PARAMETERS, NULL, "vocab * hidden");
     lm_derive(d, "attention", _("attention of a layer: four square matrices"), LM_UNIT_PARAMETERS, NULL,
               "4 * hidden^2");
     lm_derive(d, "mlp", _("MLP of a layer"), LM_UNIT_PARAMETERS, NULL, "matrices * hidden * ffn");
     lm_derive(d, "layer", _("a layer"), LM_UNIT_PARAMETERS, NULL, "attention + mlp");
-    lm_derive(d, "head", tied ? _("the head: tied, no parameters of its own") : _("the head"),
+    lm_derive(d, "head", tied ? _("the head: tied, no parameters") : _("the head"),
               LM_UNIT_PARAMETERS, NULL, tied ? "0" : "vocab * hidden");
     lm_derive(d, "standard", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * layer + head");
     lm_derive_heading(d, _("grouped: keys and values are narrower"));
@@ -66,25 +66,28 @@ static void derive_gap(lm_derivation *d, bool tied)
     static const struct {
         const char *name, *title, *formula;
     } terms[] = {
-        { "by_heads", N_("heads · dimensions is not hidden, or attention has another form"), "counted_attention - layers * attention_grouped" },
+        { "by_heads", N_("heads · dimensions differs from hidden, or attention has another form"), "counted_attention - layers * attention_grouped" },
         { "by_mlp", N_("experts, routers, or MLPs of other widths"), "counted_mlp - layers * mlp" },
         { "by_embedding", N_("positions, or a table of another width"), "counted_embedding - embedding" },
-        { "by_head", N_("a head of another width"), "counted_head - head" },
+        { "by_head", N_("a head with another width"), "counted_head - head" },
         { "by_norms", N_("weights of norms"), "counted_norms" },
         { "by_biases", N_("biases"), "counted_biases" },
-        { "by_other", N_("projections outside the parts"), "counted_other" },
+        { "by_other", N_("projections outside these parts"), "counted_other" },
     };
     lm_text sum = { 0 };
 
     lm_derive_heading(d, _("the gap, term by term"));
     if (tied)
-        lm_derive(d, "by_tying", _("from quick to standard: the head is tied"), LM_UNIT_PARAMETERS, NULL,
+        lm_derive(d, "by_tying", _("difference of quick and standard: the head is tied"),
+                  LM_UNIT_PARAMETERS, NULL,
                   "0 - vocab * hidden");
     if (!lm_facts_truth(d->f, "mlp.gated"))
-        lm_derive(d, "by_gate", _("from quick to standard: no gate in the MLP"), LM_UNIT_PARAMETERS, NULL,
+        lm_derive(d, "by_gate", _("difference of quick and standard: no gate in the MLP"),
+                  LM_UNIT_PARAMETERS, NULL,
                   "layers * (matrices - 3) * hidden * ffn");
     if (lm_derived(d, "group").x > 1)
-        lm_derive(d, "by_groups", _("from standard to grouped: narrower keys and values"), LM_UNIT_PARAMETERS,
+        lm_derive(d, "by_groups", _("difference of standard and grouped: narrower keys and values"),
+                  LM_UNIT_PARAMETERS,
                   NULL, "group_aware - standard");
     lm_text_add_str(&sum, "group_aware");
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
@@ -121,7 +124,7 @@ void lm_derive_estimate(lm_derivation *d)
     lm_let_count(d, "counted_biases", NULL, _("biases of products, counted"), attention + mlp + head + other);
     derive_estimates(d, tied);
     derive_gap(d, tied);
-    lm_derive_heading(d, _("how far off each is"));
+    lm_derive_heading(d, _("relative error of each estimate"));
     lm_derive(d, "quick_off", _("quick"), LM_UNIT_PERCENT, NULL, "100 * (quick / exact - 1)");
     lm_derive(d, "standard_off", _("standard"), LM_UNIT_PERCENT, NULL, "100 * (standard / exact - 1)");
     lm_derive(d, "group_aware_off", _("grouped"), LM_UNIT_PERCENT, NULL, "100 * (group_aware / exact - 1)");

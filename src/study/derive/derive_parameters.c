@@ -357,7 +357,7 @@ void lm_derive_parameters(lm_derivation *d)
     append(&total, "all_layers");
     derive_sum(c, "total", _("all parameters"), "parameters.total", &total);
     if (lm_facts_truth(d->f, "architecture.tied"))
-        lm_derive(d, "untied", _("if the head had a matrix of its own"), LM_UNIT_PARAMETERS,
+        lm_derive(d, "untied", _("if the head were untied"), LM_UNIT_PARAMETERS,
                   "parameters.untied_total", lm_derive_text(d, "total + %s", lm_head_formula(d)));
     derive_active(d, c);
 }
@@ -393,8 +393,8 @@ static void derive_scores(counting *c, lm_text *at)
         if (!window)
             continue;
         name = derive_sum(c, n == 1 ? "per_key" : "per_key_window",
-                          n == 1 ? _("scores: for each token of context")
-                                 : _("scores: for each token of context, in layers with a window"),
+                          n == 1 ? _("scores, per token of context")
+                                 : _("scores, per token of context, in layers with a window"),
                           n == 1 ? "flops.per_context_token" : NULL, &one);
         lm_text_printf(at, " + %s * min(tokens, %u)", name ? name : "", window);
         if (n > 1)
@@ -402,14 +402,14 @@ static void derive_scores(counting *c, lm_text *at)
     }
     bool mixed = all.size > 0;
     name = derive_sum(c, mixed ? "per_key_open" : "per_key",
-                      mixed ? _("scores: for each token of context, in layers without a window")
-                            : _("scores: for each token of context"),
+                      mixed ? _("scores, per token of context, in layers without a window")
+                            : _("scores, per token of context"),
                       mixed ? "flops.per_context_token_past_windows" : "flops.per_context_token", &open);
     if (name)
         lm_text_printf(at, " + %s * tokens", name);
     if (name && mixed)
         append(&all, name);
-    derive_sum(c, "per_key", _("scores: for each token of context"), "flops.per_context_token", &all);
+    derive_sum(c, "per_key", _("scores, per token of context"), "flops.per_context_token", &all);
 }
 
 void lm_derive_flops(lm_derivation *d)
@@ -425,23 +425,23 @@ void lm_derive_flops(lm_derivation *d)
     derive_outside(c, &total);
     derive_stack(c, total.size == 0);
     append(&total, "all_layers");
-    lm_derive(d, "head", _("the head: one logit for each token of the vocabulary"), LM_UNIT_FLOPS,
+    lm_derive(d, "head", _("the head: one logit per token of the vocabulary"), LM_UNIT_FLOPS,
               "flops.head", lm_derive_text(d, "2 * %s", lm_head_formula(d)));
     append(&total, "head");
     derive_sum(c, "per_token", _("matrix products of one token"), "flops.per_token_matmul", &total);
-    lm_let_fact(d, "tokens", "S", _("tokens of context that it sees"), "kv.context");
+    lm_let_fact(d, "tokens", "S", _("tokens of context that it attends to"), "kv.context");
     lm_text_add_str(&at, "per_token");
     derive_scores(c, &at);
-    derive_sum(c, "at_context", _("one token that sees a full context"), "flops.at_context", &at);
+    derive_sum(c, "at_context", _("one token with a full context"), "flops.at_context", &at);
     if (!lm_facts_has(d->f, "flops.per_context_token_naive"))
         return;
     lm_derive_heading(d, _("the two forms of latent attention, for a prompt as long as the context"));
-    lm_derive(d, "pairs", _("pairs of a query and a key that it sees"), LM_UNIT_NONE, NULL,
+    lm_derive(d, "pairs", _("pairs of a query and a visible key"), LM_UNIT_NONE, NULL,
               "tokens * (tokens + 1) / 2");
     lm_derive(d, "prompt", _("absorbed: scores on the latent itself"), LM_UNIT_FLOPS, "flops.prefill",
               "tokens * (per_token - head) + head + pairs * per_key");
     lm_derive(d, "per_key_naive",
-              _("naive: scores for each token of context, with keys and values of every head"), LM_UNIT_FLOPS,
+              _("naive: scores per token of context, with the keys and values of every head"), LM_UNIT_FLOPS,
               "flops.per_context_token_naive", "2 * layers * heads * (nope_dim + rope_dim + v_dim)");
     lm_derive(d, "prompt_naive", _("naive: the prompt"), LM_UNIT_FLOPS, "flops.prefill_naive",
               "tokens * (per_token - head) + head + pairs * per_key_naive");

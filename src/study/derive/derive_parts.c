@@ -26,7 +26,7 @@ void lm_derive_gqa(lm_derivation *d)
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               "flops.layer[0].attention",
               "2 * (q_and_o + k_and_v)");
-    lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+    lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               "2 * layers * kv_heads * head_dim");
     lm_derive(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token",
@@ -40,19 +40,19 @@ void lm_derive_mla(lm_derivation *d)
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_rank"))
         return;
-    lm_derive(d, "per_layer", _("values cached for each token in a layer: the latent and one rotated key"),
+    lm_derive(d, "per_layer", _("values cached per token in a layer: the latent and one rotated key"),
               LM_UNIT_ELEMENTS, "kv.elements_per_layer[0]", "kv_rank + rope_dim");
-    lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+    lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               "layers * per_layer");
     lm_derive(d, "head_values", _("the keys and values of all heads"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token_per_layer", "heads * (nope_dim + rope_dim + v_dim)");
     lm_derive(d, "times_smaller", _("the latent is smaller by"), LM_UNIT_RATIO, NULL,
               "head_values / per_layer");
     lm_derive(d, "down", _("into the latent"), LM_UNIT_PARAMETERS, NULL, "hidden * (kv_rank + rope_dim)");
-    lm_derive(d, "up", _("out of it, to keys and values of all heads"), LM_UNIT_PARAMETERS, NULL,
+    lm_derive(d, "up", _("from the latent to the keys and values of all heads"), LM_UNIT_PARAMETERS, NULL,
               "kv_rank * heads * (nope_dim + v_dim)");
     if (lm_has_symbol(d, "q_rank"))
-        lm_derive(d, "queries", _("queries, through a latent of their own"), LM_UNIT_PARAMETERS, NULL,
+        lm_derive(d, "queries", _("queries, through a separate latent"), LM_UNIT_PARAMETERS, NULL,
                   "hidden * q_rank + q_rank * heads * (nope_dim + rope_dim)");
     else
         lm_derive(d, "queries", _("queries"), LM_UNIT_PARAMETERS, NULL,
@@ -96,17 +96,17 @@ void lm_derive_attention(lm_derivation *d)
     }
     else if (latent)
         derive_stretched_scale(d);
-    lm_derive(d, "scores", _("scores of one token in a layer: one for each head and key"), LM_UNIT_ELEMENTS,
+    lm_derive(d, "scores", _("scores of one token in a layer: one per head and key"), LM_UNIT_ELEMENTS,
               NULL, "heads * tokens");
     if (lm_facts_has(d->f, "attention.window")) {
-        lm_let_fact(d, "window", "W", _("keys that a token sees"), "attention.window");
+        lm_let_fact(d, "window", "W", _("keys that a token attends to"), "attention.window");
         lm_derive(d, "seen", _("with a window only"), LM_UNIT_ELEMENTS, NULL, "heads * min(tokens, window)");
     }
     if (latent)
-        lm_derive(d, "per_key", _("q·k and p·v for each key, in a layer, on the latent itself"),
+        lm_derive(d, "per_key", _("q·k and p·v per key, in a layer, on the latent"),
                   LM_UNIT_FLOPS, "flops.layer[0].per_key", "2 * heads * ((kv_rank + rope_dim) + kv_rank)");
     else
-        lm_derive(d, "per_key", _("q·k and p·v for each key, in a layer"), LM_UNIT_FLOPS,
+        lm_derive(d, "per_key", _("q·k and p·v per key, in a layer"), LM_UNIT_FLOPS,
                   "flops.layer[0].per_key",
                   lm_has_symbol(d, "value_dim") ? "2 * heads * (head_dim + value_dim)"
                                                 : "2 * heads * (head_dim + head_dim)");
@@ -119,22 +119,22 @@ void lm_derive_swa(lm_derivation *d)
         return;
     for (uint32_t i = 0; i < d->f->s.program->n_caches; i++)
         if (d->f->s.program->caches[i].window) {
-            lm_let_count(d, "window", "W", _("keys that a token sees, its own included"),
+            lm_let_count(d, "window", "W", _("keys that a token attends to, including its own"),
                          d->f->s.program->caches[i].window);
             break;
         }
     lm_let_fact(d, "tokens", "S", _("positions read"), "kv.context");
     lm_let_fact(d, "windowed", "L_W", _("layers with a window"), "attention.windowed_layers");
-    lm_derive(d, "kept", _("positions that a layer with a window keeps"), LM_UNIT_TOKENS, NULL,
+    lm_derive(d, "kept", _("positions that a layer with a window caches"), LM_UNIT_TOKENS, NULL,
               "min(tokens, window)");
     if (lm_facts_has(d->f, "attention.reach"))
         lm_derive(d, "reach", _("maximum reach through all layers"), LM_UNIT_TOKENS, "attention.reach",
                   "windowed * (window - 1) + 1");
     if (lm_facts_has(d->f, "attention.reach") && lm_facts_has(d->f, "architecture.context")) {
         lm_let_fact(d, "context", "S_m", _("positions of the model"), "architecture.context");
-        lm_derive(d, "within", _("of these within the context"), LM_UNIT_TOKENS, NULL, "min(reach, context)");
+        lm_derive(d, "within", _("of these, within the context"), LM_UNIT_TOKENS, NULL, "min(reach, context)");
     }
-    lm_let_fact(d, "without", NULL, _("bytes of the cache if every position were kept"),
+    lm_let_fact(d, "without", NULL, _("bytes of the cache if every position were cached"),
                 lm_derive_text(d, "kv.at[%" PRIu64 "].bytes_without_window", d->f->s.context));
     lm_let_fact(d, "with", NULL, _("bytes of the cache with the window"), "kv.bytes_at_context");
     lm_derive(d, "saved", _("saved at this context"), LM_UNIT_PERCENT, NULL, "100 * (1 - with / without)");
@@ -178,7 +178,8 @@ void lm_derive_alibi(lm_derivation *d)
     while (whole * 2 <= heads)
         whole *= 2;
     lm_let_count(d, "whole", "H_2",
-                 _("largest power of two up to the heads; heads after it have slopes between the others"),
+                 _("largest power of two that is at most the number of heads; the other heads have "
+                   "slopes between these"),
                  whole);
     derive_slope(d, n, "slope_first", _("penalty of head 1 per token of distance"), 1, whole);
     if (heads > 2)
@@ -212,10 +213,10 @@ void lm_derive_swiglu(lm_derivation *d)
         width = "expert_width";
     lm_derivef(d, "gated", _("a gated MLP: three matrices"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * %s",
                width);
-    lm_derivef(d, "plain", _("a plain one of the same width: two"), LM_UNIT_PARAMETERS, NULL,
+    lm_derivef(d, "plain", _("an MLP without a gate and of the same width: two"), LM_UNIT_PARAMETERS, NULL,
                "2 * hidden * %s", width);
     lm_derive(d, "more", _("gating adds"), LM_UNIT_PERCENT, NULL, "100 * (gated / plain - 1)");
-    lm_derive(d, "parity", _("the width at which it costs what a plain one of 4 · hidden costs"),
+    lm_derive(d, "parity", _("the width with the cost of an MLP without a gate of width 4 · hidden"),
               LM_UNIT_LANES, NULL, "2 / 3 * (4 * hidden)");
     if (lm_has_symbol(d, "ffn"))
         lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion",
@@ -239,16 +240,16 @@ void lm_derive_moe(lm_derivation *d)
     lm_derive(d, "router", _("the router of a layer"), LM_UNIT_PARAMETERS, NULL, lm_router_formula(d));
     lm_derive(d, "stored", _("routed experts stored in a layer"), LM_UNIT_PARAMETERS, NULL,
               "experts * expert");
-    lm_derive(d, "visited", _("active for one token"), LM_UNIT_PARAMETERS, NULL, "top_k * expert");
+    lm_derive(d, "visited", _("active per token"), LM_UNIT_PARAMETERS, NULL, "top_k * expert");
     if (lm_has_symbol(d, "shared_width"))
         lm_derive(d, "shared", _("shared experts"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * shared_width");
     lm_derivef(d, "all_experts", _("routed experts of all layers that have them"), LM_UNIT_PARAMETERS,
                "parameters.experts", "%s * stored", lm_layers_formula(d, layers));
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
-    lm_derivef(d, "active", _("parameters read for one token"), LM_UNIT_PARAMETERS, "parameters.active",
+    lm_derivef(d, "active", _("parameters read per token"), LM_UNIT_PARAMETERS, "parameters.active",
                "total - %s * (stored - visited)",
                lm_layers_formula(d, layers));
-    lm_derive(d, "share", _("of all that is stored"), LM_UNIT_PERCENT, NULL, "100 * active / total");
+    lm_derive(d, "share", _("share of all stored parameters"), LM_UNIT_PERCENT, NULL, "100 * active / total");
 }
 
 /* ---- norms, residuals ---- */
@@ -308,7 +309,7 @@ void lm_derive_residual(lm_derivation *d)
     lm_derive(d, "updates", _("additions to the stream in all layers"), LM_UNIT_NONE, NULL, "adds * layers");
     lm_derive(d, "stream", _("values passed from layer to layer per token"), LM_UNIT_ELEMENTS, NULL,
               "hidden");
-    lm_derive(d, "flops", _("additions for one token"), LM_UNIT_FLOPS, NULL, "updates * hidden");
+    lm_derive(d, "flops", _("additions per token"), LM_UNIT_FLOPS, NULL, "updates * hidden");
 }
 
 /* ---- ends ---- */
@@ -340,8 +341,8 @@ void lm_derive_embedding(lm_derivation *d)
     for (uint32_t k = 0; k < p->n_nodes; k++)
         if (p->nodes[k].code == LM_OP_POSITION) {
             const uint64_t *dims = p->weights[p->nodes[k].weights[0]].dims;
-            lm_let_count(d, "positions", "P", _("rows of the table of positions"), dims[0]);
-            lm_derivef(d, "embeddings", _("with the table of positions"), LM_UNIT_PARAMETERS,
+            lm_let_count(d, "positions", "P", _("rows of the position table"), dims[0]);
+            lm_derivef(d, "embeddings", _("with the position table"), LM_UNIT_PARAMETERS,
                        "parameters.embedding", "table + positions * %s",
                        dims[1] == w->dims[1] ? "width" : lm_derive_text(d, "%" PRIu64, dims[1]));
         }
@@ -360,15 +361,16 @@ void lm_derive_tying(lm_derivation *d)
               lm_facts_truth(d->f, "architecture.tied") ? "parameters.saved_by_tying" : NULL,
               lm_head_formula(d));
     if (lm_facts_truth(d->f, "architecture.tied")) {
-        lm_derive(d, "untied", _("if the head had one of its own"), LM_UNIT_PARAMETERS,
+        lm_derive(d, "untied", _("if the head were untied"), LM_UNIT_PARAMETERS,
                   "parameters.untied_total", "total + matrix");
         lm_derive(d, "saved", _("saved"), LM_UNIT_PERCENT, NULL, "100 * matrix / untied");
     } else {
-        lm_derive(d, "tied", _("if the head shared the embedding's"), LM_UNIT_PARAMETERS, NULL,
+        lm_derive(d, "tied", _("if the head shared the embedding table"), LM_UNIT_PARAMETERS, NULL,
                   "total - matrix");
         lm_derive(d, "would_save", _("it would save"), LM_UNIT_PERCENT, NULL, "100 * matrix / total");
     }
-    lm_derive(d, "head_flops", _("the product is computed for every token, tied or not"), LM_UNIT_FLOPS,
+    lm_derive(d, "head_flops", _("the product is computed for every token, whether tied or not"),
+              LM_UNIT_FLOPS,
               "flops.head", "2 * matrix");
 }
 

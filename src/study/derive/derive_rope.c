@@ -14,11 +14,11 @@ static const lm_rope_spec *main_rope(const lm_derivation *d)
 
 static void let_llama3(lm_derivation *d, const lm_rope_spec *s)
 {
-    lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
+    lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->original_context);
     lm_let_number(d, "low_freq", "l_f", _("low_freq_factor of the configuration"), s->low_freq_factor);
     lm_let_number(d, "high_freq", "h_f", _("high_freq_factor of the configuration"), s->high_freq_factor);
-    lm_derive(d, "short_wave", _("wavelengths below this are kept"), LM_UNIT_TOKENS, NULL,
+    lm_derive(d, "short_wave", _("wavelengths below this are unchanged"), LM_UNIT_TOKENS, NULL,
               "trained / high_freq");
     lm_derive(d, "long_wave", _("wavelengths above this are divided"), LM_UNIT_TOKENS, NULL,
               "trained / low_freq");
@@ -28,13 +28,13 @@ static void let_yarn(lm_derivation *d, const lm_rope_spec *s)
 {
     const char *lane = "rotated * ln(trained / (%s * 2 * pi)) / (2 * ln(base))";
 
-    lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
+    lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->original_context);
     lm_let_number(d, "beta_fast", "\\beta_f", _("beta_fast of the configuration: turns"), s->beta_fast);
     lm_let_number(d, "beta_slow", "\\beta_s", _("beta_slow of the configuration: turns"), s->beta_slow);
     const char *fast = lm_derive_text(d, lane, "beta_fast"), *slow = lm_derive_text(d, lane, "beta_slow");
     lm_derivef(d, "low",
-               _("pair that makes beta_fast turns over the trained positions: pairs below it are kept"),
+               _("pair that makes beta_fast turns over the trained positions: pairs below it are unchanged"),
                LM_UNIT_NONE, NULL, s->truncate ? "max(floor(%s), 0)" : "max(%s, 0)", fast);
     lm_derivef(d, "high", _("pair that makes beta_slow turns: pairs above it are divided"), LM_UNIT_NONE,
                NULL, s->truncate ? "min(ceil(%s), rotated - 1)" : "min(%s, rotated - 1)", slow);
@@ -42,21 +42,21 @@ static void let_yarn(lm_derivation *d, const lm_rope_spec *s)
 
 static void let_dynamic(lm_derivation *d, const lm_rope_spec *s)
 {
-    lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
+    lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->max_context);
     if (d->f->s.context > s->max_context)
-        lm_derive(d, "new_base", _("the base for a text of this length"), LM_UNIT_NONE, NULL,
+        lm_derive(d, "new_base", _("the base for a sequence of this length"), LM_UNIT_NONE, NULL,
                   "base * (factor * tokens / trained - (factor - 1))^(rotated / (rotated - 2))");
     else
-        lm_derive(d, "new_base", _("up to the trained length the base stays"), LM_UNIT_NONE, NULL, "base");
+        lm_derive(d, "new_base", _("up to the trained length, the base is unchanged"), LM_UNIT_NONE, NULL, "base");
 }
 
 static void let_longrope(lm_derivation *d, const lm_rope_spec *s)
 {
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->original_context);
     if (s->factor > 1)
-        lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
+        lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
 }
 
 static void let_rule(lm_derivation *d, const lm_rope_spec *s)
@@ -75,7 +75,7 @@ static void let_rule(lm_derivation *d, const lm_rope_spec *s)
         let_longrope(d, s);
         break;
     case LM_ROPE_LINEAR:
-        lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
+        lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
         break;
     case LM_ROPE_DEFAULT:
         break;
@@ -91,7 +91,7 @@ static void run_llama3(lm_derivation *d, const pair *x)
     double wave = lm_derived(d, x->wave).x;
 
     if (wave < lm_derived(d, "short_wave").x) {
-        lm_derive(d, x->run, _("a short wavelength: kept"), LM_UNIT_RADIANS, x->path, x->theta);
+        lm_derive(d, x->run, _("a short wavelength: unchanged"), LM_UNIT_RADIANS, x->path, x->theta);
         return;
     }
     if (wave > lm_derived(d, "long_wave").x) {
@@ -100,7 +100,7 @@ static void run_llama3(lm_derivation *d, const pair *x)
         return;
     }
     const char *blend = lm_derive_text(d, "smooth_%" PRIu64, x->i);
-    lm_derivef(d, blend, _("between them: how much is kept"), LM_UNIT_NONE, NULL,
+    lm_derivef(d, blend, _("between them: the share that is unchanged"), LM_UNIT_NONE, NULL,
                "(trained / %s - low_freq) / (high_freq - low_freq)", x->wave);
     lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "(1 - %s) * %s / factor + %s * %s",
                blend, x->theta, blend, x->theta);
@@ -111,7 +111,8 @@ static void run_yarn(lm_derivation *d, const pair *x)
     const char *ramp = lm_derive_text(d, "ramp_%" PRIu64, x->i);
     bool        flat = lm_derived(d, "low").x == lm_derived(d, "high").x;
 
-    lm_derivef(d, ramp, _("how much is divided: 0 below the first pair, 1 above the second"), LM_UNIT_NONE,
+    lm_derivef(d, ramp, _("the share that is divided: 0 below the first pair, 1 above the second"),
+               LM_UNIT_NONE,
                NULL, "min(max((%" PRIu64 " - low) / (high - low%s), 0), 1)", x->i, flat ? " + 0.001" : "");
     lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "%s / factor * %s + %s * (1 - %s)",
                x->theta, ramp, x->theta, ramp);
@@ -170,7 +171,7 @@ static void derive_pair(lm_derivation *d, uint64_t i)
 
     if (lm_has_symbol(d, x.theta))
         return;
-    lm_derivef(d, x.theta, lm_derive_text(d, _("pair %" PRIu64 ": angle for each position"), i),
+    lm_derivef(d, x.theta, lm_derive_text(d, _("pair %" PRIu64 ": angle per position"), i),
                LM_UNIT_RADIANS, lm_derive_text(d, "rope.theta[%" PRIu64 "]", i),
                "base^-(2 * %" PRIu64 " / rotated)", i);
     lm_derivef(d, x.wave, _("positions per full rotation"), LM_UNIT_TOKENS, NULL, "2 * pi / %s", x.theta);
@@ -181,8 +182,9 @@ static void derive_pair(lm_derivation *d, uint64_t i)
     else
         run_rule(d, &x, s);
     if (lm_has_symbol(d, x.run))
-        lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("slower by scaling, factor"), LM_UNIT_RATIO,
-                   NULL, "%s / %s", x.theta, x.run);
+        lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i),
+                   _("factor by which scaling slows the rotation"),
+                   LM_UNIT_RATIO, NULL, "%s / %s", x.theta, x.run);
 }
 
 /* Return the pair in the middle; for a rule that blends, the pair in the middle of the blend, which shows
@@ -208,7 +210,8 @@ static uint64_t middle_pair(const lm_derivation *d, uint64_t pairs)
 static void derive_distance(lm_derivation *d, const char *theta)
 {
     lm_derive_heading(
-        d, _("Only the distance counts: positions 3 and 7 of the first pair, then their difference 4"));
+        d, _("The score depends only on the distance: positions 3 and 7 of the first pair, then their "
+             "difference 4"));
     lm_derivef(d, "both", _("cosines and sines of the two positions"), LM_UNIT_NONE, NULL,
                "cos(3 * %s) * cos(7 * %s) + sin(3 * %s) * sin(7 * %s)",
                theta, theta, theta, theta);
@@ -233,8 +236,8 @@ void lm_derive_rope(lm_derivation *d)
         return;
     lm_let_fact(d, "base", NULL, _("base of the frequencies (rope_theta)"), "rope.base");
     lm_let_fact(d, "rotated", "K_R", _("dimensions of a head that are rotated"), "rope.dim");
-    lm_let_number(d, "pi", "\\pi", _("ratio of a circle's circumference to its diameter"), acos(-1));
-    lm_derive(d, "pairs", _("pairs of dimensions, each with an angle of its own"), LM_UNIT_NONE, "rope.pairs",
+    lm_let_number(d, "pi", "\\pi", _("the ratio of a circle's circumference to its diameter"), acos(-1));
+    lm_derive(d, "pairs", _("pairs of dimensions, each with its own angle"), LM_UNIT_NONE, "rope.pairs",
               "rotated / 2");
     pairs = lm_facts_count(d->f, "rope.pairs");
     if (lm_is_stored(main_rope(d)) && !lm_facts_has(d->f, "rope.theta[0]"))

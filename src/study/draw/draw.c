@@ -115,7 +115,7 @@ static uint32_t add_attention(lm_walk *w, const lm_node *n)
                                    s->alibi > 0 ? _(", less slope · distance (ALiBi)") : "",
                                    s->softcap > 0 ? _(", soft cap") : "");
     uint32_t softmax = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SOFTMAX,
-                                    s->sinks ? _("softmax, with a sink for each head") : _("softmax"));
+                                    s->sinks ? _("softmax, with a sink per head") : _("softmax"));
     uint32_t sum = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
                                 _("weighted sum of values\n%u heads of %u%s"), s->n_heads, s->v_dim,
                                 s->v_in_k ? _(": the first dimensions of the keys") : "");

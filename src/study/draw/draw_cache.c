@@ -45,7 +45,8 @@ static void sequence(lm_drawing *d, const char *const *pieces, size_t n, uint64_
         lm_text_free(&safe);
     }
     if (d->o->words)
-        lm_text_printf(d->out, "  Note over T: %s\n", _("words, not tokens: there is no tokenizer here"));
+        lm_text_printf(d->out, "  Note over T: %s\n", _("words instead of tokens: this model has no "
+                                                        "tokenizer here"));
     lm_text_printf(d->out, "  M-->>T: %s\n", _("logits of the next token"));
 }
 
@@ -68,8 +69,8 @@ static void grid(lm_drawing *d, const char *const *pieces, size_t n, uint64_t by
     }
     if (d->o->words)
         lm_text_printf(d->out, "%s\n",
-                       _("There is no tokenizer here: the text is split at blanks. Real tokens are often "
-                         "parts of words."));
+                       _("No tokenizer is available, so the text is split at spaces. Real tokens are "
+                         "often parts of words."));
     lm_text_printf(d->out, "%s\n",
                    _("Each step computes one row and reads the cache; earlier tokens are not recomputed."));
 }

@@ -209,7 +209,7 @@ void lm_draw_end_to_end(lm_drawing *d)
     const lm_program *p = d->f->s.program;
     const char *names[] = { _("text"),      _("tokenizer"), _("token ids"),
                             NULL,           NULL,           _("final norm"),
-                            _("head"),      _("logits"),    _("softmax, choice"),
+                            _("head"),      _("logits"),    _("softmax, sampling"),
                             _("next token") };
     uint32_t          before = LM_OUTSIDE, ids = 0;
 
@@ -232,7 +232,7 @@ void lm_draw_end_to_end(lm_drawing *d)
                                 i == 8   ? LM_MARK_SOFTMAX
                                 : i == 9 ? LM_MARK_END
                                          : LM_MARK_NONE,
-                                i == 7 ? _("%s\n%s numbers for each token") : "%s", names[i],
+                                i == 7 ? _("%s\n%s numbers per token") : "%s", names[i],
                                 lm_grouped(d->f, p->n_vocab));
         if (i == 2)
             ids = node;
@@ -240,7 +240,7 @@ void lm_draw_end_to_end(lm_drawing *d)
             lm_graph_link(g, before, node, NULL);
         before = node;
     }
-    lm_graph_loop(g, before, ids, _("append, and again"));
+    lm_graph_loop(g, before, ids, _("append and repeat"));
     lm_draw_graph(d, g);
 }
 

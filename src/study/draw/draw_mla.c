@@ -21,7 +21,7 @@ static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t grou
                               lm_grouped(f, groups * lanes));
     uint32_t v = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("values\n%s → %s"), lm_grouped(f, hidden),
                               lm_grouped(f, groups * lanes));
-    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values a token"),
+    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values per token"),
                               lm_grouped(f, 2 * groups * lanes));
     uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("attention\n%" PRIu64 " heads"), heads);
     uint32_t o = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("output\n%s → %s"),
@@ -100,7 +100,7 @@ static void draw_naive(lm_graph *g, lm_facts *f, const latent_sizes *s, bool min
                                             s->rank, s->heads, s->v));
     lm_graph_link(g, down, k, NULL);
     lm_graph_link(g, down, v, NULL);
-    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values a token"),
+    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values per token"),
                               lm_grouped(f, s->heads * (s->nope + s->rope + s->v)));
     lm_graph_link(g, k, c, NULL);
     lm_graph_link(g, v, c, NULL);
@@ -124,7 +124,7 @@ static void draw_absorbed(lm_graph *g, lm_facts *f, const latent_sizes *s, bool 
                                                    s->nope, s->rank));
     lm_graph_link(g, q, absorbed, NULL);
     uint32_t down = add_latent(g, f, s, x);
-    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values a token"),
+    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values per token"),
                               lm_grouped(f, s->rank + s->rope));
     lm_graph_link(g, down, c, NULL);
     uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES,

@@ -192,7 +192,7 @@ static void spectrum_chart(lm_drawing *d, uint64_t pairs)
     double  *x = lm_arena_new(&d->f->arena, 3 * pairs, double), *theta = x + pairs, *run = x + 2 * pairs;
     lm_chart c = { .title = _("rotary frequencies"),
                    .x_title = _("pair of dimensions"),
-                   .y_title = _("radians for each position"),
+                   .y_title = _("radians per position"),
                    .n = (uint32_t)pairs,
                    .x = x,
                    .log_y = true };
@@ -414,7 +414,7 @@ void lm_draw_window(lm_drawing *d)
                                              _("layer %d: sees the last %s\nreaches back %s"), a->layer,
                                              lm_grouped(d->f, a->attention.spec.window),
                                              lm_grouped(d->f, reach))
-                              : lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layer %d: sees everything"),
+                              : lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layer %d: attends to all tokens"),
                                              a->layer);
         if (before)
             lm_graph_link(g, node, next, last && n > 5 ? "…" : NULL);

@@ -53,11 +53,12 @@ static const lm_card cards[] = {
         .diagram = "mlp",
         .why = { N_("Attention only mixes the vectors of tokens; the MLP computes new features from each of "
                     "them."),
-                 N_("Without the activation the two matrices would be one: a product of matrices is a "
-                    "matrix.") },
-        .gains = { N_("Two matrices only, and one activation.") },
+                 N_("Without the activation, the two matrices could be merged into one: a product of "
+                    "matrices is a matrix.") },
+        .gains = { N_("It needs only two matrices and one activation.") },
         .costs = { N_(
-            "It holds more parameters of a layer than attention does: 8 · D² at F = 4 · D, beside 4 · D².") },
+            "It has more parameters than the attention of the layer: 8 · D² at F = 4 · D, compared with "
+            "4 · D².") },
         .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
         .used = uses_plain,
         .example = "gpt2",
@@ -72,7 +73,7 @@ static const lm_card cards[] = {
         .derive = lm_derive_relu,
         .sheet = lm_sheet_activations,
         .why = { N_("The cheapest function that is not linear: one comparison.") },
-        .gains = { N_("Many results are exactly zero, which kernels can skip.") },
+        .gains = { N_("Many results are exactly zero; kernels can skip them.") },
         .costs = { N_("Where the input is negative the gradient is zero: a unit that is negative for every "
                       "token no longer learns.") },
         .sources = { "Nair & Hinton, Rectified Linear Units Improve Restricted Boltzmann Machines, 2010",
@@ -100,8 +101,8 @@ static const lm_card cards[] = {
         .derive = lm_derive_gelu,
         .sheet = lm_sheet_activations,
         .why = { N_("It is smooth where ReLU has a corner, and lets small negative values pass a little.") },
-        .gains = { N_("A gradient almost everywhere, also for negative inputs.") },
-        .costs = { N_("An error function or a tanh for every element, where ReLU compares once.") },
+        .gains = { N_("It has a gradient almost everywhere, also for negative inputs.") },
+        .costs = { N_("It computes an error function or a tanh per element; ReLU needs one comparison.") },
         .sources = { "Hendrycks & Gimpel, Gaussian Error Linear Units (GELUs), arXiv 1606.08415" },
         .used = uses_gelu,
         .example = "gpt2",
@@ -117,8 +118,8 @@ static const lm_card cards[] = {
         .derive = lm_derive_silu,
         .sheet = lm_sheet_activations,
         .why = { N_("Nearly the shape of GELU with one exponential.") },
-        .gains = { N_("Smooth, with a gradient for negative inputs; the usual function of gated MLPs.") },
-        .costs = { N_("An exponential and a division for every element.") },
+        .gains = { N_("It is smooth and has a gradient for negative inputs; most gated MLPs use it.") },
+        .costs = { N_("It computes an exponential and a division per element.") },
         .sources = { "Elfwing et al., Sigmoid-Weighted Linear Units, arXiv 1702.03118",
                      "Ramachandran et al., Searching for Activation Functions, arXiv 1710.05941" },
         .used = uses_silu,
@@ -127,7 +128,7 @@ static const lm_card cards[] = {
     {
         .topic = "router",
         .title = N_("The router and its load"),
-        .summary = N_("which experts a token visits, and how many a batch reads"),
+        .summary = N_("which experts a token uses, and how many a batch reads"),
         .what = N_("One small matrix scores every expert for every token. The scores become weights by "
                    "softmax or sigmoid, the best k are kept, and in some models divided by their sum. Which "
                    "experts a batch needs depends on all of its tokens."),
@@ -135,7 +136,7 @@ static const lm_card cards[] = {
                       { N_("chosen: the k largest pᵢ;   gᵢ = pᵢ, or pᵢ / Σ chosen pⱼ"),
                         "g_i = p_i \\quad\\text{or}\\quad g_i = \\frac{p_i}{\\sum_{j \\in \\text{top-k}} "
                         "p_j}" },
-                      { N_("visited by n tokens: E · (1 − (1 − E_a/E)ⁿ) experts"),
+                      { N_("used by n tokens: E · (1 − (1 − E_a/E)ⁿ) experts"),
                         "E\\left(1 - \\left(1 - \\frac{E_a}{E}\\right)^n\\right)" } },
         .special = { lm_routes_apart,
                      { "s = W_r · x,   p = σ(s)", "s = W_r\\,x,\\quad p = \\sigma(s)" } },
@@ -147,7 +148,8 @@ static const lm_card cards[] = {
         .gains = { N_("The decision costs one row of E numbers.") },
         .costs = { N_("Unequal load: some experts get many tokens and others none, so training adds a loss "
                       "or a bias that evens it out."),
-                   N_("Choosing is not continuous: a tiny change of x can send a token elsewhere.") },
+                   N_("The choice is not continuous: a tiny change of x can route a token "
+                      "to other experts.") },
         .sources = { "Shazeer et al., Outrageously Large Neural Networks, arXiv 1701.06538",
                      "Fedus et al., Switch Transformers, arXiv 2101.03961",
                      "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },

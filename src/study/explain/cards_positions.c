@@ -20,7 +20,7 @@ static const lm_card cards[] = {
     {
         .topic = "learned",
         .title = N_("Learned positions"),
-        .summary = N_("a second table: one trained row for each position"),
+        .summary = N_("a second table: one trained row per position"),
         .what = N_("Each position has a trained vector of D dimensions, which is added to the vector of the "
                    "token before the first layer. Attention itself then knows nothing of order; it reads "
                    "positions out of the vectors."),
@@ -32,10 +32,10 @@ static const lm_card cards[] = {
                     "permuted results.") },
         .gains = { N_(
             "Simple: a look-up and an addition; the model learns any pattern of positions it needs.") },
-        .costs = { N_("There is no row beyond the last position: the context has a hard end."),
+        .costs = { N_("The table ends at the last position, and so does the context."),
                    N_("Distances are not built in: that tokens 5 and 7 are as far apart as 105 and 107 must "
                       "be learned."),
-                   N_("Rows of late positions are trained less often, for few texts are that long.") },
+                   N_("Rows of late positions are trained less often, because few texts are that long.") },
         .sources = { "Gehring et al., Convolutional Sequence to Sequence Learning, arXiv 1705.03122",
                      "Radford et al., Language Models are Unsupervised Multitask Learners, 2019" },
         .used = uses_learned,
@@ -63,7 +63,8 @@ static const lm_card cards[] = {
         .why = { N_("A matrix can turn the vector of one position into that of another at a given distance, "
                     "so heads can learn distances.") },
         .gains = { N_("No parameters, and a vector for every position, however late.") },
-        .costs = { N_("It is added to the content once, at the bottom; each layer must keep the two apart."),
+        .costs = { N_("It is added to the content once, before the first layer; each layer must separate "
+                      "the two."),
                    N_("Positions beyond the trained ones have vectors, but models seldom use them well.") },
         .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
         .used = uses_sinusoids,
@@ -116,7 +117,7 @@ static const lm_card cards[] = {
         .sheet = lm_sheet_merges,
         .why = { N_("Words alone would need an endless vocabulary, and bytes alone very long sequences; "
                     "pieces learned from text lie between.") },
-        .gains = { N_("Every text can be written: what has no token of its own is spelled in bytes."),
+        .gains = { N_("Every text can be represented: bytes spell what has no token."),
                    N_("Frequent words are one token, so common text is short.") },
         .costs = { N_("The model sees no letters: spelling, rhymes and digits are harder for it."),
                    N_("Languages that were rare in the text the merges come from need more tokens for the "

@@ -5,7 +5,7 @@
 static const lm_card cards[] = {
     {
         .topic = "memory",
-        .title = N_("What running it takes"),
+        .title = N_("Memory needed to run it"),
         .summary = N_("planned memory: weights, cache and scratch"),
         .what = N_("The plan assigns every byte before anything is allocated: weights in the layout the "
                    "kernels require, cache pages, and one slab shared by all activations."),
@@ -45,7 +45,7 @@ static const lm_card cards[] = {
                         "N_{quick} = 2 V D + L D^2 \\left(4 + \\frac{3 F}{D}\\right)" },
                       { N_("standard: V·D + L·(4·D² + matrices·D·F) + head (0 if tied)"),
                         "N_{standard} = V D + L \\left(4 D^2 + m D F\\right) + N_{head}" },
-                      { N_("grouped:  attention D²·(2 + 2 / group) in place of 4·D²"),
+                      { N_("grouped:  attention D²·(2 + 2 / group) instead of 4·D²"),
                         "N_{attn} = D^2 \\left(2 + \\frac{2}{\\mathrm{group}}\\right)" } },
         .derive = lm_derive_estimate,
         .table = { { N_("quick"), "quick", "quick_off" },

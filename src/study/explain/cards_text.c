@@ -160,7 +160,7 @@ static const lm_card cards[] = {
     {
         .topic = "mla",
         .title = N_("Multi-head latent attention"),
-        .summary = N_("one small latent is cached in place of keys and values"),
+        .summary = N_("one small latent is cached instead of keys and values"),
         .what = N_("Keys and values of all heads are projected from one latent vector of R dimensions. Only "
                    "the latent and one rotated key shared by all heads are cached. During decoding the "
                    "up-projections are absorbed into the query and output projections, so scores are "
@@ -180,7 +180,7 @@ static const lm_card cards[] = {
                     "and values.") },
         .gains = { N_(
             "A cache smaller than that of GQA with eight heads, independent of the number of heads.") },
-        .costs = { N_("More arithmetic for each key: the latent is wider than a head."),
+        .costs = { N_("It needs more arithmetic per key: the latent is wider than a head."),
                    N_("RoPE cannot be absorbed into the product, so part of the key is stored separately.") },
         .sources = { "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434",
                      "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
@@ -308,7 +308,7 @@ static const lm_card cards[] = {
     {
         .topic = "moe",
         .title = N_("Mixture of experts"),
-        .summary = N_("a few of many MLPs for each token"),
+        .summary = N_("a few of many MLPs per token"),
         .what = N_("A router scores E experts for each token; the best k run and their outputs are summed, "
                    "weighted by the router. Some models add shared experts that run for every token."),
         .formulas = { { "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = softmax(router · x)",

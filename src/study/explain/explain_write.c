@@ -20,7 +20,7 @@ static void put_instead(const lm_explanation *x, lm_text *out)
     lm_mlp_name(&x->traits, mlp, sizeof mlp);
     lm_text_printf(out,
                    x->traits.tied ? _("attention %s, positions %s, MLP %s, head tied")
-                                  : _("attention %s, positions %s, MLP %s, head with a matrix of its own"),
+                                  : _("attention %s, positions %s, MLP %s, untied head"),
                    _(attention), _(lm_position_word(&x->traits).text), _(mlp));
 }
 

@@ -43,7 +43,7 @@ lm_status lm_sheet_heads(lm_facts *f, const lm_explain_options *o, lm_sheet *out
         v == k ? lm_sheet_text(f, "[T, %" PRIu64 "]", k)
                : lm_sheet_text(f, "[T, %" PRIu64 "], [T, %" PRIu64 "]", k, v));
     if (per > 1)
-        row(out, f, _("repeat K and V for each query head of a group"),
+        row(out, f, _("repeat K and V per query head of a group"),
             "[G, T, K] → [G, H/G, T, K] → [H, T, K]",
             lm_sheet_text(f,
                           "[%" PRIu64 ", T, %" PRIu64 "] → [%" PRIu64 ", %" PRIu64 ", T, %" PRIu64
@@ -61,8 +61,8 @@ lm_status lm_sheet_heads(lm_facts *f, const lm_explain_options *o, lm_sheet *out
         lm_sheet_text(f, "[T, %s] · [%s, %s] = [T, %s]", lm_grouped(f, heads * v), lm_grouped(f, heads * v),
                       D, D));
     if (per > 1)
-        out->note = _("Repeating copies nothing in lamina: each query head reads the keys and values of its "
-                      "group where they are.");
+        out->note = _("lamina does not copy them: each query head reads the keys and values of its group "
+                      "in place.");
     return LM_OK;
 }
 
@@ -106,16 +106,16 @@ lm_status lm_sheet_latent(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
                  .nope = lm_facts_count(f, "attention.latent.nope_dim"),
                  .rope = lm_facts_count(f, "attention.latent.rope_dim"),
                  .v = lm_facts_count(f, "attention.latent.v_dim") };
-    begin(out, _("Every matrix, and both forms of the scores"));
+    begin(out, _("All matrices, and both forms of the scores"));
     matrices(out, f, &x);
-    row(out, f, _("naive: keys and values of every head are made"),
+    row(out, f, _("naive: the keys and values of every head are computed"),
         "s_i = (q_N,i · W_UK,i c + q_R,i · k_R) · scale",
         lm_sheet_text(f, "%" PRIu64 " + %" PRIu64, x.nope, x.rope));
     row(out, f, _("naive: values"), "o_i = Σ p · W_UV,i c", lm_sheet_text(f, "%" PRIu64, x.v));
-    row(out, f, _("absorbed: the query goes to the latent"),
+    row(out, f, _("absorbed: the query is projected to the latent"),
         "q′_i = W_UK,iᵀ · q_N,i,   s_i = (q′_i · c + q_R,i · k_R) · scale",
         lm_sheet_text(f, "%" PRIu64 " + %" PRIu64, x.rank, x.rope));
-    row(out, f, _("absorbed: the latent comes back"), "o_i = W_UV,i · Σ p · c",
+    row(out, f, _("absorbed: the result is projected from the latent"), "o_i = W_UV,i · Σ p · c",
         lm_sheet_text(f, "%" PRIu64, x.rank));
     out->note = _("Both give the same sums: q · (W c) = (Wᵀ q) · c. The last rows say how many products each "
                   "key costs in one head.");

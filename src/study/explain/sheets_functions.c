@@ -80,13 +80,13 @@ lm_status lm_sheet_norms(lm_facts *f, const lm_explain_options *o, lm_sheet *out
             out->columns[i + 1] = lm_sheet_text(f, _("%s (this model)"), out->columns[i + 1]);
     norm_row(out, f, _("weights of one norm"), lm_sheet_text(f, "D = %s", lm_grouped(f, d)),
              lm_sheet_text(f, "2 · D = %s", lm_grouped(f, 2 * d)));
-    norm_row(out, f, _("operations for one token"),
+    norm_row(out, f, _("operations per token"),
              lm_sheet_text(f, "4 · D + 2 = %s", lm_grouped(f, 4 * d + 2)),
              lm_sheet_text(f, "7 · D + 3 = %s", lm_grouped(f, 7 * d + 3)));
     norm_row(out, f, _("sums over the row"), _("1: the squares"),
-             _("2: the mean, then the squares around it"));
+             _("2: the mean, then the squared differences from it"));
     norm_row(out, f, _("of the row 1, 2, 3, 4"), "√7.5 = 2.7386", "μ = 2.5, σ² = 1.25");
-    norm_row(out, f, _("the row after it, before the weights"), "0.3651, 0.7303, 1.0954, 1.4606",
+    norm_row(out, f, _("the normalised row, before the weights"), "0.3651, 0.7303, 1.0954, 1.4606",
              "−1.3416, −0.4472, 0.4472, 1.3416");
     out->note = _("A LayerNorm without biases has D weights. RMSNorm only scales the row; LayerNorm also "
                   "moves its mean to zero.");
@@ -114,7 +114,7 @@ lm_status lm_sheet_scalings(lm_facts *f, const lm_explain_options *o, lm_sheet *
     if (!s)
         return LM_OK;
     *out = (lm_sheet){ .title = _("Rules for contexts longer than the trained one"),
-                       .columns = { _("rule"), _("angle θ′ in place of θ") },
+                       .columns = { _("rule"), _("angle θ′ instead of θ") },
                        .align = "ll" };
     bool plain = s->type == LM_ROPE_DEFAULT;
     scaling_row(out, f, _("none"), "θ′ = θ", plain && !s->stored_divisors);
@@ -147,8 +147,8 @@ lm_status lm_sheet_router(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
         return LM_OK;
     double n = (double)lm_facts_count(f, "mlp.experts"),
            k = (double)lm_facts_count(f, "mlp.experts_per_token");
-    *out = (lm_sheet){ .title = _("What a batch reads of a layer's experts"),
-                       .columns = { _("tokens"), _("tokens for each expert"), _("experts visited"),
+    *out = (lm_sheet){ .title = _("Experts of a layer that a batch reads"),
+                       .columns = { _("tokens"), _("tokens per expert"), _("experts visited"),
                                     _("share read") },
                        .align = "rrrr" };
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {

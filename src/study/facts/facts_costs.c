@@ -120,7 +120,7 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
     lm_add_count(g, "layers", c.per_token_matmul - c.head, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "of per_token_matmul: without the head");
     lm_add_wide(g, "at_context", lm_flops_at(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                "one token that sees a full context");
+                "one token with a full context");
     lm_add_wide(g, "prefill", lm_flops_prefill(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                 "a prompt as long as the context, causal, logits of the last");
     add_naive_prefill(f, g, "prefill_naive", f->s.context);
@@ -365,7 +365,7 @@ void lm_fill_memory(lm_facts *f, lm_fact *g)
     lm_add_count(g, "scratch", p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
                  "activations, bookkeeping, threads");
     lm_add_wide(g, "total", (lm_wide)p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES,
-                LM_FROM_PLAN, "what the engine allocates");
+                LM_FROM_PLAN, "memory that the engine allocates");
     lm_add_group(g, "scratch_parts", fill_scratch, 0);
     if (f->s.train)
         lm_add_group(g, "training", fill_training, 0);

@@ -110,7 +110,7 @@ void lm_fill_parameters(lm_facts *f, lm_fact *g)
     lm_count_parameters(f->ledger, &c);
     lm_add_count(g, "total", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "every stored weight once");
     lm_add_count(g, "untied_total", c.untied_total, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF,
-                 "if the head had a matrix of its own");
+                 "if the head were untied");
     lm_add_count(g, "active", c.active, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                  "without experts that a token does not visit");
     for (int p = 0; p < LM_PARTS; p++)

@@ -83,9 +83,9 @@ static void put_header(lm_html *h)
     lm_text_add_str(h->out, "</div>\n<div class=\"tools\">\n");
     put_button(h, "open-all", _("Open all"), _("Close all"));
     lm_text_add_str(h->out, "<label>");
-    lm_markup_text(h->out, _("Colours"));
+    lm_markup_text(h->out, _("Theme"));
     lm_text_add_str(h->out, " <select id=\"theme\"><option value=\"\">");
-    lm_markup_text(h->out, _("as the system"));
+    lm_markup_text(h->out, _("system"));
     lm_text_add_str(h->out, "</option><option value=\"light\">");
     lm_markup_text(h->out, _("light"));
     lm_text_add_str(h->out, "</option><option value=\"dark\">");
@@ -230,8 +230,8 @@ lm_status lm_document_html(lm_document *d, lm_text *out, lm_error *e)
     put_main(&h);
     lm_text_add_str(out, "</div>\n<footer>");
     lm_markup_text(
-        out, _("Every figure is counted from the program that runs, or derived from such counts by a formula "
-               "shown here."));
+        out, _("Every number is counted from the program that runs, or derived from such counts by a "
+               "formula shown here."));
     lm_text_printf(out, " lamina " LAMINA_VERSION "</footer>\n<script>\n%s</script>\n</body>\n</html>\n",
                    lm_html_report_js);
     return h.status;

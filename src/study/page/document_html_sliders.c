@@ -39,12 +39,12 @@ static void put_results(lm_html *h, const lm_sliders *s)
     put_result(h, "cache", _("cache"), " class=\"cache\"");
     put_result(h, "scratch", _("scratch"), " class=\"scratch\"");
     put_result(h, "total", _("together"), " class=\"total\"");
-    put_result(h, "per-token", _("cache for a token more"), "");
+    put_result(h, "per-token", _("cache of one more token"), "");
     put_result(h, "flops", _("operations of a token"), "");
     put_result(h, "prefill", _("operations of a prompt as long as the context"), "");
     if (s->rated) {
-        put_result(h, "prompt", _("reading a prompt of 512 tokens, at most"), "");
-        put_result(h, "generation", _("generation, all sequences together, at most"), "");
+        put_result(h, "prompt", _("processing a prompt of 512 tokens, maximum"), "");
+        put_result(h, "generation", _("generation, all sequences together, maximum"), "");
     }
     lm_text_add_str(h->out, "</tbody></table></div></div>\n");
 }

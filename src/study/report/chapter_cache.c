@@ -17,7 +17,7 @@ void lm_part_cache(lm_document *d)
     lm_doc_table *t;
     char          a[LM_FIG], b[LM_FIG];
 
-    lm_doc_textf(d, _("%s: %s elements for each token, %s bytes as %s."), lm_facts_text(f, "attention.type"),
+    lm_doc_textf(d, _("%s: %s elements per token, %s bytes as %s."), lm_facts_text(f, "attention.type"),
                  lm_fig_count(a, lm_facts_count(f, "kv.elements_per_token")),
                  lm_fig_count(b, lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0)
@@ -80,11 +80,11 @@ static void write_why(lm_document *d)
     lm_print(saved, sizeof saved, "−%.1f %%", lm_facts_number(f, "kv.mha.saved"));
     why_row(t, _("change"), "", saved);
     why_row(t, _("speed of generating (qualitative)"), _("reads the most"),
-            _("reads less of the cache in each step"));
+            _("reads less of the cache per step"));
     why_row(t, _("quality (qualitative)"), _("each head separate"),
             lm_facts_count(f, "attention.kv_heads") == 1 && !lm_facts_has(f, "attention.latent")
                 ? _("a little below MHA in the paper on GQA") : _("close to MHA in the papers' own tests"));
-    lm_doc_note(d, _("The effect of sharing on quality depends on training; no general figure is known."));
+    lm_doc_note(d, _("The effect of sharing on quality depends on training; no general number is known."));
     lm_doc_close(d);
 }
 
@@ -124,12 +124,12 @@ static void write_savings(lm_document *d)
                                       _("matrix"), "MHA", _("this model"), "MQA");
     for (size_t i = 0; i < sizeof projections / sizeof *projections; i++)
         projection_row(t, &projections[i]);
-    lm_fact_row(t, _("weights that make keys and values"), LM_EXACT, "what_if.kv_projections_mha",
+    lm_fact_row(t, _("weights of the key and value projections"), LM_EXACT, "what_if.kv_projections_mha",
                 "what_if.kv_projections", "what_if.kv_projections_mqa", NULL);
     lm_fact_row(t, _("weights of attention"), LM_EXACT, "what_if.attention_mha", "what_if.attention",
                 "what_if.attention_mqa", NULL);
     if (lm_facts_has(f, "what_if.kv_projections_saved"))
-        lm_fact_row(t, _("saved of keys and values"), LM_PLAIN, "", "what_if.kv_projections_saved",
+        lm_fact_row(t, _("saved share of keys and values"), LM_PLAIN, "", "what_if.kv_projections_saved",
                     "what_if.kv_projections_saved_mqa", NULL);
     t = lm_doc_table_of(d, "cache-savings", _("Cache at 1,024 tokens, one sequence"), "lrr", "", "MHA",
                         _("this model"));
@@ -166,7 +166,7 @@ static void write_methods(lm_document *d)
     uint64_t k      = lm_facts_count(f, latent ? "attention.latent.qk_dim" : "attention.head_dim");
     uint64_t v      = lm_facts_count(f, latent ? "attention.latent.v_dim" : "attention.value_dim");
     lm_doc_open(d, "cache-by-method", "O-16", _("By method"));
-    lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr",
+    lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements per token and layer"), "llr",
                                       _("method"), _("formula"), _("elements"));
     method_row(t, "MHA", "mha", lm_doc_printf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")", heads, k, v));
     if (!latent)
@@ -180,8 +180,8 @@ static void write_methods(lm_document *d)
                                  lm_facts_count(f, "attention.latent.rope_dim")));
     lm_doc_note(
         d,
-        _("The same heads with separate keys and values, shared in groups, or shared by all; a latent stores "
-          "what all of them are projected from."));
+        _("The same heads with separate keys and values, shared in groups, or shared by all. A latent "
+          "stores the vector from which all of them are projected."));
     lm_doc_close(d);
 }
 

@@ -46,7 +46,7 @@ void lm_part_flops(lm_document *d)
     };
     lm_facts     *f = d->facts;
     char          window[LM_FIG];
-    lm_doc_table *t = lm_doc_table_of(d, "flops-of-a-token", NULL, "lrr", _("FLOP for each token"), "",
+    lm_doc_table *t = lm_doc_table_of(d, "flops-of-a-token", NULL, "lrr", _("FLOP per token"), "",
                                       _("share"));
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -56,13 +56,13 @@ void lm_part_flops(lm_document *d)
     t->last->strong = true;
     flop_row(t, _("norms, activations …"), "flops.per_token_other", false);
     bool naive = lm_facts_has(f, "flops.per_context_token_naive");
-    flop_row(t, naive ? _("scores, for each key seen, MLA absorbed") : _("scores, for each key seen"),
+    flop_row(t, naive ? _("scores, per visible key, MLA absorbed") : _("scores, per visible key"),
              "flops.per_context_token", false);
     if (naive)
-        flop_row(t, _("scores, for each key seen, MLA naive"), "flops.per_context_token_naive", false);
+        flop_row(t, _("scores, per visible key, MLA naive"), "flops.per_context_token_naive", false);
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         flop_row(t,
-                 lm_doc_printf(d, _("scores, for each key beyond %s"),
+                 lm_doc_printf(d, _("scores, per key beyond %s"),
                                lm_fig_count(window, lm_facts_count(f, "kv.window"))),
                  "flops.per_context_token_past_windows", false);
     t = lm_doc_table_of(d, "flops-by-context", NULL, naive ? "rrrrrr" : "rrrrr", _("context"),

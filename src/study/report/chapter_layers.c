@@ -112,7 +112,7 @@ static void describe_container(lm_facts *f, uint32_t m, lm_text *out)
             return;
         }
         if (n->code == LM_OP_EXPERTS) {
-            lm_text_printf(out, _("%u experts, %u for each token"), n->experts.n_experts, n->experts.top_k);
+            lm_text_printf(out, _("%u experts, %u per token"), n->experts.n_experts, n->experts.top_k);
             return;
         }
         if (n->code == LM_OP_GLU) {

@@ -127,8 +127,8 @@ static void write_devices(lm_document *d)
     }
     lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch."),
                  lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_size(b, kv));
-    lm_doc_text(d, _("Of the memory of each device, what the operating system, the driver and the runtime "
-                     "need is left free."));
+    lm_doc_text(d, _("The memory that the operating system, the driver and the runtime need is "
+                     "subtracted for each device."));
     lm_doc_textf(d, _("%u of %u devices of the catalogue hold it as Q4_K_M."), holding, all);
     if (!holding)
         return;
@@ -158,14 +158,14 @@ void lm_chapter_memory(lm_document *d)
         d, _("int8 and int4 count bare bits; stored types include scales, and vectors in f32. Quality is not "
              "considered."));
     lm_doc_close(d);
-    lm_doc_open(d, "allocated", NULL, _("What the engine allocates"));
+    lm_doc_open(d, "allocated", NULL, _("Memory that the engine allocates"));
     lm_part_plan(d);
     lm_doc_diagram(d, "memory-growth", NULL, _("Weights, cache and scratch by context"), NULL);
     if (lm_facts_has(d->facts, "memory.total"))
-        lm_doc_note(d, _("These are the figures of the plan that the engine runs; planned and allocated "
+        lm_doc_note(d, _("These numbers are from the plan that the engine runs; planned and allocated "
                          "bytes are equal."));
     lm_doc_close(d);
-    lm_doc_open(d, "fits", "O-21", _("Devices that hold it"));
+    lm_doc_open(d, "fits", "O-21", _("Devices with enough memory"));
     write_devices(d);
     lm_doc_close(d);
     lm_doc_open(d, "memory-derivation", NULL, _("The memory, derived"));
@@ -212,8 +212,8 @@ static void write_training(lm_document *d)
     if (!lm_facts_has(d->facts, "memory.training.lora.parameters"))
         return;
     lm_doc_textf(d,
-                 _("What training allocates, by the plan of the program backwards; a step of %s tokens, an "
-                   "adapter of rank %" PRIu64 " on every linear layer but the head:"),
+                 _("Memory that training allocates, from the training plan; a step of %s tokens, an adapter of rank "
+                   "%" PRIu64 " on every linear layer except the head:"),
                  lm_fig_count(a, lm_facts_count(d->facts, "memory.training.tokens")),
                  lm_facts_count(d->facts, "memory.training.rank"));
     lm_doc_table *t = lm_doc_table_of(d, "training", NULL, "lrr", "", _("all weights"), "LoRA");

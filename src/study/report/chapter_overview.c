@@ -79,7 +79,7 @@ static void write_figures(lm_document *d)
 
     lm_figure_row(t, _("parameters"), LM_EXACT, "parameters.total");
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
-        lm_figure_row(t, _("of these active for one token"), LM_EXACT, "parameters.active");
+        lm_figure_row(t, _("of these, active per token"), LM_EXACT, "parameters.active");
     lm_figure_row(t, _("weights as stored"), LM_BOTH, "weights.bytes");
     const char *published = lm_precision_published(f->s.program);
     lm_figure_row(t, strcmp(published, "f16") == 0 ? _("weights as f16") : _("weights as MXFP4"), LM_BOTH,
@@ -88,16 +88,16 @@ static void write_figures(lm_document *d)
     lm_figure_row(t, _("context, positions"), LM_EXACT, "architecture.context");
     lm_figure_row(t,
                   lm_facts_has(f, "kv.window")
-                      ? lm_doc_printf(d, _("cache for each of the first %s tokens, bytes"),
+                      ? lm_doc_printf(d, _("cache per token for the first %s tokens, bytes"),
                                       lm_fig_count(window, lm_facts_count(f, "kv.window")))
-                      : _("cache for each token, bytes"),
+                      : _("cache per token, bytes"),
                   LM_EXACT, "kv.bytes_per_token");
     lm_figure_row(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
-    lm_figure_row(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
-    lm_figure_row(t, _("attention scores, for each token of context"), LM_PLAIN, "flops.per_context_token");
+    lm_figure_row(t, _("matrix products per token"), LM_PLAIN, "flops.per_token_matmul");
+    lm_figure_row(t, _("attention scores, per token of context"), LM_PLAIN, "flops.per_context_token");
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         lm_figure_row(t,
-                      lm_doc_printf(d, _("scores, for each key beyond %s"),
+                      lm_doc_printf(d, _("scores, per key beyond %s"),
                                     lm_fig_count(window, lm_facts_count(f, "kv.window"))),
                       LM_PLAIN, "flops.per_context_token_past_windows");
 }

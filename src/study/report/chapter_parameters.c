@@ -136,9 +136,9 @@ static void write_shares(lm_document *d)
     lm_cell_fact(t, LM_EXACT, "parameters.total");
     lm_cell_number(t, 100, LM_UNIT_PERCENT, "100 %");
     if (tied)
-        lm_fact_row(t, _("if the head had a matrix of its own"), LM_EXACT, "parameters.untied_total", NULL);
+        lm_fact_row(t, _("if the head were untied"), LM_EXACT, "parameters.untied_total", NULL);
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
-        lm_fact_row(t, _("active for one token"), LM_EXACT, "parameters.active", NULL);
+        lm_fact_row(t, _("active per token"), LM_EXACT, "parameters.active", NULL);
     lm_doc_note(d, tied ? _("Every stored weight is counted once; the head shares the embedding table.")
                         : _("Every stored weight is counted once, by the operation that reads it first."));
 }
@@ -175,13 +175,13 @@ static const char *meaning_of(lm_document *d, uint32_t i)
     case LM_PRODUCT_DOWN:
         return _("output width: that of the residual stream");
     case LM_PRODUCT_GATE:
-        return _("one gate for each dimension of the MLP");
+        return _("one gate per dimension of the MLP");
     case LM_PRODUCT_UP:
         return _("dimensions of the MLP");
     case LM_PRODUCT_ROUTER:
-        return _("one score for each expert");
+        return _("one score per expert");
     case LM_PRODUCT_HEAD:
-        return _("one logit for each token of the vocabulary");
+        return _("one logit per token of the vocabulary");
     default:
         return _("output dimensions");
     }
@@ -220,7 +220,7 @@ static void write_arguments(lm_doc_table *t, uint32_t m)
         lm_cell(t, _("added under the root for numerical stability"));
         break;
     case LM_OP_EXPERTS:
-        argument(t, "num_experts", n->experts.n_experts, _("routed experts, each an MLP of its own"));
+        argument(t, "num_experts", n->experts.n_experts, _("routed experts, each a separate MLP"));
         argument(t, "num_experts_per_tok", n->experts.top_k, _("active experts per token"));
         argument(t, "intermediate_size", n->experts.width, _("dimensions inside an expert"));
         break;

@@ -57,11 +57,11 @@ static void write_reach(lm_document *d)
     full = lm_facts_count(f, "attention.full_layers");
     lm_doc_open(d, "reach", NULL, _("How far attention reaches"));
     if (!some)
-        lm_doc_text(d, _("Every layer sees every earlier token."));
+        lm_doc_text(d, _("Every layer attends to every earlier token."));
     else if (full)
         lm_doc_textf(d,
-                     _("%" PRIu64 " layers have a window, %" PRIu64
-                       " see every earlier token, so tokens outside the windows still affect the output."),
+                     _("%" PRIu64 " layers have a window; %" PRIu64
+                       " attend to every earlier token, so tokens outside the windows still affect the output."),
                      some, full);
     if (lm_facts_has(f, "attention.window") && lm_facts_has(f, "attention.reach"))
         lm_doc_textf(

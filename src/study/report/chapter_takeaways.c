@@ -75,7 +75,7 @@ void lm_part_headline(lm_document *d)
     lm_doc_table *t = lm_doc_table_of(d, "key-figures", NULL, "lr", "", "");
     lm_figure_row(t, _("parameters"), LM_SHORT, "parameters.total");
     if (lm_facts_count(d->facts, "parameters.active") != lm_facts_count(d->facts, "parameters.total"))
-        lm_figure_row(t, _("of these active for one token"), LM_SHORT, "parameters.active");
+        lm_figure_row(t, _("of these, active per token"), LM_SHORT, "parameters.active");
     lm_figure_row(t, _("weights as Q4_K_M"), LM_PLAIN, "weights.as.Q4_K_M.bytes");
     lm_figure_row(t, lm_doc_printf(d, _("cache at %s tokens"), lm_fig_count(context, at)), LM_PLAIN,
                   lm_doc_printf(d, "kv.at[%" PRIu64 "].bytes", at));

@@ -82,13 +82,12 @@ static void write_subtitle(lm_document *d)
 
     if (d->n_models > 1)
         d->subtitle = lm_doc_printf(
-            d, _("Written by lamina %s. All figures are computed from the programs that run."),
+            d, _("Written by lamina %s. All numbers are computed from the programs that run."),
             LAMINA_VERSION);
     else
         d->subtitle = lm_doc_printf(
             d,
-            _("%s, %s. Written by lamina %s. All figures are computed from the program that "
-              "runs."),
+            _("%s, %s. Written by lamina %s. All numbers are computed from the program that runs."),
             _(lm_facts_text(f, "model.container")), lm_facts_text(f, "model.source"), LAMINA_VERSION);
     d->device = device;
 }

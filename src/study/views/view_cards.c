@@ -63,7 +63,7 @@ static void put_attention(lm_page *v)
     line(v, _("heads"), text);
     line(v, _("scores"), lm_facts_text(f, "formulas.attention"));
     line(v, _("visible"), lm_mask_text(&t, text, sizeof text));
-    snprintf(text, sizeof text, _("%s bytes for each token (%s)"),
+    snprintf(text, sizeof text, _("%s bytes per token (%s)"),
              lm_fig_count(a, lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
     line(v, _("cache"), text);
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0) {
@@ -139,7 +139,7 @@ static void put_mlp(lm_page *v)
     }
     if (lm_facts_has(f, "mlp.experts")) {
         char chosen[256];
-        snprintf(text, sizeof text, _("%" PRIu64 " of %" PRIu64 " for each token, %" PRIu64 " wide; %s"),
+        snprintf(text, sizeof text, _("%" PRIu64 " of %" PRIu64 " per token, %" PRIu64 " wide; %s"),
                  lm_facts_count(f, "mlp.experts_per_token"), lm_facts_count(f, "mlp.experts"),
                  lm_facts_count(f, "mlp.expert_width"), selection(f, chosen, sizeof chosen));
         line(v, _("experts"), text);

@@ -210,11 +210,11 @@ static void add_plan(lm_table *t)
     add_line(t, _("scratch"), &line);
     lm_fig_size(a, lm_facts_number(f, "memory.total"));
     if (lm_facts_count(f, "memory.mapped"))
-        lm_text_printf(&line, _("%s in memory of its own, %s mapped (%s)"), a,
+        lm_text_printf(&line, _("%s allocated, %s mapped (%s)"), a,
                        lm_fig_bytes(b, lm_facts_count(f, "memory.mapped")),
                        _(lm_facts_text(f, "weights.precision")));
     else
-        lm_text_printf(&line, _("%s in memory of its own (%s)"), a, _(lm_facts_text(f, "weights.precision")));
+        lm_text_printf(&line, _("%s allocated (%s)"), a, _(lm_facts_text(f, "weights.precision")));
     add_line(t, _("to run"), &line);
 }
 
@@ -249,7 +249,7 @@ static void put_compute(lm_page *v)
 
     lm_text_add_char(v->out, '\n');
     put_label(v, _("compute per token"));
-    lm_text_printf(v->out, _("%s + %s for each token of context; a prompt of %s: %s\n"),
+    lm_text_printf(v->out, _("%s + %s per token of context; a prompt of %s: %s\n"),
                    lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
                    lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token")),
                    lm_fig_count(c, lm_facts_count(f, "kv.context")),
@@ -257,7 +257,7 @@ static void put_compute(lm_page *v)
     if (lm_facts_has(f, "flops.per_context_token_naive")) {
         put_label(v, "");
         lm_text_printf(v->out,
-                       _("with MLA in the naive form: %s for each token of context; the prompt: %s\n"),
+                       _("with MLA in the naive form: %s per token of context; the prompt: %s\n"),
                        lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token_naive")),
                        lm_fig_flops(d, lm_facts_number(f, "flops.prefill_naive")));
     }
@@ -267,9 +267,9 @@ static void put_compute(lm_page *v)
     lm_fig_count(a, lm_facts_count(f, "kv.window"));
     lm_fig_flops(b, lm_facts_number(f, "flops.per_context_token_past_windows"));
     if (lm_facts_count(f, "flops.per_context_token_past_windows"))
-        lm_text_printf(v->out, _("beyond %s tokens of context %s for each (windows full)\n"), a, b);
+        lm_text_printf(v->out, _("beyond %s tokens of context: %s per token (windows full)\n"), a, b);
     else
-        lm_text_printf(v->out, _("beyond %s tokens of context no further cost (windows full)\n"), a);
+        lm_text_printf(v->out, _("beyond %s tokens of context: no further cost (windows full)\n"), a);
 }
 
 static void put_speed(lm_page *v)
@@ -292,8 +292,8 @@ static void put_speed(lm_page *v)
         char a[LM_FIG], b[LM_FIG];
         put_label(v, here || i == 0 ? _("this machine") : "");
         lm_text_printf(v->out,
-                       here ? _("at most %s tokens/s generating (%s), %s reading (%s)")
-                            : _("at most %s tokens/s generating (%s), %s reading (%s) as %s"),
+                       here ? _("at most %s tokens/s generation (%s), %s prompt (%s)")
+                            : _("at most %s tokens/s generation (%s), %s prompt (%s) as %s"),
                        lm_fig_rate(a, lm_facts_number(f, "%s.generation.tokens_per_second", at)),
                        _(lm_facts_text(f, "%s.generation.limited_by", at)),
                        lm_fig_rate(b, lm_facts_number(f, "%s.prompt.tokens_per_second", at)),
@@ -302,7 +302,7 @@ static void put_speed(lm_page *v)
     }
     if (lm_facts_truth(f, "speed.too_low")) {
         put_label(v, "");
-        lm_text_printf(v->out, "%s\n", _("measured under load, too low; measure again"));
+        lm_text_printf(v->out, "%s\n", _("measured under load, so it is too low; measure again"));
     }
 }
 

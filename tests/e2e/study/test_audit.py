@@ -44,7 +44,7 @@ def test_errors_are_found_and_named(judged):
     why = {r["id"]: s["kind"] for r, s in caught}
     assert why["S000-075"] == why["S001-068"] == "a tied head counted twice" and why["S001-075"] == "a tied head counted twice"
     assert why["S004-019"].startswith("a binary prefix") and why["S004-101"].startswith("a binary prefix")
-    assert why["S002-104"].startswith("a thousand times off")
+    assert why["S002-104"].startswith("a thousand times too large")
     reasons = collections.Counter(s["kind"] for _, s in caught)
     assert reasons["a tied head counted twice"] >= 5
 
@@ -237,7 +237,7 @@ def test_a_quantity_of_other_models_is_not_a_typing_error(lamina, tmp_path):
     table = tmp_path / "dense.tsv"
     table.write_text("model\tquantity\tclaim\nllama-3.2-1b\tnum_experts\t8\nllama-3.2-1b\tcolour\tblue\n")
     done = lamina("audit", table)
-    assert done.returncode == 0 and "num_experts: 8 (this model has no such quantity)" in done.stdout and "colour: blue (unknown quantity)" in done.stdout
+    assert done.returncode == 0 and "num_experts: 8 (this model does not have this quantity)" in done.stdout and "colour: blue (unknown quantity)" in done.stdout
 
 
 def test_strict_requires_all_statements_checked(lamina, tmp_path):

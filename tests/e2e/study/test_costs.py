@@ -83,13 +83,13 @@ def test_windows_describe_the_whole_model(lamina):
 
 def test_pages_name_the_context_that_fills_windows(lamina):
     page = lamina("inspect", "mistral-7b-v0.1").stdout
-    assert "+ 524 kFLOP for each token of context" in page and "beyond 4,096 tokens of context no further cost" in page
+    assert "+ 524 kFLOP per token of context" in page and "beyond 4,096 tokens of context: no further cost" in page
     page = lamina("inspect", "gemma-2-27b").stdout
-    assert "+ 754 kFLOP for each token of context" in page and "beyond 4,096 tokens of context 377 kFLOP for each" in page
+    assert "+ 754 kFLOP per token of context" in page and "beyond 4,096 tokens of context: 377 kFLOP per token" in page
     assert "window 4,096 in 23 of 46 layers" in page
     assert "beyond" not in lamina("inspect", "llama-3.1-8b", "-c", "4096").stdout.split("compute per token")[1].split("rope")[0]
     flops = lamina("inspect", "mistral-7b-v0.1", "--view", "flops").stdout
-    assert "scores, for each key seen                 524,288" in flops and "scores, for each key beyond 4,096               0" in flops
+    assert "scores, per visible key" in flops and "524,288" in flops and "scores, per key beyond 4,096" in flops
     assert "0 <= i - j < 256 in 12 of 24 layers, else 0 <= i - j" in lamina("inspect", "gpt-neo-1.3b", "--view", "cards").stdout
     for model in ("mistral-7b-v0.1", "gpt-neo-1.3b", "llama-3.2-1b"):
         derived = lamina("explain", "flops", model).stdout

@@ -105,7 +105,7 @@ def test_prompt(lamina, model):
     source_ = explain(lamina, "kv", model, "--prompt", "I love AI")["diagram"]["mermaid"]
     assert source_.startswith("sequenceDiagram") and '" love" at position 1' in source_
     words = lamina("explain", "kv", "llama-3.2-3b", "--prompt", " The  cat sat ").stdout      # a preset has no tokenizer
-    assert re.search(r"3  sat +\[k1 v1\] \[k2 v2\] \[k3 v3\]", words) and "split at blanks" in words
+    assert re.search(r"3  sat +\[k1 v1\] \[k2 v2\] \[k3 v3\]", words) and "split at spaces" in words
     assert lamina("explain", "kv", "llama-3.2-3b", "--prompt", "  ").returncode == 2
 
 
@@ -142,7 +142,7 @@ def test_scalings_are_derived_and_agree(lamina):
 
 def test_heads_have_shapes(lamina):
     rows = {row["what"]: row["in this model"] for row in table(explain(lamina, "gqa", "llama-3.2-3b"))}
-    assert rows["repeat K and V for each query head of a group"] == "[8, T, 128] → [8, 3, T, 128] → [24, T, 128]"
+    assert rows["repeat K and V per query head of a group"] == "[8, T, 128] → [8, 3, T, 128] → [24, T, 128]"
     assert rows["W_q,i   i = 1 … 24"] == "[3,072, 128]"
 
 

@@ -116,7 +116,7 @@ def test_queries_by_the_names_of_config_json(lamina, model):
     texts = {lamina("inspect", "llama-3.2-1b", "--query", name).stdout for name in ("rope_theta", "rope-theta", "Rope Theta", "config.rope_theta")}
     assert texts == {"500000.0\n"}, "a key prints alike however its words are separated"
     done = lamina("inspect", "llama-3.2-1b", "--query", "num_experts")
-    assert done.returncode == 1 and done.stderr == "error: num_experts: this model has no such quantity\n"
+    assert done.returncode == 1 and done.stderr == "error: num_experts: this model does not have this quantity\n"
     done = lamina("inspect", "llama-3.2-1b", "--query", "colour")
     assert done.returncode == 1 and "hint" not in done.stderr
 
