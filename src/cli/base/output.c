@@ -87,30 +87,52 @@ static lm_status put(const char *text, size_t n, lm_error *e)
     return lm_fail(e, LM_IO, "standard output", LM_NO_OFFSET, "%s", strerror(errno));
 }
 
-/* Print text on a terminal. Control characters are shown as symbols (U+2400 ...) and have no effect. */
-static lm_status put_shown(const char *text, size_t n, lm_error *e)
+/* Append text for a terminal. Control characters are shown as symbols (U+2400 ...) and have no effect. */
+static void add_shown(const char *text, size_t n, lm_text *shown)
 {
-    lm_text shown = { 0 };
-
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c == 0x7F)
-            lm_text_add_str(&shown, "\u2421");
+            lm_text_add_str(shown, "\u2421");
         else if (c < ' ' && c != '\n' && c != '\t')
-            lm_text_printf(&shown, "\xE2\x90%c", 0x80 + c);
+            lm_text_printf(shown, "\xE2\x90%c", 0x80 + c);
         else if (c == 0xC2 && i + 1 < n && (unsigned char)text[i + 1] < 0xA0)      /* C1: U+0080 ... U+009F */
-            lm_text_add_str(&shown, "\uFFFD"), i++;
+            lm_text_add_str(shown, "\uFFFD"), i++;
         else
-            lm_text_add_char(&shown, (char)c);
+            lm_text_add_char(shown, (char)c);
     }
-    lm_status status = shown.failed ? lm_fail_memory(e, "the output", n) : put(shown.data, shown.size, e);
+}
+
+/* Wrapping erases a word that passes the edge, which needs a cursor that moves. */
+lm_wrap lm_out_wrap(void)
+{
+    const char *term = getenv("TERM");
+    unsigned    width = lm_out_width();
+
+    if (!lm_out_is_terminal() || !term || strcmp(term, "dumb") == 0 || width < 20)
+        return (lm_wrap){ 0 };
+    return (lm_wrap){ .width = width - 1 };      /* in the last column the cursor's place is unclear */
+}
+
+lm_status lm_out_wrapped(lm_wrap *w, const char *text, size_t n, lm_error *e)
+{
+    lm_text shown = { 0 }, wrapped = { 0 };
+
+    if (!lm_out_is_terminal())
+        return put(text, n, e);
+    add_shown(text, n, &shown);
+    lm_wrap_add(w, shown.data, shown.size, &wrapped);
+    lm_status status = shown.failed || wrapped.failed || w->word.failed
+                           ? lm_fail_memory(e, "the output", n)
+                           : put(wrapped.data, wrapped.size, e);
     lm_text_free(&shown);
+    lm_text_free(&wrapped);
     return status;
 }
 
 lm_status lm_out_text(const char *text, size_t n, lm_error *e)
 {
-    return lm_out_is_terminal() ? put_shown(text, n, e) : put(text, n, e);
+    return lm_out_wrapped(&(lm_wrap){ 0 }, text, n, e);
 }
 
 lm_status lm_out_buf(const lm_text *b, lm_error *e)
@@ -306,12 +328,12 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
                                    "hint", e->hint[0] ? e->hint : NULL),
                          NULL);
     fflush(stdout);
-    /* Scripts expect the error on the last line: print the hint before it unless stderr is a terminal. */
-    if (e->hint[0] && !lm_err_is_terminal())
+    /* A reader expects the remedy after the error. Scripts expect the error on the last line. */
+    if (e->hint[0] && !isatty(STDERR_FILENO))
         fprintf(stderr, "hint: %s\n", e->hint);
     fprintf(stderr, "%s %s\n",
             err_has_colour() ? "\033[1;31merror:\033[0m" : "error:", lm_error_text(e, text, sizeof text));
-    if (e->hint[0] && lm_err_is_terminal())
+    if (e->hint[0] && isatty(STDERR_FILENO))
         fprintf(stderr, "hint: %s\n", e->hint);
 }
 

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/base/command.h"
+#include "cli/base/wrap.h"
 #include "cli/base/translate.h"
 
 /* Return whether stdout or stderr is a terminal. Colour also depends on --no-color, NO_COLOR and TERM. */
@@ -16,6 +17,10 @@ unsigned lm_out_width(void);                         /* columns; 80 if unknown *
 /* Write text to stdout, byte for byte; on a terminal, control characters other than tab and newline are shown
  * as symbols. LM_IO: it cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
+/* The same, broken into lines at words on a terminal that can move its cursor; `w` begins as lm_out_wrap(),
+ * and its word is freed by the caller. */
+lm_wrap   lm_out_wrap(void);
+lm_status lm_out_wrapped(lm_wrap *w, const char *text, size_t n, lm_error *e);
 lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY: the buffer has failed */
 lm_status lm_out_free(lm_text *b, lm_error *e);       /* the same; frees the buffer */
 

@@ -80,6 +80,8 @@ static lm_status converse(lm_talk *t, lm_error *e)
             first = error.code;
             break;
         }
+        if (got == LM_LINE_ABANDONED && lm_lines_empty(t->lines))
+            lm_note("Ctrl-D or /quit ends the chat");
         if (got == LM_LINE_ABANDONED || line.size == 0)
             continue;
         status = line.data[0] == '/' ? lm_talk_command(t, line.data, &error) : send_message(t, &line, &error);

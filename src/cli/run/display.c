@@ -14,7 +14,7 @@ static bool on_text(void *arg, const char *piece, size_t n)
     lm_display *a = arg;
 
     a->ended_line = piece[n - 1] == '\n';
-    if (a->stream && a->write.code == LM_OK && lm_out_text(piece, n, &a->write) != LM_OK)
+    if (a->stream && a->write.code == LM_OK && lm_out_wrapped(&a->wrap, piece, n, &a->write) != LM_OK)
         return false;
     return !lm_interrupted();
 }
@@ -55,6 +55,7 @@ lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_to
     o->arg = a;
     status = lm_generate(g, s, prompt->ids, prompt->n, reuse, o, out, e);
     lm_progress_end(&a->bar);
+    lm_text_free(&a->wrap.word);
     if (status == LM_OK && a->write.code != LM_OK) {
         lm_generation_free(out);
         if (e)

@@ -10,6 +10,7 @@ typedef struct lm_display {
     bool            stream;              /* write text to stdout as it is generated */
     uint32_t        logprobs;
     json_t         *positions;           /* with logprobs: [{id, piece, text, bytes, logprob, top}], owned */
+    lm_wrap         wrap;                /* how the text is broken into lines; zero: not at all */
     lm_progress     bar;
     lm_error        write;               /* why stdout could not be written; code LM_OK: no error */
     bool            ended_line;          /* the last byte shown was a newline */

@@ -29,6 +29,7 @@ struct lm_lines {
     lm_text   line;                      /* the line read without the editor */
     lm_text_lines input;                 /* of a pipe */
     bool      abandoned, more;           /* more: the line continues */
+    bool      typed;                     /* the abandoned line was not empty */
     /* bracketed paste is on: the terminal marks the beginning and end of a paste */
     bool      brackets;
     /* bytes read ahead; those from `given` on are not passed to the editor yet */
@@ -144,6 +145,7 @@ static int next_character(EditLine *edit, wchar_t *out)
             lm_text_clear(&l->ahead);
             l->given = 0;
             l->abandoned = true;
+            l->typed     = el_wline(edit)->lastchar > el_wline(edit)->buffer;
             *out = L'\n';
             return 1;
         }
@@ -244,6 +246,11 @@ bool lm_lines_terminal(const lm_lines *l)
     return l->terminal;
 }
 
+bool lm_lines_empty(const lm_lines *l)
+{
+    return !l->typed && !l->more;
+}
+
 /* Read one line with its newline. *size is 0 at the end of input. */
 static lm_status read_line(lm_lines *l, const char **out, size_t *size, lm_error *e)
 {
@@ -322,7 +329,7 @@ lm_line lm_lines_next(lm_lines *l, lm_text *out, lm_error *e)
     bool block = false;
 
     lm_text_clear(out);
-    l->abandoned = l->more = false;
+    l->abandoned = l->more = l->typed = false;
     do {
         const char *line;
         size_t size;

@@ -12,6 +12,7 @@ typedef enum lm_line { LM_LINE, LM_LINE_END, LM_LINE_ABANDONED, LM_LINE_FAILED }
 lm_status lm_lines_open(const char *history, lm_lines **out, lm_error *e);
 void      lm_lines_close(lm_lines *l);
 bool      lm_lines_terminal(const lm_lines *l);
+bool      lm_lines_empty(const lm_lines *l);     /* nothing had been typed when the line was abandoned */
 
 /* Read the next line into `out` (cleared first), without its newline. A line that ends with a backslash
  * continues on the next one; a line that begins with three double quotes continues until a line ends with

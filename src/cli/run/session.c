@@ -120,7 +120,7 @@ static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *ou
     lm_generate_options o = {
         .sequence = { .max_tokens = s->predict, .prompt_only = s->predict == 0, .stops = s->stops.items }
     };
-    lm_display answer = { .model = s->model, .stream = !s->cli->json };
+    lm_display answer = { .model = s->model, .stream = !s->cli->json, .wrap = lm_out_wrap() };
 
     lm_drafting_sequence(s->draft, &s->drafting, &o.sequence);
     LM_TRY(lm_constraining_sequence(&s->constraining, ids, &o.sequence, e));

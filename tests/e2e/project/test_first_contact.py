@@ -296,9 +296,22 @@ def test_the_context_that_fits_is_named_and_found(lamina, model):
 
 def test_a_prompt_that_is_too_long_names_the_flag(lamina, model):
     done = run(lamina, "run", model, "--raw", "-p", PARIS, "-c", "4")
-    assert done.returncode == 1 and done.stderr.splitlines()[-2:] == ["hint: -c 6 or more holds it", "error: prompt: 5 tokens; the context size is 4"]
+    assert done.returncode == 1 and done.stderr.splitlines()[-2:] == \
+        ["hint: -c 6 or more holds it; without -c, the context is as large as needed", "error: prompt: 5 tokens; the context size is 4"]
     document = json.loads(run(lamina, "run", model, "--raw", "-p", PARIS, "-c", "4", "--json").stdout)
-    assert document["hint"] == "-c 6 or more holds it"
+    assert document["hint"].startswith("-c 6 or more holds it")
+    done = run(lamina, "run", model, "--raw", "-p", PARIS, "-c", "4", "-n", "20", "--ignore-eos")
+    assert done.stderr.splitlines()[-2] == "hint: -c 25 or more holds it and its answer"
+    assert run(lamina, "run", model, "--raw", "-p", PARIS, "-c", "25", "-n", "20", "--ignore-eos", "--json").stdout.count('"stop_reason": "length"') == 1
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb", None])
+def test_the_hint_follows_the_error_at_a_terminal(lamina, model, tmp_path, term):
+    env = {k: v for k, v in environment(tmp_path).items() if k != "TERM"} | ({"TERM": term} if term else {})
+    t = Terminal(lamina, "--no-color", "run", model, "--tmep", "1", env=env)
+    assert t.until("--temp?").replace("\r\n", "\n") == "error: --tmep: unknown flag of lamina run\nhint: did you mean --temp?"
+    assert t.status() == 2
+    assert run(lamina, "run", model, "--tmep", "1").stderr == "hint: did you mean --temp?\nerror: --tmep: unknown flag of lamina run\n"
 
 
 # ---- chat ----

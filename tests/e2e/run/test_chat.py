@@ -1,11 +1,14 @@
 """lamina chat over a pipe and on a terminal."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import struct
 import termios
 import time
+import unicodedata
 
 import pytest
 from conftest import PATIENCE, run
@@ -226,3 +229,57 @@ def test_on_a_terminal(build, model, tmp_path):
     assert t.status() == 0
     past = (tmp_path / "chat_history").read_text()
     assert "héros" in past and "half" not in past
+
+
+def shown_lines(stream):
+    """Return the lines on a terminal after `stream`, whose cursor moves left (CSI D) and erases (CSI K)."""
+    lines, at = [[]], 0
+    for move, erase, character in re.findall(r"\x1b\[(\d+)D|(\x1b\[K)|([^\r])", stream, re.S):
+        if move:
+            at -= int(move)
+        elif erase:
+            del lines[-1][at:]
+        elif character == "\n":
+            lines.append([])
+            at = 0
+        else:
+            wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+            lines[-1][at:] = [character] + [""] * (wide - 1)
+            at += wide
+    return lines
+
+
+@pytest.mark.parametrize("columns", [24, 57])
+def test_answers_break_at_words(build, model, tmp_path, chat, columns):
+    for question, flags in (("Tell me about the ocean.", []), ("Say it.", ["--choice", "中文字符很宽 mixed with 日本語 and words" * 2])):
+        env = {"LAMINA_CACHE": str(tmp_path), "TERM": "xterm", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+        ask = ["--temp", "0", "-n", "200" if flags else "60", *flags]
+        t = Terminal(build / "src/cli/lamina", "chat", model, *ask, env=env)
+        t.prompt()
+        fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        t.type(question + "\n")
+        t.until(question + "\r\n")
+        lines = shown_lines(re.split(r"\r\x1b\[K", t.until("context "))[-1])      # after the progress bar, if it was shown
+        t.prompt()
+        t.type("\x04")
+        assert t.status() == 0
+        lines = lines[:-1]                               # the last is the meter
+        text = chat(question + "\n", *ask).stdout.strip()
+        assert len(lines) > 1 and all(len(line) < columns for line in lines), ["".join(x) for x in lines]
+        assert "".join("".join("".join(line) for line in lines).split()) == "".join(text.split()), "nothing is lost"
+        words = set(re.findall(r"[a-z]+", text))
+        assert all(set(re.findall(r"[a-z]+", "".join(line))) <= words for line in lines), "no word is cut"
+
+
+def test_ctrl_c_on_an_empty_line_says_how_to_leave(build, model, tmp_path):
+    env = {"LAMINA_CACHE": str(tmp_path), "TERM": "xterm", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    t = Terminal(build / "src/cli/lamina", "chat", model, env=env)
+    t.prompt()
+    t.type("half a line")
+    t.until("half a line")                               # before Ctrl-C, which discards what has not been read
+    t.type("\x03")
+    assert "ends the chat" not in t.prompt()
+    t.type("\x03")
+    assert "Ctrl-D or /quit ends the chat" in t.prompt()
+    t.type("\x04")
+    assert t.status() == 0
