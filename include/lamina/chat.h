@@ -29,7 +29,8 @@ typedef enum lm_role { LM_ROLE_USER, LM_ROLE_ASSISTANT, LM_ROLE_SYSTEM } lm_role
 /* All zero: the defaults. Nothing of it is used after lm_chat_open or lm_chat_new, except what an engine
  * uses. */
 typedef struct lm_chat_options {
-    lm_sampler_options sampler;
+    lm_sampler_options sampler;      /* all zero: the defaults, and what the model's files say
+                                        (lm_model_sampling) */
     const char *chat_template;       /* source of the template; NULL: the model's */
     uint32_t    sequence;            /* lm_chat_new: the engine's sequence that holds the conversation, used
                                         by nothing else */

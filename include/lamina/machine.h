@@ -62,6 +62,10 @@ typedef struct lm_limits {
 /* A note to show with the results: "", "busy", "below the best known". */
 const char *lm_limits_mark(const lm_limits *l);
 
+/* Return `l`, or NULL if its results are too low to predict a speed: measured on a busy machine, of which
+ * nothing better is known. */
+const lm_limits *lm_limits_usable(const lm_limits *l);
+
 typedef struct lm_measure_options {
     const char *cpu;                 /* instruction set level; NULL: the best there is */
     uint32_t    threads;             /* 0: physical cores */

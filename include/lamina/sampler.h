@@ -2,7 +2,7 @@
 #ifndef LAMINA_SAMPLER_H
 #define LAMINA_SAMPLER_H
 
-#include "lamina/text.h"
+#include "lamina/model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +48,11 @@ typedef struct lm_sampler_options {
 
 /* Return the defaults as numbers, with `literal` set: a number that is set to 0 afterwards means 0. */
 lm_sampler_options lm_sampler_defaults(void);
+
+/* Set the members of `o` for which the model's files have a value (general.sampling.* of GGUF,
+ * generation_config.json); the others are unchanged. Return how many were set. What the user chose should be
+ * set after this call. */
+size_t lm_model_sampling(const lm_model *m, lm_sampler_options *o);
 
 /* Check the numbers as lm_sampler_new does, without a vocabulary. LM_USAGE names an invalid value. */
 lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e);

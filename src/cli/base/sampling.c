@@ -77,6 +77,21 @@ void lm_sampling_defaults(lm_sampling_flags *f)
     f->o.seed = UINT64_MAX;
 }
 
+void lm_sampling_model(const lm_cli *cli, lm_sampling_flags *f, const lm_model *m)
+{
+    const lm_sampler_options given = f->o;
+
+    if (!lm_model_sampling(m, &f->o))
+        return;
+    for (const lm_flag *row = lm_sampling_flag_table; row->name; row++) {
+        bool number = row->kind == LM_FLAG_FLOAT || row->kind == LM_FLAG_INT;
+
+        for (size_t i = 0; number && i < cli->n_given; i++)
+            if (cli->given[i] == row)    /* floats and ints have the same size */
+                memcpy((char *)&f->o + row->offset, (const char *)&given + row->offset, sizeof(float));
+    }
+}
+
 /* Read "15043+1.5", "15043-inf" or "15043:-3". */
 static lm_status read_bias(const char *text, lm_logit_bias *out, lm_error *e)
 {

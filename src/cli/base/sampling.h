@@ -15,6 +15,9 @@ extern const lm_flag lm_sampling_flag_table[];
 
 void lm_sampling_defaults(lm_sampling_flags *f);
 
+/* Replace the settings that no flag of the command line gives by those of the model's files. */
+void lm_sampling_model(const lm_cli *cli, lm_sampling_flags *f, const lm_model *m);
+
 /* Set sampler options from the flags; their pointers are valid as long as the command runs. A seed of
  * UINT64_MAX is replaced by a random one, which is also stored in `f`. */
 lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, lm_sampler_options *out, lm_error *e);

@@ -139,6 +139,7 @@ static lm_status open_talk(lm_cli *cli, lm_talk_flags *o, lm_talk *t, lm_error *
     t->s.stops = o->stops;
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
     LM_TRY(lm_prompt_template_open(t->s.model, &o->chat, &t->s.chat, e));
+    lm_sampling_model(cli, &o->sampling, t->s.model);
     LM_TRY(lm_session_sampler(&t->s, e));
     LM_TRY(lm_constraining_open(&o->constraint, o->sampling.ignore_eos, t->s.model, &t->s.constraining, e));
     if (o->load)

@@ -298,6 +298,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_unescape_all(cli, &o->stops, !o->no_escape, e));
     if (o->verbose_prompt)
         show_tokens(s);
+    lm_sampling_model(cli, &o->sampling, s->model);
     LM_TRY(lm_sampling_options(cli, &o->sampling, &sampling, e));
     LM_TRY(lm_constraining_open(&o->constraint, o->sampling.ignore_eos, s->model, &s->constraining, e));
     lm_model_describe(s->model, &info);

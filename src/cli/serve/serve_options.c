@@ -95,6 +95,9 @@ static lm_status engine_options(lm_cli *cli, lm_serve_flags *o, lm_service_optio
         status = lm_keep_card(cli, m, &s->card, e);
     if (status == LM_OK)
         status = lora_options(cli, o, m, s, e);
+    lm_sampling_flags sampling = o->sampling;
+    lm_sampling_model(cli, &sampling, m);
+    s->sampling = sampling.o;
     lm_model_close(m);
     uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     s->engine.sequences = o->parallel;

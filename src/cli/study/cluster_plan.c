@@ -98,7 +98,7 @@ lm_status lm_cluster_plan_run(lm_cli *cli, lm_cluster_flags *f, lm_error *e)
     if (at.here) {
         LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = f->run.cpu, .threads = f->run.threads },
                                   &at.limits, e));
-        o.limits = &at.limits;
+        o.limits = lm_limits_usable(&at.limits);
     }
     o.device = at.device;
     f->model.o.weights_optional = f->model.o.tokenizer_optional = true;

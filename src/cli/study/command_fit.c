@@ -102,7 +102,7 @@ static lm_status measure_here(const fit_options *o, lm_fit_place *at, lm_fit_opt
         return LM_OK;
     LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = o->run.cpu, .threads = o->run.threads },
                               &at->limits, e));
-    fit->limits = &at->limits;
+    fit->limits = lm_limits_usable(&at->limits);
     return LM_OK;
 }
 

@@ -96,7 +96,8 @@ static const char *measured(const lm_fit_place *at)
     if (at->limits.below > 0)
         return _("the highest value measured on this machine; it was slower just now: lamina doctor");
     if (*lm_limits_mark(&at->limits))
-        return _("measured under load, so it is too low; lamina doctor --fresh measures again");
+        return _("speed not known: other programs ran during the measurement; lamina doctor --fresh measures "
+                 "again");
     return _("measured here: lamina doctor");
 }
 
@@ -108,16 +109,15 @@ void lm_fit_mark(const lm_fit_place *at, lm_text *out)
 
 json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
 {
-    const lm_fit *f    = &x->fit;
-    json_t       *rows = json_array();
+    const lm_fit *f = &x->fit;
+    json_t *rows = json_array();
 
     for (size_t i = 0; i < f->n; i++)
         json_array_append_new(rows, row_json(&f->rows[i], f->memory));
-    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name,
-                     "machine", place_json(at, f), "context", (json_int_t)f->context,
-                     "batch", (json_int_t)f->sequences, "kv_type", at->kv, "prompt", (json_int_t)f->prompt,
-                     "fits", f->best >= 0, "best", f->best >= 0 ? f->rows[f->best].precision : NULL,
-                     "precisions", rows);
+    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name, "machine",
+                     place_json(at, f), "context", (json_int_t)f->context, "batch", (json_int_t)f->sequences,
+                     "kv_type", at->kv, "prompt", (json_int_t)f->prompt, "fits", f->best >= 0, "best",
+                     f->best >= 0 ? f->rows[f->best].precision : NULL, "precisions", rows);
 }
 
 /* Append a line with `left` at its beginning and `right` at its end, column 80. */
@@ -131,7 +131,7 @@ void lm_fit_title(const char *left, const char *right, lm_text *out)
 static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 {
     const lm_fit *f = &x->fit;
-    char          left[2 * NAME], right[NAME], place[NAME], model[NAME];
+    char left[2 * NAME], right[NAME], place[NAME], model[NAME];
 
     snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(x, model),
              lm_fit_place_name(at, f->memory + f->reserve, place));
@@ -178,7 +178,7 @@ const char *lm_fit_verdict(bool fits, bool tight)
 static void add_reserve(const lm_device *d, uint64_t reserve, lm_text *out)
 {
     const char *source;
-    char        bytes[LM_FORMATTED];
+    char bytes[LM_FORMATTED];
 
     if (!reserve)
         return;
@@ -224,7 +224,7 @@ static void explain_tight(const lm_fit *f, lm_text *out)
 static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 {
     const lm_fit *f = &x->fit;
-    char          context[LM_FORMATTED], prompt[LM_FORMATTED], length[LM_FORMATTED];
+    char context[LM_FORMATTED], prompt[LM_FORMATTED], length[LM_FORMATTED];
 
     lm_format_count(context, f->context);
     lm_format_count(prompt, f->prompt);
@@ -323,10 +323,10 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
         json_object_set_new(m, "more_sharing_weights", json_integer((json_int_t)more_of(&x[i], left, true)));
         json_array_append_new(models, m);
     }
-    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:o}", "machine", place_json(at, &x[0].fit),
-                     "fits", total <= memory, "total", (json_int_t)total,
-                     "left", (json_int_t)memory - (json_int_t)total,
-                     "copies_of_all", (json_int_t)(total ? memory / total : 0), "models", models);
+    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:o}", "machine", place_json(at, &x[0].fit), "fits",
+                     total <= memory, "total", (json_int_t)total, "left",
+                     (json_int_t)memory - (json_int_t)total, "copies_of_all",
+                     (json_int_t)(total ? memory / total : 0), "models", models);
 }
 
 static void fleet_rows(lm_cell_table *g, const lm_fitted *x, size_t n, uint64_t left)

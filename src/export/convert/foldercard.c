@@ -4,24 +4,22 @@
 
 #include "export/keys/configwords.h"
 #include "export/vocabulary/folderfiles.h"
+#include "formats/samplingkeys.h"
 
 json_t *lm_generation_config(const lm_meta *m, json_t *ends)
 {
-    static const struct { const char *key, *member; } numbers[] = {
-        { "general.sampling.top_k", "top_k" },    { "general.sampling.top_p", "top_p" }, { "general.sampling.min_p", "min_p" },
-        { "general.sampling.temp", "temperature" }, { "general.sampling.penalty_repeat", "repetition_penalty" },
-    };
     json_t       *made = json_object();
     lm_meta_value v;
+    double        x;
 
     if (lm_meta_get(m, "tokenizer.ggml.bos_token_id", &v) && v.kind == LM_META_UINT)
         json_object_set_new(made, "bos_token_id", json_integer((json_int_t)v.u));
     if (ends)
         json_object_set(made, "eos_token_id", ends);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (lm_meta_get(m, numbers[i].key, &v) && (v.kind == LM_META_UINT || v.kind == LM_META_FLOAT))
-            json_object_set_new(made, numbers[i].member,
-                                v.kind == LM_META_UINT ? json_integer((json_int_t)v.u) : lm_json_float(v.f));
+    for (lm_sampling_key_id i = 0; i < LM_SAMPLING_KEYS; i++)
+        if (lm_sampling_key_read(m, true, i, &x, NULL))
+            json_object_set_new(made, lm_sampling_keys[i].member,
+                                lm_sampling_keys[i].whole ? json_integer((json_int_t)x) : lm_json_float(x));
     return made;
 }
 

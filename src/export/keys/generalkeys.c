@@ -10,6 +10,7 @@
 
 #include "base/number.h"
 #include "export/keys/modelcard.h"
+#include "formats/samplingkeys.h"
 #include "text/json_members.h"
 
 enum { MAX_TEXT = 512, MAX_LIST = 256 };
@@ -216,18 +217,17 @@ static void add_licence(lm_gguf_writer *w, const json_t *card)
 
 static void add_sampling(lm_gguf_writer *w, const json_t *generation)
 {
-    static const struct { const char *given, *key; bool whole; } numbers[] = {
-        { "top_k", "general.sampling.top_k", true },      { "top_p", "general.sampling.top_p", false },
-        { "min_p", "general.sampling.min_p", false },     { "temperature", "general.sampling.temp", false },
-        { "repetition_penalty", "general.sampling.penalty_repeat", false },
-    };
+    for (size_t i = 0; i < LM_SAMPLING_KEYS; i++) {
+        const lm_sampling_key *k = &lm_sampling_keys[i];
+        const json_t          *v = json_object_get(generation, k->member);
+        double                 x = json_number_value(v);
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        const json_t *v = json_object_get(generation, numbers[i].given);
-        if (json_is_number(v) && numbers[i].whole)
-            lm_gguf_add_i32(w, numbers[i].key, (int32_t)json_number_value(v));
-        else if (json_is_number(v))
-            lm_gguf_add_f32(w, numbers[i].key, (float)json_number_value(v));
+        if (!json_is_number(v) || !(x >= k->min && x <= k->max))
+            continue;
+        if (k->whole)
+            lm_gguf_add_i32(w, k->key, (int32_t)x);
+        else
+            lm_gguf_add_f32(w, k->key, (float)x);
     }
 }
 

@@ -55,6 +55,7 @@ static lm_status read_template(lm_chat *c, const lm_model *m, const char *source
 
 static lm_status prepare(lm_chat *c, lm_engine *g, const lm_chat_options *o, lm_error *e)
 {
+    lm_sampler_options sampler = o->sampler;
     const lm_model *m = lm_engine_model(g);
     lm_model_info   info;
 
@@ -68,7 +69,11 @@ static lm_status prepare(lm_chat *c, lm_engine *g, const lm_chat_options *o, lm_
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(read_template(c, m, o->chat_template, e));
     lm_model_describe(m, &info);
-    LM_TRY(lm_sampler_new(&o->sampler, info.n_vocab, c->tokenizer, &c->sampler, e));
+    if (memcmp(&sampler, &(lm_sampler_options){ 0 }, sizeof sampler) == 0) {
+        sampler = lm_sampler_defaults();
+        lm_model_sampling(m, &sampler);
+    }
+    LM_TRY(lm_sampler_new(&sampler, info.n_vocab, c->tokenizer, &c->sampler, e));
     return lm_engine_truncate(g, c->sequence, 0, e);
 }
 

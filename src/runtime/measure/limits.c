@@ -88,6 +88,11 @@ const char *lm_limits_mark(const lm_limits *l)
     return l->below > 0 ? "below the best known" : l->busy > LM_LIMITS_BUSY ? "busy" : "";
 }
 
+const lm_limits *lm_limits_usable(const lm_limits *l)
+{
+    return l && l->busy > LM_LIMITS_BUSY && !(l->below > 0) ? NULL : l;
+}
+
 /* ---- the file ---- */
 
 const char *lm_limits_file(lm_arena *arena, const char *level, uint32_t threads)

@@ -255,15 +255,23 @@ static bool is_stale(const lm_limits *l, const char *path)
            (stat(path, &file) != 0 || time(NULL) - file.st_mtime > DISTURBED_SECONDS);
 }
 
-/* Measure, and repeat while results stay below what the machine is known to reach: another process may have
- * been running. */
+/* Return whether other processes took so much time that the results are no limits, and no better ones are
+ * known. */
+static bool is_disturbed(const lm_limits *best, const lm_limits *now)
+{
+    return now->busy > LM_LIMITS_BUSY && !(best->memory.all > 0 && best->busy <= LM_LIMITS_BUSY);
+}
+
+/* Measure, and repeat while results stay below what the machine is known to reach, or were disturbed: another
+ * process may have been running. */
 static lm_status measure_again(const lm_limits *best, lm_cpu cpu, uint32_t threads, lm_limits *out,
                                lm_error *e)
 {
     lm_limits x = *out;
 
     LM_TRY(measure_now(cpu, threads, out, e));
-    for (int i = 1; i < TRIES && lm_limits_below(best, out) > LM_LIMITS_BELOW; i++) {
+    for (int i = 1; i < TRIES && (lm_limits_below(best, out) > LM_LIMITS_BELOW || is_disturbed(best, out));
+         i++) {
         LM_TRY(measure_now(cpu, threads, &x, e));
         lm_limits_improve(out, &x);
     }

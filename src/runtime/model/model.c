@@ -392,6 +392,7 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     LM_TRY(lm_model_find_templates(m, e));
     LM_TRY(read_tokenizer(m, o, e));
     LM_TRY(find_end_ids(m, e));
+    LM_TRY(lm_model_read_sampling(m, e));
     LM_TRY(check_rows(m, e));
     if (!m->name || !m->source || !m->overrides || m->warnings.failed)
         return lm_fail_memory(e, "model", 0);

@@ -3,6 +3,7 @@
 #define LM_RUNTIME_MODEL_H
 
 #include "arch/config.h"
+#include "formats/samplingkeys.h"
 #include "lamina/model.h"
 #include "lamina/preset.h"
 
@@ -34,6 +35,8 @@ struct lm_model {
     lm_text           warnings;           /* each ends with a NUL once the model is open */
     lm_token         end_ids[LM_MAX_END_IDS];
     size_t           n_end_ids;
+    double           sampling[LM_SAMPLING_KEYS];         /* settings of the files; `sampled`: bit i: there */
+    uint32_t         sampled;
     uint64_t         weight_bytes;       /* of the tensors used */
     lm_program      *undivided;          /* the whole program, if this is the part of one rank (divide.h);
                                             else NULL */
@@ -55,6 +58,12 @@ bool lm_model_length_dependent(const lm_model *m, const char **why);
 const char *lm_model_container_name(const lm_model *m);
 /* Return the type that the configuration names for the weights (torch_dtype, dtype), else f16. */
 lm_dtype    lm_model_published_type(const lm_model *m);
+
+/* Read the sampling settings of the files; one that makes no sense becomes a warning. */
+lm_status lm_model_read_sampling(lm_model *m, lm_error *e);
+
+/* Append the settings on one line: "temperature 0.2, top_p 0.9"; nothing if there are none. */
+void lm_model_sampling_text(const lm_model *m, lm_text *out);
 
 /* Look for chat templates in the container. A container without any is not an error; a file that cannot be
  * read is one. */

@@ -17,6 +17,8 @@ void lm_fill_model(lm_facts *f, lm_fact *g)
     lm_add_word(g, "container", (lm_word){ s->container, s->container }, LM_FROM_TENSOR, NULL);
     if (s->tokenizer)
         lm_add_text(g, "tokenizer", s->tokenizer, LM_FROM_CONFIG, "the model's own tokenizer");
+    if (s->sampling)
+        lm_add_text(g, "sampling", s->sampling, LM_FROM_CONFIG, "defaults of sampling that its files carry");
 }
 
 void lm_fill_warnings(lm_facts *f, lm_fact *list)

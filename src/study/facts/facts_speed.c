@@ -8,10 +8,12 @@
 
 bool lm_peaks_of(const lm_facts *f, lm_peaks *out)
 {
+    const lm_limits *l = lm_limits_usable(f->s.limits);
+
     *out = f->s.device   ? lm_peaks_published(f->s.device)
-           : f->s.limits ? lm_peaks_measured(f->s.limits)
+           : l           ? lm_peaks_measured(l)
                          : (lm_peaks){ 0 };
-    return f->s.device || f->s.limits;
+    return f->s.device || l;
 }
 
 static lm_peaks peaks_of(const lm_facts *f)
@@ -121,8 +123,10 @@ void lm_fill_speed(lm_facts *f, lm_fact *g)
     if (!f->s.device) {
         lm_add_text(g, "level", l->level, LM_FROM_MEASURE, "instruction set");
         lm_add_count(g, "threads", l->threads, LM_UNIT_NONE, LM_FROM_MEASURE, NULL);
-        lm_add_bool(g, "too_low", l->busy > LM_LIMITS_BUSY && !(l->below > 0), LM_FROM_MEASURE,
-                    "other work ran beside the measurement, and nothing better is known");
+        lm_add_bool(g, "too_low", !lm_limits_usable(l), LM_FROM_MEASURE,
+                    "other work ran beside the measurement, and nothing better is known: no speed is predicted");
+        if (!lm_limits_usable(l))
+            return;
     }
     add_limits(f, g);
     lm_add_group(g, "prompt", fill_prompt, 0);

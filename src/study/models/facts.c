@@ -173,6 +173,17 @@ static lm_status measure_bytes(holding *h, lm_error *e)
     return LM_OK;
 }
 
+static lm_status describe_sampling(holding *h, lm_subject *s, lm_error *e)
+{
+    lm_text text = { 0 };
+
+    lm_model_sampling_text(h->model, &text);
+    s->sampling = text.size ? lm_arena_strdup(&h->arena, text.data) : NULL;
+    bool held   = !text.failed && !text.size == !s->sampling;
+    lm_text_free(&text);
+    return held ? LM_OK : lm_fail_memory(e, "facts", 0);
+}
+
 static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out, lm_error *e)
 {
     const lm_model       *m = h->model;
@@ -198,6 +209,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.container = lm_model_container_name(m);
     s.tokenizer = lm_model_tokenizer(m) ? lm_tokenizer_summary(lm_model_tokenizer(m)) : NULL;
     s.words     = lm_model_tokenizer(m);
+    LM_TRY(describe_sampling(h, &s, e));
     s.meta      = m->container ? lm_container_meta(m->container) : m->config_json;
     s.tensors   = m->tensors ? m->container : NULL;
     s.types     = h->types;

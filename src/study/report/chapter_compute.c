@@ -174,13 +174,16 @@ void lm_chapter_speed(lm_document *d)
         lm_doc_close(d);
         return;
     }
+    if (lm_facts_has(f, "speed.too_low") && lm_facts_truth(f, "speed.too_low")) {
+        lm_doc_text(d, _("The speed of this machine is not known: other programs were running during the measurement."));
+        lm_doc_close(d);
+        return;
+    }
     if (lm_facts_has(f, "speed.device"))
         lm_doc_textf(d, _("On %s, from the manufacturer's published figures."),
                      lm_facts_text(f, "speed.device"));
     else
         lm_doc_text(d, _("On this machine, from its measured limits."));
-    if (lm_facts_has(f, "speed.too_low") && lm_facts_truth(f, "speed.too_low"))
-        lm_doc_text(d, _("Other programs were running during the measurement; the figures are too low."));
     write_limits(d);
     lm_doc_table *t = lm_doc_table_of(d, "predicted-speed", _("Upper bounds in tokens per second"), "lrlrl",
                                       _("weights"), _("generating"), _("limited by"), _("reading"),

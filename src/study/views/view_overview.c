@@ -283,6 +283,11 @@ static void put_speed(lm_page *v)
         lm_text_printf(v->out, "%s\n", _("not measured yet"));
         return;
     }
+    if (lm_facts_truth(f, "speed.too_low")) {
+        put_label(v, _("this machine"));
+        lm_text_printf(v->out, "%s\n", _("speed not known: other programs ran during the measurement"));
+        return;
+    }
     for (size_t i = here ? 2 : 0; i < 3; i++) {
         char at[32];
         snprintf(at, sizeof at, "speed%s%s", here ? "" : ".as.", here ? "" : precisions[i]);
@@ -299,10 +304,6 @@ static void put_speed(lm_page *v)
                        lm_fig_rate(b, lm_facts_number(f, "%s.prompt.tokens_per_second", at)),
                        _(lm_facts_text(f, "%s.prompt.limited_by", at)), precisions[i]);
         lm_text_add_char(v->out, '\n');
-    }
-    if (lm_facts_truth(f, "speed.too_low")) {
-        put_label(v, "");
-        lm_text_printf(v->out, "%s\n", _("measured under load, so it is too low; measure again"));
     }
 }
 
@@ -325,6 +326,14 @@ static void put_rope(lm_page *v)
         lm_text_printf(v->out, _(" beyond %s trained positions"),
                        lm_fig_count(figure, lm_facts_count(f, "rope.original_context")));
     lm_text_add_char(v->out, '\n');
+}
+
+static void put_sampling(lm_page *v)
+{
+    if (!lm_facts_has(v->f, "model.sampling"))
+        return;
+    put_label(v, _("sampling"));
+    lm_text_printf(v->out, "%s\n", lm_facts_text(v->f, "model.sampling"));
 }
 
 static void put_notes(lm_page *v)
@@ -359,6 +368,7 @@ void lm_view_overview(lm_page *v)
     put_compute(v);
     put_speed(v);
     put_rope(v);
+    put_sampling(v);
     put_notes(v);
     if (!v->o->more)
         return;

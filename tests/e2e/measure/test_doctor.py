@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import explains, run
+from conftest import MODEL, explains, run
 
 os.environ.pop("LAMINA_CPU", None)                       # doctor describes the whole machine; tests below select lower levels
 
@@ -87,17 +87,24 @@ def test_lower_measurements_are_not_the_limit(lamina, measured, tmp_path):
 
 
 @explains
-def test_busy_measurements_are_marked(lamina, measured, tmp_path):
-    """Limits measured under load are not dropped with age while nothing better is known, but marked."""
+def test_a_busy_machine_has_no_speed(lamina, measured, tmp_path):
+    """Limits measured under load are not dropped with age while nothing better is known, but no speed is derived from them."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
     os.utime(path, (1, 1))
     env = {**os.environ, "LAMINA_CACHE": str(tmp_path), "LC_ALL": "C.UTF-8"}
-    assert "measured under load, too low" in run(lamina, "inspect", "llama-3.2-1b", env=env).stdout
+    for command in (["inspect", "llama-3.2-1b"], ["inspect", MODEL], ["report", "llama-3.2-1b"]):
+        shown = run(lamina, *command, env=env).stdout
+        assert "other programs" in shown and "tokens/s generating" not in shown and "predicted-speed" not in shown, command
     assert run(lamina, "inspect", "llama-3.2-1b", "--query", "speed.too_low", env=env).stdout.strip() == "true"
     os.utime(path)
     assert json.loads(run(lamina, "fit", "llama-3.2-1b", "--json", env=env).stdout)["machine"]["mark"] == "busy"
-    assert "measured under load, too low" in run(lamina, "fit", "llama-3.2-1b", env=env).stdout
+    rows = json.loads(run(lamina, "fit", "llama-3.2-1b", "--json", env=env).stdout)["precisions"]
+    assert rows and all(row["generating"] is None and row["reading"] is None for row in rows)
+    shown = run(lamina, "fit", "llama-3.2-1b", env=env).stdout
+    assert "speed not known: other programs ran during the measurement" in shown and "memory-bound" not in shown
+    best = json.loads(run(lamina, "cluster", "plan", "--nodes", "2", "llama-3.2-1b", "--json", env=env).stdout)
+    assert all(row["one_stream"] is None for row in best["splits"]), best["splits"][0]
 
 
 def test_busy_measurements_are_repeated_once(lamina, measured, tmp_path):

@@ -32,7 +32,7 @@ def test_the_demo_model_is_placed_in_a_new_cache(source, offline, tmp_path):
     done = run(source / "scripts/setup", "demo", env={**offline, "LAMINA_CACHE": str(tmp_path / "cache")}, cwd=source)
     assert done.returncode == 0, done.stderr
     [model] = (tmp_path / "cache/models").iterdir()
-    assert model.stat().st_size == 98362432
+    assert model.stat().st_size == 98362496
 
 
 def test_an_unknown_part_is_usage(source):
