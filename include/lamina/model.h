@@ -78,7 +78,7 @@ lm_status lm_model_cached(bool (*each)(void *arg, const lm_cached_model *model),
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);
 
 /* Open a GGUF file without a path. It must not be split (LM_UNSUPPORTED). `name` is used in messages, and as
- * the model's name if the file has none; NULL: "descriptor N" or "memory".
+ * the model's name; NULL: "descriptor N" or "memory", and the name is that in the file's keys.
  *   fd      a regular file, open for reading. It is duplicated: the caller may close it. Its position is
  *           neither used nor changed
  *   memory  `size` bytes at any address, which must stay unchanged until lm_model_close: weights are used in
@@ -90,7 +90,8 @@ void      lm_model_close(lm_model *m);           /* engines made from it must be
 
 /* Strings are printable UTF-8 on one line; other bytes of a file or path are written as \xHH. */
 typedef struct lm_model_info {
-    const char *name;                /* "SmolLM2 135M Instruct", or the file's name */
+    const char *name;                /* of the file or folder: "Qwen2.5-0.5B-Instruct-Q4_K_M"; if it says
+                                        nothing ("model"), the basename and size of its keys */
     const char *family;              /* "llama" */
     const char *source;              /* path; for a preset, where its configuration is published */
     const char *container;           /* "gguf" "safetensors" "config" "preset" */

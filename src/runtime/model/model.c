@@ -175,42 +175,7 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
     return LM_OK;
 }
 
-/* ---- names ---- */
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
-/* Return an escaped copy for display: names in files and paths may contain terminal escape sequences or
- * invalid UTF-8. */
-static char *shown(lm_model *m, const char *text, size_t n)
-{
-    char *given = lm_arena_strndup(&m->arena, text, n),
-         *out = given ? lm_arena_alloc(&m->arena, 4 * n + 1) : NULL;
-
-    if (out)
-        lm_escape(out, 4 * n + 1, given);
-    return out;
-}
-
-static void find_name(lm_model *m, const char *path)
-{
-    lm_view name;
-
-    if (m->preset) {
-        m->name   = lm_arena_strdup(&m->arena, m->preset->title);
-        m->source = lm_arena_strdup(&m->arena, m->preset->source);
-        return;
-    }
-    if (m->container && lm_container_kind_of(m->container) == LM_GGUF &&
-        lm_meta_string(lm_container_meta(m->container), "general.name", &name, NULL) == LM_OK && name.size)
-        m->name = shown(m, name.data, name.size);
-    else
-        m->name = shown(m, last_part(lm_config_name(path)), strlen(last_part(lm_config_name(path))));
-    m->source = shown(m, lm_config_name(path), strlen(lm_config_name(path)));
-}
+/* ---- types ---- */
 
 /* Find the type that holds most bytes of the program's weights. A weight that is part of a tensor counts by
  * itself, one that is split over several tensors as a whole. */
@@ -384,7 +349,7 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     }
     if (!m->tensors)
         assume_types(m);
-    find_name(m, path);
+    lm_model_find_name(m, path);
     find_storage(m);
     m->overrides = lm_model_overrides(&m->arena, o);
     if (m->container && lm_container_kind_of(m->container) != LM_GGUF)

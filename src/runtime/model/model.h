@@ -59,6 +59,9 @@ const char *lm_model_container_name(const lm_model *m);
 /* Return the type that the configuration names for the weights (torch_dtype, dtype), else f16. */
 lm_dtype    lm_model_published_type(const lm_model *m);
 
+/* Find the name and the source of an opened model; NULL if memory runs out. */
+void lm_model_find_name(lm_model *m, const char *path);
+
 /* Read the sampling settings of the files; one that makes no sense becomes a warning. */
 lm_status lm_model_read_sampling(lm_model *m, lm_error *e);
 

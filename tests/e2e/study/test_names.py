@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import PATIENCE, run
+from conftest import MODEL, PATIENCE, run
 
 TINY = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
         "num_key_value_heads": 2, "vocab_size": 600, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
@@ -48,7 +48,7 @@ def made(lamina, folder, name, *flags):
     source = folder / ("N" * len(name))
     source.mkdir()
     (source / "config.json").write_text(json.dumps(TINY))
-    out = folder / "m.gguf"
+    out = folder / "model.gguf"                          # a name that says nothing: the one in the keys is shown
     assert run(lamina, "synth", source, out, *flags).returncode == 0
     data = out.read_bytes()
     assert data.count(b"N" * len(name)) == 1
@@ -145,3 +145,27 @@ def test_large_numbers(lamina, tmp_path):
     assert str(2**64 - 1) in output(lamina, ["inspect", "M", "--metadata"], tmp_path)
     assert json.loads(output(lamina, ["inspect", "M", "--json"], tmp_path))["config"]["large"] == str(2**64 - 1)
     assert output(lamina, ["inspect", "M", "--query", "config.large"], tmp_path) == f"{2**64 - 1}\n"
+
+
+def test_the_name_is_that_of_the_file(lamina, tmp_path):
+    """One rule for run, chat, reports and the library: the file's name; where it says nothing, basename and size, then general.name."""
+    def shown(path):
+        done = run(lamina, "inspect", path, "--query", "model.name")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+    made(lamina, tmp_path, b"abc")
+    plain = (tmp_path / "model.gguf").read_bytes()
+    for name, expected in (("Tiny-1B-Q4_0.gguf", "Tiny-1B-Q4_0"), ("Tiny-00001-of-00001.gguf", "Tiny"), ("ggml-model-f16.gguf", "abc"), ("model.gguf", "abc")):
+        (tmp_path / name).write_bytes(plain)
+        assert shown(tmp_path / name) == expected
+    assert shown(MODEL) == MODEL.stem
+    (tmp_path / "model.gguf").unlink()
+    (tmp_path / "model.gguf").symlink_to(MODEL)
+    assert shown(tmp_path / "model.gguf") == "smollm2-135M", "general.basename and general.size_label"
+    snapshot = tmp_path / "hub/models--org--tiny-1b/snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text(json.dumps(TINY))
+    assert shown(snapshot) == "tiny-1b"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/config.json").write_text(json.dumps(TINY))
+    assert shown(f"{tmp_path}/folder/") == "folder"
