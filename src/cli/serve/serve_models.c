@@ -5,6 +5,7 @@
 #include "cli/serve/serve_models.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,22 +42,37 @@ static bool is_further_part(const char *path)
 
 typedef enum entry_kind { NO_MODEL, A_MODEL, A_PART, A_FOLDER } entry_kind;
 
-static entry_kind kind_of(const char *path, const char *name)
+static bool folder_has(const char *folder, const char *name)
 {
-    struct stat s;
-    char *config = NULL;
-    bool is = false;
+    char *path = NULL;
+    bool is = asprintf(&path, "%s/%s", folder, name) > 0 && access(path, F_OK) == 0;
 
-    if (stat(path, &s) < 0)
+    free(path);
+    return is;
+}
+
+/* *why: why an entry whose name promises a model is none; else unchanged. */
+static entry_kind kind_of(const char *path, const char *name, const char **why)
+{
+    bool named = ends_in(name, ".gguf");
+    struct stat s;
+
+    if (stat(path, &s) < 0) {
+        *why = named ? strerror(errno) : *why;
         return NO_MODEL;
+    }
     if (S_ISREG(s.st_mode))
-        return !ends_in(name, ".gguf") ? NO_MODEL : is_further_part(path) ? A_PART : A_MODEL;
-    if (!S_ISDIR(s.st_mode))
+        return !named ? NO_MODEL : is_further_part(path) ? A_PART : A_MODEL;
+    if (!S_ISDIR(s.st_mode)) {
+        *why = named ? "it is not a regular file" : *why;
         return NO_MODEL;
-    if (asprintf(&config, "%s/config.json", path) > 0)
-        is = stat(config, &s) == 0;
-    free(config);
-    return is ? A_MODEL : A_FOLDER;
+    }
+    if (folder_has(path, "config.json"))
+        return A_MODEL;
+    if (!folder_has(path, "adapter_config.json"))
+        return A_FOLDER;
+    *why = "it is an adapter: serve its base model with --lora";
+    return NO_MODEL;
 }
 
 static lm_status add(lm_cli *cli, lm_served_model *list, size_t *n, const char *path, bool found, lm_error *e)
@@ -95,13 +111,16 @@ static lm_status add_entries(lm_cli *cli, const char *folder, bool deeper, lm_se
         char *path = NULL;
 
         if (status == LM_OK && *name != '.' && asprintf(&path, "%s/%s", folder, name) > 0) {
-            entry_kind kind = kind_of(path, name);
+            const char *why = NULL;
+            entry_kind kind = kind_of(path, name, &why);
             size_t before = *n;
             if (kind == A_MODEL)
                 status = add(cli, list, n, path, true, e);
             else if (kind == A_FOLDER && deeper)
                 status = add_entries(cli, path, false, list, n, &(passed){ .n = MAX_NAMED }, e);
-            if (status == LM_OK && *n == before && kind != A_PART)
+            if (why)
+                lm_warn("%s is passed over: %s", path, why);
+            else if (status == LM_OK && *n == before && kind != A_PART)
                 pass_over(p, path);
         }
         free(path);

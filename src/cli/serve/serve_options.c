@@ -245,7 +245,8 @@ static lm_status each_model(lm_cli *cli, lm_serve_flags *o, const lm_served_mode
         if (status == LM_OK)
             all->n++;
         else
-            lm_warn("%s is passed over: %s", list[i].path, e->message);
+            lm_warn("%s is passed over: %s%s%s", list[i].path, *e->where ? e->where : "",
+                    *e->where ? ": " : "", e->message);
     }
     for (size_t i = 0; i < o->ensembles.n; i++) {
         services[all->n] = common;

@@ -83,13 +83,14 @@ lm_status lm_fault_rename(lm_status status, const char *field, const char *sent,
                    at + strlen(field) + 2);
 }
 
-/* Put the field before a message that does not name it: clients often show the message alone. Either may be
- * cut within a character. */
+/* Put the field before a message that names neither it nor its element ("tools[2] …"): clients often show the
+ * message alone. Either may be cut within a character. */
 static void name_field(lm_error *e)
 {
     char text[sizeof e->message];
+    size_t n = strlen(e->where);
 
-    if (!*e->where || named_in(e->message, e->where))
+    if (!n || named_in(e->message, e->where) || (!strncmp(e->message, e->where, n) && e->message[n] == '['))
         return;
     snprintf(text, sizeof text, "%.100s: %.280s", e->where, e->message);
     lm_escape(e->message, sizeof e->message, text);

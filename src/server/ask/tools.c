@@ -34,16 +34,16 @@ static lm_status read_function(json_t *tool, size_t i, json_t **out, lm_error *e
 
     if (type && strcmp(type, "function") && !custom && !json_object_get(tool, "input_schema"))
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
-                       "tool %zu has the type \"%.40s\"; only functions are supported", i, type);
+                       "tools[%zu]: the type \"%.40s\" is not supported: only functions are", i, type);
     *out = f ? f : tool;
     name = json_string_value(json_object_get(*out, "name"));
     if (!name)
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu must be an object that has a name", i);
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools[%zu] must be an object that has a name", i);
     return is_name(name) ? LM_OK
                          : lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
-                                   "the name of tool %zu must have 1 to %d letters, digits, underscores, "
-                                   "hyphens or points",
-                                   i, LM_LIMIT_TOOL_NAME);
+                                   "tools[%zu] \"%.140s\": a name must have 1 to %d letters, digits, "
+                                   "underscores, hyphens or points",
+                                   i, name, LM_LIMIT_TOOL_NAME);
 }
 
 static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
@@ -58,9 +58,10 @@ static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
         schema = json_object_get(f, "input_schema");
     if (schema && !json_is_object(schema) && !json_is_null(schema))
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
-                       "the parameters of %s must be a JSON Schema, an object", name);
+                       "tools[%zu] \"%s\": parameters must be a JSON Schema, an object", i, name);
     if (about && !json_is_string(about) && !json_is_null(about))
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the description of %s must be a string", name);
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools[%zu] \"%s\": description must be a string",
+                       i, name);
     o = json_pack("{s:s, s:s}", "name", name, "description", "");
     if (json_is_string(about))
         json_object_set(o, "description", about);
@@ -123,7 +124,8 @@ static lm_status callable(lm_tools *t, const json_t *only, const json_t *enforce
 
         for (size_t k = 0; k < t->n; k++)
             if (strcmp(t->items[k].name, name) == 0)
-                return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools have the name %s", name);
+                return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
+                               "tools[%zu] \"%s\": another tool has the same name", i, name);
         if (only && !is_named(only, name))
             continue;
         const json_t *schema = json_object_get(enforced, name);
@@ -339,6 +341,16 @@ static lm_status relax_tool(lm_tools *t, size_t i, const char *pointer, lm_error
     return LM_OK;
 }
 
+/* Return the index of a tool in the request. */
+static size_t index_of(const lm_tools *t, const char *name)
+{
+    size_t i = 0;
+
+    while (i < json_array_size(t->list) && strcmp(name_of(json_array_get(t->list, i)), name))
+        i++;
+    return i;
+}
+
 /* Check tool i alone, and leave keywords out until a grammar can enforce the rest of its parameters. */
 static lm_status check_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warnings, lm_error *e)
 {
@@ -351,8 +363,8 @@ static lm_status check_tool(lm_tools *t, size_t i, unsigned *checks, json_t *war
         const char *pointer = *why.where == '#' ? why.where : "#";
 
         if (must && status != LM_LIMIT)
-            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%.128s: %.120s: %s", t->items[i].name,
-                           pointer, why.message);
+            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools[%zu] \"%.128s\": parameters: %.120s: %s",
+                           index_of(t, t->items[i].name), t->items[i].name, pointer, why.message);
         if (must)
             /* All tools together may still be within the real limit. */
             break;

@@ -98,7 +98,7 @@ static lm_status add_custom(reading *r, const json_t *tool, size_t i, const char
                        text_of(format, "definition"));
     if (status != LM_OK)
         lm_fail(r->e, status == LM_NO_MEMORY ? status : LM_USAGE, r->field, LM_NO_OFFSET,
-                "tool %zu, %.64s: %s", i, text_of(tool, "name"), why.message);
+                "%s[%zu] \"%.64s\": %s", r->field, i, text_of(tool, "name"), why.message);
     else
         status = add_function(r, json_pack("{s:o, s:b}", "parameters", input_schema(NULL), "strict", !any),
                               "custom", tool, space, about.data, any ? NULL : input_schema(pattern.data));
@@ -134,7 +134,7 @@ static lm_status add_namespace(reading *r, const json_t *tool, size_t i)
 
     if (!*space || !json_is_array(tools))
         return lm_fail(r->e, LM_USAGE, r->field, LM_NO_OFFSET,
-                       "tool %zu, a namespace, requires name and tools", i);
+                       "%s[%zu], a namespace, requires name and tools", r->field, i);
     for (size_t k = 0; k < json_array_size(tools); k++)
         LM_TRY(add_tool(r, json_array_get(tools, k), i, space));
     json_t *first = json_array_get(r->functions, before);
@@ -155,8 +155,8 @@ static lm_status add_tool(reading *r, json_t *tool, size_t i, const char *space)
     const char *type = text_of(tool, "type");
 
     if (!*type)
-        return lm_fail(r->e, LM_USAGE, r->field, LM_NO_OFFSET, "element %zu must be an object with a type",
-                       i);
+        return lm_fail(r->e, LM_USAGE, r->field, LM_NO_OFFSET, "%s[%zu] must be an object with a type",
+                       r->field, i);
     if (strcmp(type, "function") == 0)
         return add_function(r, json_copy(tool), type, tool, space, NULL, NULL);
     if (strcmp(type, "custom") == 0)
@@ -167,7 +167,7 @@ static lm_status add_tool(reading *r, json_t *tool, size_t i, const char *space)
         return add_local_shell(r);
     if (!is_optional(type))
         return lm_fail(r->e, LM_USAGE, r->field, LM_NO_OFFSET,
-                       "tool %zu has the type \"%.40s\", which is not supported", i, type);
+                       "%s[%zu]: the type \"%.40s\" is not supported", r->field, i, type);
     lm_field_warn(r->warnings, "%s: element %zu of type %.40s is left out", r->field, i, type);
     return LM_OK;
 }
