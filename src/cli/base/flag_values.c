@@ -103,6 +103,14 @@ static lm_status add_to_list(lm_cli *cli, lm_flag_list *list, const char *value,
     return LM_OK;
 }
 
+/* Check that a value which is part of a text is UTF-8. */
+static lm_status check_text(const lm_flag *f, const char *value, lm_error *e)
+{
+    if (!f->value || strcmp(f->value, "TEXT") || lm_check_utf8(value, strlen(value), 0, NULL, e) == LM_OK)
+        return LM_OK;
+    return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "is not UTF-8");
+}
+
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e)
 {
     double x = 0;
@@ -143,9 +151,7 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
     case LM_FLAG_TEXT:
         if (!*value && f->min >= 0 && f->value && strcmp(f->value, "FILE") == 0)
             return wrong(f, value, "the name of a file", e);
-        if (f->value && strcmp(f->value, "TEXT") == 0 &&
-            lm_check_utf8(value, strlen(value), 0, NULL, e) != LM_OK)
-            return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "is not UTF-8");
+        LM_TRY(check_text(f, value, e));
         *(const char **)at = value;
         break;
     case LM_FLAG_OUTPUT:
@@ -157,6 +163,7 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         LM_TRY(lm_read_size(f->name, value, at, e));
         break;
     case LM_FLAG_LIST:
+        LM_TRY(check_text(f, value, e));
         if (!*value && f->min < 0)
             break;
         if (!*value)

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/os/clock.h"
+#include "base/textfile.h"
 #include "server/store/archive.h"
 #include "server/front/memory.h"
 
@@ -155,16 +156,15 @@ static lm_status read_limit(const char *word, const char *path, size_t line, lm_
                    path, line, word);
 }
 
-static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out, lm_error *e)
+static lm_status read_line(const lm_keys *k, lm_text *text, size_t line, list *out, lm_error *e)
 {
     lm_quota limits = k->o.limits;
     int32_t priority = 0;
-    char *at = text + (line == 1 && strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0), *rest,
-         *key = strtok_r(at, " \t\r\n", &rest);
+    char *rest, *key = text->size ? strtok_r(text->data, " \t\r\n", &rest) : NULL;
 
-    if (line == 1 && (strncmp(text, "\xFF\xFE", 2) == 0 || strncmp(text, "\xFE\xFF", 2) == 0))
-        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s is UTF-16: save it as UTF-8",
-                       k->o.file);
+    if (text->size > MAX_LINE)
+        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: more than %d bytes",
+                       k->o.file, line, MAX_LINE);
     if (!key || *key == '#')
         return LM_OK;
     for (char *word; (word = strtok_r(NULL, " \t\r\n", &rest)) && *word != '#';)
@@ -173,26 +173,42 @@ static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out,
     return add(out, key, &limits, priority, e);
 }
 
+static lm_status read_lines(const lm_keys *k, FILE *f, lm_text *text, list *out, lm_error *e)
+{
+    lm_text_lines lines = { .file = f, .name = k->o.file };
+    bool end = false;
+    lm_error why;
+
+    for (;;) {
+        if (lm_next_line(&lines, text, &end, &why) != LM_OK) {
+            lm_fail(e, why.code, "--api-key-file", why.offset, "%s, line %zu: %.200s", k->o.file,
+                    (size_t)lines.number, why.message);
+            if (*why.hint)
+                lm_fail_hint(e, "%s", why.hint);
+            return why.code;
+        }
+        if (end)
+            return LM_OK;
+        if (memchr(text->data, 0, text->size))
+            return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: a NUL character",
+                           k->o.file, (size_t)lines.number);
+        LM_TRY(read_line(k, text, (size_t)lines.number, out, e));
+    }
+}
+
 static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
 {
-    char text[MAX_LINE];
-    lm_status status = LM_OK;
+    lm_text text = { 0 };
     size_t before = out->n;
     FILE *f = fopen(k->o.file, "re");
 
     if (!f)
         return lm_fail_errno(e, k->o.file, "cannot be opened");
-    for (size_t line = 1; status == LM_OK && fgets(text, sizeof text, f); line++) {
-        if (strlen(text) == sizeof text - 1)
-            status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: more than %d bytes",
-                             k->o.file, line, MAX_LINE - 2);
-        else
-            status = read_line(k, text, line, out, e);
-    }
-    if (status == LM_OK && ferror(f))
-        status = lm_fail(e, LM_IO, k->o.file, LM_NO_OFFSET, "cannot be read: %s", strerror(errno));
+    lm_status status = read_lines(k, f, &text, out, e);
     fclose(f);
-    sodium_memzero(text, sizeof text);
+    if (text.data)
+        sodium_memzero(text.data, text.capacity);
+    lm_text_free(&text);
     if (status == LM_OK && out->n == before)
         return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s holds no key", k->o.file);
     return status;

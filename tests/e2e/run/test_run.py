@@ -273,3 +273,9 @@ def test_unsuitable_draft_models_are_rejected(lamina, source):
     assert lamina("-p", PARIS, "--draft-max", "4").returncode == 2
     done = lamina("-p", PARIS, "-md", source / "tests/golden/llama/gqa/model.gguf")
     assert done.returncode == 2 and "tokens" in done.stderr and len([x for x in done.stderr.splitlines() if x.startswith("error:")]) == 1
+
+
+@pytest.mark.parametrize("flag", ["--stop", "--reverse-prompt"])
+def test_stop_strings_are_utf8(lamina, flag):
+    done = lamina("-p", "a", "-n", "1", flag, "ok", flag, os.fsdecode(b"cl\xe9"))
+    assert done.returncode == 2 and "is not UTF-8" in done.stderr, done.stderr

@@ -147,10 +147,11 @@ def test_the_key_file_is_read_again_at_sighup(build, tmp_path):
 
 
 @pytest.mark.parametrize("text,why", [("", "holds no key"), ("key words=3\n", "words=3"), ("key tokens=-1\n", "tokens=-1"), ("key priority=high\n", "priority=high"), ("x" * 5000 + "\n", "more than"),
-                                      ("key requests=99999999999999999999999\n", "requests=")])
+                                      ("key requests=99999999999999999999999\n", "requests="), ("one\ntwo\n".encode("utf-16"), "line 1: the text is not UTF-8, but probably UTF-16"),
+                                      (b"one\ncl\xe9 tokens=1\n", "line 2: the text is not UTF-8"), (b"one\ntw\0o\n", "line 2: a NUL character")])
 def test_key_files_that_are_wrong(build, tmp_path, text, why):
     keys = tmp_path / "keys"
-    keys.write_text(text)
+    keys.write_bytes(text if isinstance(text, bytes) else text.encode())
     done = run(build / "src/cli/lamina", "serve", TINY, "--port", 0, "--api-key-file", keys)
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 2 and last.startswith("error: --api-key-file: ") and why in last
