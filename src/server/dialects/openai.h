@@ -16,6 +16,23 @@ void    lm_openai_finish(lm_turn *t, const char *object, json_t *choices, bool w
 /* Send a chunk without choices that has the trace of a token. Takes ownership of both. */
 void    lm_openai_trace(lm_turn *t, json_t *chunk, json_t *trace);
 
+/* ---- custom tools ---- */
+
+/* Make the function of a custom tool: {description, parameters, strict}, with one string, `input`. `format`:
+ * {type: text} or NULL: any text; {type: grammar}: one that matches `grammar`, {syntax: lark or regex,
+ * definition}, which is added to the description. *enforced: what the arguments must match; NULL: the
+ * parameters. LM_USAGE: the format or the grammar is not valid. */
+lm_status lm_openai_custom(const json_t *format, const json_t *grammar, const char *about, json_t **function,
+                           json_t **enforced, lm_error *e);
+
+/* Convert the custom tools of a turn of Chat Completions, the choice among them and earlier calls to those of
+ * functions. *customs: an object whose members are the names of custom tools, the caller's. */
+lm_status lm_openai_customs(lm_turn *t, json_t **customs, lm_error *e);
+
+/* Return the arguments of a call of a custom tool, of which the end may be missing: then of its string. NULL:
+ * there is not even its beginning. */
+json_t   *lm_openai_input(const char *arguments, size_t n);
+
 /* Return "usage". */
 json_t *lm_openai_usage(const lm_turn_usage *u);
 

@@ -11,6 +11,7 @@ typedef struct chat_turn {
     lm_turn     turn;
     const char *reasoning_format;
     json_t     *continue_final;
+    json_t     *customs;                 /* members: the names of custom tools; NULL: none */
     bool        sends_usage;             /* in the last chunk of a stream */
     bool        both;                    /* reasoning under both of its names */
 } chat_turn;
@@ -47,7 +48,8 @@ static const lm_field chat_fields[] = {
       "continue the last message, if it is the assistant's (true)" },
     { "cache_prompt", LM_FIELD_BOOL, T(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
     { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
-      "functions that may be called: type function, function with name, description, parameters" },
+      "tools that may be called: {type: function, function: {name, description, parameters}}, or {type: "
+      "custom, custom: {name, description, format}}, with a text or a grammar" },
     { "tool_choice", LM_FIELD_ANY, B(tool_choice), 0, 0, NULL, false,
       "none, auto, required, the function to call, or allowed_tools; a required call matches the schema "
       "of the function" },
@@ -150,30 +152,69 @@ static void chat_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
     send_chunk(t, c, json_pack("{s:s%}", "content", text, n), take_logprobs(t->service, c), NULL);
 }
 
+static const json_t *last_call(const lm_choice *c)
+{
+    return json_array_get(c->calls, json_array_size(c->calls) - 1);
+}
+
+static bool is_custom(const lm_turn *t, const json_t *call)
+{
+    const char *name = json_string_value(json_object_get(call, "name"));
+
+    return name && json_object_get(((const chat_turn *)t)->customs, name);
+}
+
+/* Return {custom: {input}} of a call's arguments. */
+static json_t *custom_input(const char *arguments, size_t n)
+{
+    json_t *all = lm_openai_input(arguments, n), *input = json_object_get(all, "input");
+    json_t *o = json_pack("{s:{s:O}}", "custom", "input", json_is_string(input) ? input : NULL);
+
+    if (!o)
+        o = json_pack("{s:{s:s}}", "custom", "input", "");
+    json_decref(all);
+    return o;
+}
+
+/* Return the part of a call of a custom tool, whose input is sent in one piece. NULL: nothing is sent. */
+static json_t *custom_part(const lm_choice *c, const lm_answer_event *event)
+{
+    json_t *o = NULL;
+
+    if (event->kind == LM_ANSWER_CALL)
+        o = json_pack("{s:s, s:s, s:{s:s%, s:s}}", "id", event->id, "type", "custom", "custom", "name",
+                      event->text, event->size, "input", "");
+    else if (event->kind == LM_ANSWER_CALL_END)
+        o = custom_input(c->arguments.data ? c->arguments.data : "", c->arguments.size);
+    json_object_set_new(o, "index", json_integer(event->call));
+    return o;
+}
+
+/* Return the part of a call of a function. NULL: nothing is sent. */
+static json_t *function_part(const lm_answer_event *event)
+{
+    if (event->kind == LM_ANSWER_CALL)
+        return json_pack("{s:i, s:s, s:s, s:{s:s%, s:s}}", "index", (int)event->call, "id", event->id, "type",
+                         "function", "function", "name", event->text, event->size, "arguments", "");
+    if (event->kind == LM_ANSWER_ARGUMENTS)
+        return json_pack("{s:i, s:{s:s%}}", "index", (int)event->call, "function", "arguments", event->text,
+                         event->size);
+    return NULL;
+}
+
 static void chat_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
 {
-    json_t *call = NULL, *delta = NULL;
+    json_t *call, *delta = NULL;
 
-    switch (event->kind) {
-    case LM_ANSWER_REASONING:
+    if (event->kind == LM_ANSWER_REASONING) {
         delta = json_pack("{s:s%}", "reasoning_content", event->text, event->size);
         if (((const chat_turn *)t)->both)
             json_object_set(delta, "reasoning", json_object_get(delta, "reasoning_content"));
-        break;
-    case LM_ANSWER_CALL:
-        call = json_pack("{s:i, s:s, s:s, s:{s:s%, s:s}}", "index", (int)event->call, "id", event->id, "type",
-                         "function", "function", "name", event->text, event->size, "arguments", "");
-        break;
-    case LM_ANSWER_ARGUMENTS:
-        call = json_pack("{s:i, s:{s:s%}}", "index", (int)event->call, "function", "arguments", event->text,
-                         event->size);
-        break;
-    default:
-        return;
-    }
-    if (event->kind != LM_ANSWER_REASONING)
+    } else if ((call = is_custom(t, last_call(c)) ? custom_part(c, event) : function_part(event))) {
         delta = json_pack("{s:[o]}", "tool_calls", call);
-    send_chunk(t, c, delta, json_null(), NULL);
+    }
+    if (delta)
+        send_chunk(t, c, delta, json_null(), NULL);
 }
 
 static void chat_trace(lm_turn *t, lm_choice *c, json_t *trace)
@@ -185,6 +226,21 @@ static void chat_trace(lm_turn *t, lm_choice *c, json_t *trace)
 static void chat_end(lm_turn *t, lm_choice *c)
 {
     send_chunk(t, c, json_object(), json_null(), lm_turn_reason(c));
+}
+
+static json_t *call_json(const lm_turn *t, const json_t *call)
+{
+    const json_t *name = json_object_get(call, "name"), *arguments = json_object_get(call, "arguments");
+    json_t *o;
+
+    if (!is_custom(t, call))
+        return json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type", "function",
+                         "function", "name", name, "arguments", arguments);
+    o = custom_input(json_string_value(arguments), json_string_length(arguments));
+    json_object_set(o, "id", json_object_get(call, "id"));
+    json_object_set_new(o, "type", json_string("custom"));
+    json_object_set(json_object_get(o, "custom"), "name", json_object_get(call, "name"));
+    return o;
 }
 
 static json_t *message_json(const lm_turn *t, const lm_choice *c)
@@ -204,10 +260,7 @@ static json_t *message_json(const lm_turn *t, const lm_choice *c)
         json_object_set_new(o, "content", json_null());
     calls = json_array();
     json_array_foreach(c->calls, i, call)
-        json_array_append_new(calls,
-                              json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type",
-                                        "function", "function", "name", json_object_get(call, "name"),
-                                        "arguments", json_object_get(call, "arguments")));
+        json_array_append_new(calls, call_json(t, call));
     json_object_set_new(o, "tool_calls", calls);
     return o;
 }
@@ -270,6 +323,7 @@ static lm_status read_chat(lm_call *c, lm_turn *t, lm_error *e)
     const char *format = v->reasoning_format;
 
     t->reasoning_field = "reasoning_effort";
+    LM_TRY(lm_openai_customs(t, &((chat_turn *)t)->customs, e));
     LM_TRY(check_continuation(c, v, &t->continue_final, e));
     if (format && strcmp(format, "none") && strcmp(format, "auto") && strcmp(format, "deepseek") &&
         strcmp(format, "both"))
@@ -289,12 +343,17 @@ static lm_status prepare_chat(lm_call *c, lm_turn *t, lm_error *e)
     return lm_openai_wants_usage(c, t->body.stream_options, &v->sends_usage, e);
 }
 
+static void release_chat(lm_turn *t)
+{
+    json_decref(((chat_turn *)t)->customs);
+}
+
 static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream",
                                        .id_prefix = "chatcmpl-", .prepare = prepare_chat, .begin = chat_begin,
                                        .text = chat_text, .part = chat_part, .end = chat_end,
                                        .finish = chat_finish, .fault = lm_turn_fault,
                                        .progress = chat_progress, .trace = chat_trace,
-                                       .alive = lm_turn_waiting };
+                                       .alive = lm_turn_waiting, .release = release_chat };
 
 /* Whether 0 tokens are requested: the prompt is processed, and nothing is generated. */
 static bool is_none(const json_t *body)

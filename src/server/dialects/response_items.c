@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/ask/writer.h"
+#include "server/dialects/openai.h"
 
 void lm_response_event(lm_turn *t, lm_response_items *items, const char *type, json_t *o)
 {
@@ -47,20 +48,10 @@ static const char *type_of(const lm_response_items *items)
     return type ? type : "function";
 }
 
-/* Return the arguments of the open call, of which the end may be missing: then of its last string. */
+/* Return the arguments of the open call, of which the end may be missing. */
 static json_t *arguments_json(const lm_response_items *items)
 {
-    lm_text text = { 0 };
-    json_t *o = json_loads(text_of(items), JSON_ALLOW_NUL, NULL);
-
-    for (size_t cut = 0; !o && cut < 12 && cut < items->text.size; cut++) {      /* 12: "\uD83D\uDE00" */
-        lm_text_clear(&text);
-        lm_text_add(&text, text_of(items), items->text.size - cut);
-        lm_text_add_str(&text, "\"}");
-        o = text.failed ? NULL : json_loads(text.data, JSON_ALLOW_NUL, NULL);
-    }
-    lm_text_free(&text);
-    return o;
+    return lm_openai_input(text_of(items), items->text.size);
 }
 
 /* Return the open call, in the form of its tool. */

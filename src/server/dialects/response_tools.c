@@ -2,7 +2,7 @@
  * worker. */
 #include <string.h>
 
-#include "lamina/grammar.h"
+#include "server/dialects/openai.h"
 #include "server/dialects/responses.h"
 
 /* Where the functions of a request are collected, and the field that errors name. */
@@ -50,61 +50,17 @@ static lm_status add_function(reading *r, json_t *f, const char *type, const jso
     return json_array_append_new(r->functions, f) == 0 ? LM_OK : lm_fail_memory(r->e, "tools", 0);
 }
 
-/* ---- custom tools ---- */
-
-/* Append the regular expression of a format {type: grammar, syntax: lark or regex, definition}. */
-static lm_status format_pattern(const json_t *format, lm_text *out, lm_error *e)
-{
-    const char *type = text_of(format, "type"), *syntax = text_of(format, "syntax"),
-               *definition = text_of(format, "definition");
-
-    if (strcmp(type, "grammar") || !*definition)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
-                       "the format must have the type text, or grammar with a definition");
-    lm_text_add_str(out, "^(?:");
-    if (strcmp(syntax, "lark") == 0)
-        LM_TRY(lm_grammar_lark_regex(definition, out, e));
-    else if (strcmp(syntax, "regex") == 0)
-        lm_text_add_str(out, definition);
-    else
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the syntax \"%.20s\" is not lark or regex", syntax);
-    lm_text_add_str(out, ")$");
-    return LM_OK;
-}
-
-/* Return the schema of arguments with one string, `input`. `pattern` NULL: any string. */
-static json_t *input_schema(const char *pattern)
-{
-    json_t *o = json_pack("{s:s, s:{s:{s:s}}, s:[s], s:b}", "type", "object", "properties", "input", "type",
-                          "string", "required", "input", "additionalProperties", 0);
-
-    if (pattern)
-        json_object_set_new(json_object_get(json_object_get(o, "properties"), "input"), "pattern",
-                            json_string(pattern));
-    return o;
-}
-
 static lm_status add_custom(reading *r, const json_t *tool, size_t i, const char *space)
 {
     const json_t *format = json_object_get(tool, "format");
-    bool any = !format || json_is_null(format) || strcmp(text_of(format, "type"), "text") == 0;
-    lm_text pattern = { 0 }, about = { 0 };
+    json_t *f = NULL, *schema = NULL;
     lm_error why = { 0 };
-    lm_status status = any ? LM_OK : format_pattern(format, &pattern, &why);
+    lm_status status = lm_openai_custom(format, format, text_of(tool, "description"), &f, &schema, &why);
 
-    lm_text_add_str(&about, text_of(tool, "description"));
-    if (!any)
-        lm_text_printf(&about, "\nThe input must match this %s grammar:\n%s", text_of(format, "syntax"),
-                       text_of(format, "definition"));
-    if (status != LM_OK)
-        lm_fail(r->e, status == LM_NO_MEMORY ? status : LM_USAGE, r->field, LM_NO_OFFSET,
-                "%s[%zu] \"%.64s\": %s", r->field, i, text_of(tool, "name"), why.message);
-    else
-        status = add_function(r, json_pack("{s:o, s:b}", "parameters", input_schema(NULL), "strict", !any),
-                              "custom", tool, space, about.data, any ? NULL : input_schema(pattern.data));
-    lm_text_free(&pattern);
-    lm_text_free(&about);
-    return status == LM_OK || status == LM_NO_MEMORY ? status : LM_USAGE;
+    if (status == LM_OK)
+        return add_function(r, f, "custom", tool, space, NULL, schema);
+    return lm_fail(r->e, status, r->field, LM_NO_OFFSET, "%s[%zu] \"%.64s\": %s", r->field, i,
+                   text_of(tool, "name"), why.message);
 }
 
 /* ---- tools ---- */

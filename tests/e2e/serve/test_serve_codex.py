@@ -166,6 +166,76 @@ def test_a_custom_tool_takes_any_text(server):
     assert (call["type"], call["name"]) == ("custom_tool_call", "note") and call["input"]
 
 
+# ---- the same of Chat Completions: {"type": "custom", "custom": {…, "format": {"type": "grammar", "grammar": {…}}}}
+
+def nested(tool):
+    format = tool.get("format")
+    if format and format["type"] == "grammar":
+        format = {"type": "grammar", "grammar": {k: v for k, v in format.items() if k != "type"}}
+    return {"type": "custom", "custom": {k: v for k, v in tool.items() if k not in ("type", "format")} | ({"format": format} if format else {})}
+
+
+def chat(server, **requested):
+    """Return the only call of an answer, after comparing the stream with it."""
+    body = {"messages": [{"role": "user", "content": "Go."}], "temperature": 0.5, "max_tokens": 400, "reasoning_effort": "none", "parallel_tool_calls": False} | requested
+    for seed in range(4, 20):
+        status, whole, _ = server.post("/v1/chat/completions", body | {"seed": seed})
+        assert status == 200, whole
+        if whole["choices"][0]["finish_reason"] == "tool_calls":
+            break
+    (call,) = whole["choices"][0]["message"]["tool_calls"]
+    _, text, _ = server.post("/v1/chat/completions", body | {"seed": seed, "stream": True})
+    deltas = [e["choices"][0]["delta"] for e in (json.loads(line[6:]) for line in text.decode().splitlines() if line.startswith("data: {")) if e["choices"]]
+    parts = [part for d in deltas for part in d.get("tool_calls", [])]
+    kind = call["type"]
+    member = "input" if kind == "custom" else "arguments"
+    assert {p["index"] for p in parts} == {0} and (parts[0]["type"], parts[0][kind]["name"]) == (kind, call[kind]["name"])
+    assert "".join(p[kind].get(member, "") for p in parts) == call[kind][member] and whole["choices"][0]["finish_reason"] == "tool_calls"
+    return call
+
+
+CHAT_READ = {"type": "function", "function": {k: v for k, v in READ.items() if k != "type"}}
+
+
+@pytest.mark.parametrize("tool", [CUSTOM, CUSTOM | {"format": {"type": "grammar", "syntax": "regex", "definition": WHOLE}}])
+@pytest.mark.parametrize("choice", [{"type": "custom", "custom": {"name": "apply_patch"}},
+                                    {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "custom", "custom": {"name": "apply_patch"}}]}}])
+def test_a_nested_custom_tool_matches_its_grammar(server, tool, choice):
+    call = chat(server, tools=[nested(tool), CHAT_READ], tool_choice=choice)
+    assert set(call) == {"id", "type", "custom"} and call["custom"]["name"] == "apply_patch" and re.fullmatch(WHOLE, call["custom"]["input"]), call
+
+
+def test_custom_tools_beside_functions(server):
+    assert chat(server, tools=[nested(FREE)], tool_choice="required")["custom"]["input"]
+    call = chat(server, tools=[nested(FREE), CHAT_READ], tool_choice={"type": "function", "function": {"name": "read"}})
+    assert call["type"] == "function" and json.loads(call["function"]["arguments"])["path"] in "ab"
+
+
+def test_calls_of_custom_tools_continue_a_conversation(server):
+    """The model sees a function with one string: the prompt is that of the same call in this form."""
+    def count(call, tools):
+        messages = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", **call}]},
+                    {"role": "tool", "tool_call_id": "c1", "content": "noted"}]
+        status, got, _ = server.post("/v1/chat/completions/input_tokens", {"messages": messages, "tools": tools})
+        assert status == 200, got
+        return got["input_tokens"]
+    function = {"type": "function", "function": {"name": "note", "description": FREE["description"], "parameters": {
+        "type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": False}}}
+    text = "one\n\"two\""
+    assert count({"type": "custom", "custom": {"name": "note", "input": text}}, [nested(FREE)]) == count(
+        {"type": "function", "function": {"name": "note", "arguments": json.dumps({"input": text})}}, [function])
+
+
+@pytest.mark.parametrize("format, why", [({"type": "grammar"}, "definition"), ({"type": "grammar", "grammar": {"syntax": "ebnf", "definition": "x"}}, "ebnf"),
+                                         ({"type": "other"}, "text"), ({"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: ("}}, "")])
+def test_formats_of_custom_tools_that_are_wrong(server, format, why):
+    for path, tool in (("/v1/chat/completions", {"type": "custom", "custom": {"name": "note", "format": format}}),
+                       ("/v1/responses", {"type": "custom", "name": "note", "format": {"type": format["type"], **format.get("grammar", {})}})):
+        body = {"messages": [{"role": "user", "content": "Go."}]} if "chat" in path else {"input": "Go."}
+        status, got, _ = server.post(path, body | {"tools": [CHAT_READ if "chat" in path else READ, tool]})
+        assert status == 400 and got["error"]["message"].startswith('tools[1] "note": ') and why in got["error"]["message"], got
+
+
 def test_a_local_shell_is_a_tool(server):
     call, seen = both(server, tools=[{"type": "local_shell"}], tool_choice={"type": "local_shell"})
     assert call["type"] == "local_shell_call" and call["action"]["type"] == "exec" and isinstance(call["action"].get("command", []), list) and not seen

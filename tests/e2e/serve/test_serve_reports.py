@@ -353,7 +353,7 @@ def test_names_that_are_cut_stay_text(server, dialect):
 NESTED = [
     ("/v1/chat/completions", {"messages": SAY, "stream_options": {"include_usage": "yes"}}, "stream_options"),
     ("/v1/chat/completions", {"messages": SAY, "tools": [{"type": "function", "function": {"name": "f", "description": ["x"]}}]}, "tools"),
-    ("/v1/chat/completions", {"messages": SAY, "tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools"),
+    ("/v1/chat/completions", {"messages": SAY, "tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "x"}}}]}, "tools"),
     ("/v1/completions", {"prompt": "x", "structured_outputs": {"disable_any_whitespace": "yes"}}, "structured_outputs"),
     ("/v1/completions", {"prompt": "x", "structured_outputs": {"regex": "a\0b"}}, "structured_outputs"),
     ("/v1/completions", {"prompt": "x", "guided_choice": ["a\0b"]}, "guided_choice"),
