@@ -184,13 +184,12 @@ static lm_advance answer(lm_connection *c)
     return LM_GO;
 }
 
+/* Discard one piece at a time: a client that sends without end must not keep the thread. */
 static lm_advance discard(lm_connection *c)
 {
     ssize_t n = receive(c);
 
-    if (n > 0)
-        return LM_GO;
-    return n < 0 && errno == EAGAIN ? LM_WAIT : LM_CLOSE;
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)) ? LM_WAIT : LM_CLOSE;
 }
 
 /* Whether a worker has the exchange: then the connection is closed when the worker has released it. */
