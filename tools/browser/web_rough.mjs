@@ -29,7 +29,7 @@ const nasty = [
     "<a href='javascript:window.hurt=1'>x</a> <form action=//evil.example><input name=q></form> <base href=//evil.example>", "<div style='position:fixed;inset:0;background:red'>over</div>",
     "```html\n<script>window.hurt = 1</script>\n```", "`<b>`", "| a | <img src=x onerror=window.hurt=1> |\n|---|---|\n| 1 | 2 |", "$\\href{javascript:window.hurt=1}{x} \\style{position:fixed}{y}$ and $x^2$",
     "\u202Eright to left override\u202C and \u2066isolate", "nul \u0000 bell \u0007 escape \u001b[31m", "שלום עולם, this is mixed عربي", `${"a".repeat(30000)}`, `${"<".repeat(2000)}`, "- [x] done\n- [ ] open\n",
-    "&lt;script&gt; &#x3c;script&#x3e; <!-- comment --> <![CDATA[ x ]]> <?php x ?>", "[a]: javascript:window.hurt=1\n\n[a]", "**注意：**正文 and **“引用”**后", "| first<br>second |\n|---|\n| `<br>` |", "זה קוד `x = 1`:\n\nEnglish again\n\n```\nשלום = 1\n```", `${" ".repeat(60000)}x`, `${"a.".repeat(30000)}@`, `${">".repeat(2000)} deep`, `|${"a|".repeat(300)}\n|${"-|".repeat(300)}\n|${"b|".repeat(300)}`,
+    "&lt;script&gt; &#x3c;script&#x3e; <!-- comment --> <![CDATA[ x ]]> <?php x ?>", "[a]: javascript:window.hurt=1\n\n[a]", "**注意：**正文 and **“引用”**后", "| first<br>second |\n|---|\n| `<br>` |", "זה קוד `x = 1`:\n\nEnglish again\n\n```\nשלום = 1\n```", `\`\`\`java\n${"a".repeat(9000)}\n\`\`\``, `\`\`\`csharp\n${"a\n".repeat(1500)}\`\`\``, `${" ".repeat(60000)}x`, `${"a.".repeat(30000)}@`, `${">".repeat(2000)} deep`, `|${"a|".repeat(300)}\n|${"-|".repeat(300)}\n|${"b|".repeat(300)}`,
     "*_".repeat(2000), "- > ".repeat(900), "# Title\n\n###### six\n\n> quote\n\n---\n\n1. one\n2. two",
 ];
 
@@ -49,7 +49,7 @@ async function hostile(of) {
         check(!bad.length, `${of.where}: ${bad.slice(0, 3)}`);
         const links = await page.locator(".markdown a").evaluateAll((all) => all.map((a) => [a.href, a.target, a.rel]));
         check(links.length >= 2 && links.every(([, target, rel]) => target === "_blank" && rel.includes("noopener") && rel.includes("noreferrer")), `${of.where}: links: ${JSON.stringify(links)}`);
-        await until(async () => await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 3 && await page.locator(".markdown .code").count() === 2, async () => `${of.where}: ${await page.evaluate(() => ["math", "table", ".code"].map((x) => document.querySelectorAll(`.markdown ${x}`).length))} formulas, tables, code blocks`);
+        await until(async () => await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 3 && await page.locator(".markdown .code").count() === 4, async () => `${of.where}: ${await page.evaluate(() => ["math", "table", ".code"].map((x) => document.querySelectorAll(`.markdown ${x}`).length))} formulas, tables, code blocks`);
         check((await page.locator(".markdown strong").allTextContents()).join() === "注意：,“引用”", `${of.where}: bold beside Chinese: ${await page.locator(".markdown strong").allTextContents()}`);
         check(await page.locator(".markdown th br").count() === 1 && await page.locator(".markdown td br").count() === 0, `${of.where}: <br> in cells`);
         const sides = await page.evaluate(() => [...document.querySelectorAll(".markdown p, .markdown pre")].filter((e) => /קוד|English again|שלום =/.test(e.textContent)).map((e) => {
