@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "text/answer/answer_parser.h"
 
-enum { MAX_MARKS = 40, GROWTH = 512 };
+enum { MAX_MARKS = 40, GROWTH = 128 };
 
 /* ---- marks ---- */
 
