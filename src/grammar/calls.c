@@ -103,14 +103,13 @@ static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_
                        "'pattern', 'format', 'const', 'minLength' and 'maxLength' cannot be enforced for a "
                        "string that %s writes between tags",
                        w->f->name);
-    if (free_text && w->f->own_lines) {
+    if (free_text) {
+        const char *line = w->f->own_lines ? "\n" : "";
         lm_text close = { 0 };
-        lm_calls_text(w, "\n");
-        lm_text_printf(&close, "\n%s", w->f->argument.close);
+        lm_calls_text(w, line);
+        lm_text_printf(&close, "%s%s", line, w->f->argument.close);
         lm_calls_until(w, rules, close.data ? close.data : "\n");
         lm_text_free(&close);
-    } else if (free_text) {
-        lm_calls_until(w, rules, w->f->argument.close);
     } else {
         lm_calls_gap(w);
         if (text)
@@ -491,8 +490,7 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
                        n, MAX_SCHEMAS);
     if (!o->required && (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON ||
                          w.f->form == LM_FORM_BRACED || w.f->form == LM_FORM_NESTED || w.f->prompted))
-        return LM_OK; /* nothing distinguishes the beginning of a call from
-                                                            text */
+        return LM_OK;                                    /* calls begin like text */
     status = write_all(&w, tools, n, o);
     if (status == LM_OK)
         status = compile(&w, o, out);
