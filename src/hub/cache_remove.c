@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hub/beneath.h"
 #include "hub/cache_scan.h"
 
 /* Get the folder of a snapshot's model: "…/snapshots/COMMIT" without its last two components. */
@@ -112,33 +113,30 @@ static bool counted_before(const hub_cache_info *s, size_t i, size_t j)
     return false;
 }
 
-static lm_status remove_file(const hub_cached_revision *k, const char *path, lm_error *e)
+static lm_status remove_file(const hub_cache_info *s, const char *path, lm_error *e)
 {
-    char whole[8192];
-
-    snprintf(whole, sizeof whole, "%s/%s", k->folder, path);
-    return unlink(whole) == 0 || errno == ENOENT ? LM_OK : lm_fail_errno(e, whole, "cannot be removed");
+    return hub_unlink_beneath(s->cache, path) ? LM_OK : lm_fail_errno(e, path, "cannot be removed");
 }
 
 static lm_status remove_files(const hub_cache_info *all, const hub_cache_info *s,
                               const hub_cached_revision *k, lm_error *e)
 {
-    char repository[4096], path[4300];
+    char repository[4096], path[8192];
 
     repository_of(k, repository);
     for (size_t j = 0; j < k->n; j++) {
         const hub_cached_file *f = &k->files[j];
-        LM_TRY(remove_file(k, f->path, e));
+        snprintf(path, sizeof path, "%s/%s", k->folder, f->path);
+        LM_TRY(remove_file(s, path, e));
         if (!*f->blob || is_needed(all, s, k->id, f->blob))
             continue;
         snprintf(path, sizeof path, "%s/blobs/%s", repository, f->blob);
-        if (unlink(path) != 0 && errno != ENOENT)
-            return lm_fail_errno(e, path, "cannot be removed");
+        LM_TRY(remove_file(s, path, e));
     }
     return LM_OK;
 }
 
-static lm_status remove_names(const hub_cached_revision *k, lm_error *e)
+static lm_status remove_names(const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
 {
     char repository[4096], path[4700];
 
@@ -147,8 +145,7 @@ static lm_status remove_names(const hub_cached_revision *k, lm_error *e)
         size_t n = strcspn(at, " ");
         snprintf(path, sizeof path, "%s/refs/%.*s", repository, (int)n, at);
         at += n;
-        if (unlink(path) != 0 && errno != ENOENT)
-            return lm_fail_errno(e, path, "cannot be removed");
+        LM_TRY(remove_file(s, path, e));
     }
     return LM_OK;
 }
@@ -162,15 +159,18 @@ static lm_status remove_snapshot(const hub_cache_info *all, const hub_cache_info
 
     repository_of(k, repository);
     if (gone)
-        LM_TRY(remove_names(k, e));
+        LM_TRY(remove_names(s, k, e));
     LM_TRY(remove_files(all, s, k, e));
     if (!stays(all, s, k->id, NULL))
         folder = repository;                     /* including what interrupted pulls have left there */
     else if (!gone)
         return LM_OK;
-    errno = 0;
-    return remove_below(AT_FDCWD, folder) || errno == ENOENT ? LM_OK
-                                                             : lm_fail_errno(e, folder, "cannot be removed");
+    const char *name;
+    int         at = hub_open_beneath(s->cache, folder, false, &name);
+    bool        removed = at >= 0 && (remove_below(at, name) || errno == ENOENT);
+    if (at >= 0)
+        close(at);
+    return removed ? LM_OK : lm_fail_errno(e, folder, "cannot be removed");
 }
 
 lm_status hub_cache_remove(const hub_cache_info *s, bool dry_run, uint64_t *freed, lm_error *e)
@@ -249,8 +249,7 @@ static lm_status check_file(const hub_cache_info *s, hub_checking *c, const hub_
     if (!c->repair)
         return LM_OK;
     LM_TRY(refuse_busy(s, k, e));
-    if (unlink(path) != 0)
-        return lm_fail_errno(e, path, "cannot be removed");
+    LM_TRY(remove_file(s, path, e));
     c->flaws[c->n_flaws - 1].removed = true;
     return LM_OK;
 }

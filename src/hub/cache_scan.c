@@ -170,9 +170,13 @@ static lm_status add_repository(hub_cache_info *s, const char *entry, lm_error *
     if (lstat(repository, &st) != 0 || !S_ISDIR(st.st_mode))
         return LM_OK;
     snprintf(path, sizeof path, "%s/snapshots", repository);
+    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return LM_OK;                    /* a link, whose files are not those of the cache */
     int n = scandir(path, &names, not_dots, by_name);
     for (int i = 0; i < n && status == LM_OK; i++) {
-        if (!is_commit(names[i]->d_name))
+        char snapshot[2600];
+        snprintf(snapshot, sizeof snapshot, "%s/%.40s", path, names[i]->d_name);
+        if (!is_commit(names[i]->d_name) || lstat(snapshot, &st) != 0 || !S_ISDIR(st.st_mode))
             continue;
         status = add_snapshot(s, id, repository, names[i]->d_name, e);
     }

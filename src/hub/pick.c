@@ -7,7 +7,7 @@
 
 #include "hub/pull.h"
 
-enum { MAX_FILES = 20000, MAX_LISTING = 64 << 20 };
+enum { MAX_FILES = 20000, MAX_LISTING = 4 << 20 };
 
 /* ---- names ---- */
 
@@ -41,6 +41,16 @@ static bool is_safe(const char *path)
     return true;
 }
 
+/* Copy `n` bytes of a text. One that does not fit is refused: cut, it would name something else. */
+static lm_status keep(const char *what, const char *text, size_t n, size_t size, char *out, lm_error *e)
+{
+    if (n >= size)
+        return lm_fail(e, LM_USAGE, what, LM_NO_OFFSET, "%zu bytes; at most %zu", n, size - 1);
+    memcpy(out, text, n);
+    out[n] = '\0';
+    return LM_OK;
+}
+
 lm_status hub_read_name(hub_pull *p, const char *name, const char *revision, lm_error *e)
 {
     size_t      n     = strcspn(name, ":@");
@@ -54,9 +64,10 @@ lm_status hub_read_name(hub_pull *p, const char *name, const char *revision, lm_
                        "not a model: expected org/name, org/name:TYPE or org/name@REVISION");
     if (name[n] == '@' && revision)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "two revisions");
-    snprintf(p->id, sizeof p->id, "%.*s", (int)n, name);
-    snprintf(p->type, sizeof p->type, "%s", name[n] == ':' ? after : "");
-    snprintf(p->revision, sizeof p->revision, "%s", name[n] == '@' ? after : revision ? revision : "main");
+    LM_TRY(keep("name", name, n, sizeof p->id, p->id, e));
+    LM_TRY(keep("file", after, name[n] == ':' ? strlen(after) : 0, sizeof p->type, p->type, e));
+    const char *chosen = name[n] == '@' ? after : revision ? revision : "main";
+    LM_TRY(keep("revision", chosen, strlen(chosen), sizeof p->revision, p->revision, e));
     if ((name[n] && !*after) || (*p->type && !is_safe(p->type)) || !is_safe(p->revision))
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not a type, file or revision");
     return LM_OK;
@@ -354,6 +365,16 @@ lm_status hub_pick(hub_pull *p, lm_error *e)
     return LM_OK;
 }
 
+static int by_path(const void *a, const void *b)
+{
+    return strcmp((*(hub_file *const *)a)->path, (*(hub_file *const *)b)->path);
+}
+
+static int name_to_path(const void *name, const void *file)
+{
+    return strcmp(name, (*(hub_file *const *)file)->path);
+}
+
 /* Select the shards that an index lists. */
 lm_status hub_pick_shards(hub_pull *p, const char *index, size_t n, lm_error *e)
 {
@@ -363,16 +384,26 @@ lm_status hub_pick_shards(hub_pull *p, const char *index, size_t n, lm_error *e)
                                            : lm_fail(e, LM_IO, "model.safetensors.index.json", LM_NO_OFFSET,
                                                      "names no files");
 
+    /* looked up by bisection: an index may list every tensor of 20,000 files */
+    hub_file  **sorted = malloc((p->n + 1) * sizeof *sorted);
+    if (!sorted && status == LM_OK)
+        status = lm_fail(e, LM_NO_MEMORY, p->id, LM_NO_OFFSET, "a list of files");
+    for (size_t i = 0; sorted && i < p->n; i++)
+        sorted[i] = &p->files[i];
+    if (sorted && p->n)
+        qsort(sorted, p->n, sizeof *sorted, by_path);
     json_object_foreach(map, tensor, file) {
-        const char *name = json_string_value(file);
-        bool        found = false;
-        for (size_t i = 0; name && i < p->n && !found; i++)
-            if (strcmp(p->files[i].path, name) == 0)
-                found = p->files[i].wanted = true;
-        if (!found && status == LM_OK)
+        const char *name  = json_string_value(file);
+        hub_file  **found = name && sorted ? bsearch(name, sorted, p->n, sizeof *sorted, name_to_path) : NULL;
+        if (status != LM_OK)
+            break;
+        if (found)
+            (*found)->wanted = true;
+        else
             status = lm_fail(e, LM_IO, "model.safetensors.index.json", LM_NO_OFFSET,
                              "names a file that the repository lacks");
     }
+    free(sorted);
     json_decref(whole);
     return status;
 }

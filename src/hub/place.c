@@ -1,7 +1,6 @@
 /* place.c - store blobs, links and revision names in the cache. */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,35 +10,20 @@
 #include <unistd.h>
 
 #include "base/number.h"
+#include "hub/beneath.h"
 #include "hub/pull.h"
 
 /* ---- folders ---- */
 
-static lm_status make_folders(const char *path, lm_error *e)
+/* Open the folder of a file of the cache; create it if it is missing. */
+static lm_status open_folder(const hub_pull *p, const char *path, int *folder, const char **name, lm_error *e)
 {
-    char copy[4096];
-
-    snprintf(copy, sizeof copy, "%s", path);
-    for (char *c = copy + 1; *c; c++)
-        if (*c == '/') {
-            *c = '\0';
-            if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-                return lm_fail_errno(e, copy, "cannot be made");
-            *c = '/';
-        }
-    return LM_OK;
-}
-
-static void sync_folder_of(const char *path)
-{
-    char copy[4096];
-
-    snprintf(copy, sizeof copy, "%s", path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
+    *folder = hub_open_beneath(p->cache, path, true, name);
+    if (*folder >= 0)
+        return LM_OK;
+    if (errno == ENOTDIR)
+        return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "a folder above it is a link, which is not followed");
+    return lm_fail_errno(e, path, "its folder cannot be made");
 }
 
 lm_status hub_find_cache(hub_pull *p, lm_error *e)
@@ -187,13 +171,15 @@ static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
         have = 0;
     }
     p->done += (uint64_t)have;
+    int64_t furthest = have;         /* a hub that ignores ranges begins again each time: no progress */
     for (int tries = 0; (uint64_t)have < f->size; tries++) {
         hub_answer a   = { 0 };
         lm_error   why = { 0 };
         landing    l   = { p, f, fd, have, false, &why };
         lm_status  status = hub_get(&p->net, url, have, land, &l, &a, &why);
-        bool       more = l.at > have;
+        bool       more = l.at > furthest;
         have            = l.at;
+        furthest        = more ? have : furthest;
         if (status == LM_OK && (uint64_t)have < f->size)
             status = lm_fail(&why, LM_IO, f->path, LM_NO_OFFSET,
                              "the connection ended after %lld of %llu bytes", (long long)have,
@@ -222,21 +208,21 @@ static lm_status fetch_checked(hub_pull *p, hub_file *f, int fd, const char *tem
     return LM_OK;
 }
 
-static lm_status fetch_locked(hub_pull *p, hub_file *f, const char *blob, lm_error *e)
+static lm_status fetch_locked(hub_pull *p, hub_file *f, int folder, lm_error *e)
 {
-    char        temp[4200];
+    char        temp[128];
     struct stat st;
     bool        same;
 
-    if (stat(blob, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size)
+    if (fstatat(folder, f->hash, &st, 0) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size)
         return LM_OK;                    /* another process was faster */
-    snprintf(temp, sizeof temp, "%s.lamina.incomplete", blob);
-    int fd = open(temp, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    snprintf(temp, sizeof temp, "%s.lamina.incomplete", f->hash);
+    int fd = openat(folder, temp, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return lm_fail_errno(e, temp, "cannot be written");
     lm_status status = fetch_checked(p, f, fd, temp, &same, e);
     if (status == LM_OK && !same) {
-        unlink(temp);
+        unlinkat(folder, temp, 0);
         status = lm_fail(e, LM_IO, f->path, LM_NO_OFFSET,
                          "the bytes that the server sends are not those of the hash %.12s...", f->hash);
     }
@@ -244,17 +230,17 @@ static lm_status fetch_locked(hub_pull *p, hub_file *f, const char *blob, lm_err
         status = lm_fail_errno(e, temp, "cannot be written");
     if (close(fd) != 0 && status == LM_OK)
         status = lm_fail_errno(e, temp, "cannot be written");
-    if (status == LM_OK && rename(temp, blob) != 0)
-        status = lm_fail_errno(e, blob, "cannot be put in place");
+    if (status == LM_OK && renameat(folder, temp, folder, f->hash) != 0)
+        status = lm_fail_errno(e, f->hash, "cannot be put in place");
     if (status == LM_OK)
-        sync_folder_of(blob);
+        fsync(folder);
     return status;
 }
 
-static bool leads_to(const char *path, const char *target)
+static bool leads_to(int folder, const char *name, const char *target)
 {
     char    is[4096];
-    ssize_t n = readlink(path, is, sizeof is);
+    ssize_t n = readlinkat(folder, name, is, sizeof is);
 
     return n > 0 && (size_t)n == strlen(target) && memcmp(is, target, (size_t)n) == 0;
 }
@@ -263,8 +249,10 @@ static bool leads_to(const char *path, const char *target)
  * leave behind. */
 static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
 {
-    char   path[4096], target[4096] = "";
-    size_t ups = 0;
+    char        path[4096], target[4096] = "";
+    const char *name;
+    size_t      ups = 0;
+    int         folder;
 
     snprintf(path, sizeof path, "%s/snapshots/%s/%s", p->repository, p->commit, f->path);
     for (const char *c = f->path; *c; c++)
@@ -273,46 +261,59 @@ static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
         at += (size_t)snprintf(target + at, sizeof target - at, "%s", i < ups + 2 ? "../" : "blobs/");
     size_t blobs = strlen(target);
     snprintf(target + blobs, sizeof target - blobs, "%s", f->hash);
-    if (leads_to(path, target))
-        return LM_OK;
-    LM_TRY(make_folders(path, e));
-    int why = symlink(target, path) == 0 ? 0 : errno;
-    if (why == EEXIST && !leads_to(path, target)) {      /* a link to something else */
-        unlink(path);
-        why = symlink(target, path) == 0 ? 0 : errno;
+    LM_TRY(open_folder(p, path, &folder, &name, e));
+    int why = symlinkat(target, folder, name) == 0 ? 0 : errno;
+    if (why == EEXIST && !leads_to(folder, name, target)) {      /* a link to something else */
+        unlinkat(folder, name, 0);
+        why = symlinkat(target, folder, name) == 0 ? 0 : errno;
     }
-    if (!why || leads_to(path, target))                  /* another process was faster */
-        return LM_OK;
+    bool made = !why || leads_to(folder, name, target);          /* or another process was faster */
+    close(folder);
     errno = why;
-    return lm_fail_errno(e, path, "cannot be put in place");
+    return made ? LM_OK : lm_fail_errno(e, path, "cannot be put in place");
+}
+
+/* Lock a blob against other processes, until the descriptor *lock is closed. A file system without locks does
+ * not wait. */
+static lm_status lock_file(hub_pull *p, const hub_file *f, int *lock, lm_error *e)
+{
+    char        path[4300];
+    const char *name;
+    int         folder;
+
+    snprintf(path, sizeof path, "%s/.locks/%s/%s.lock", p->cache, strrchr(p->repository, '/') + 1, f->hash);
+    LM_TRY(open_folder(p, path, &folder, &name, e));
+    *lock = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    close(folder);
+    if (*lock < 0)
+        return lm_fail_errno(e, path, "cannot be made");
+    while (flock(*lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        if (hub_stopped(&p->net)) {
+            close(*lock);
+            return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
+        }
+        usleep(50000);
+    }
+    return LM_OK;
 }
 
 lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)
 {
-    char      blob[4096], lock[4300];
-    lm_status status = LM_OK;
+    char        blob[4096];
+    const char *name;
+    int         folder, lock;
 
-    hub_blob_path(p, f, blob);
-    LM_TRY(make_folders(blob, e));
     if (!f->here) {
-        snprintf(lock, sizeof lock, "%s/.locks/%s/%s.lock", p->cache, strrchr(p->repository, '/') + 1,
-                 f->hash);
-        LM_TRY(make_folders(lock, e));
-        int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (fd < 0)
-            return lm_fail_errno(e, lock, "cannot be made");
-        /* a file system without locks does not wait */
-        while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-            if (hub_stopped(&p->net)) {
-                close(fd);
-                return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
-            }
-            usleep(50000);
+        hub_blob_path(p, f, blob);
+        LM_TRY(open_folder(p, blob, &folder, &name, e));
+        lm_status status = lock_file(p, f, &lock, e);
+        if (status == LM_OK) {
+            status = fetch_locked(p, f, folder, e);
+            close(lock);
         }
-        status = fetch_locked(p, f, blob, e);
-        close(fd);
+        close(folder);
+        LM_TRY(status);
     }
-    LM_TRY(status);
     f->here = true;
     return link_file(p, f, e);
 }
@@ -321,13 +322,26 @@ lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)
 
 lm_status hub_write_ref(hub_pull *p, lm_error *e)
 {
-    char path[4096];
+    char        path[4096], temp[300];
+    const char *name;
+    int         folder;
 
     if (strcmp(p->revision, p->commit) == 0)
         return LM_OK;
     snprintf(path, sizeof path, "%s/refs/%s", p->repository, p->revision);
-    LM_TRY(make_folders(path, e));
-    return lm_text_save(&(lm_text){ .data = p->commit, .size = 40 }, path, e);
+    LM_TRY(open_folder(p, path, &folder, &name, e));
+    snprintf(temp, sizeof temp, ".%.200s.%ld", name, (long)getpid());
+    int  fd   = openat(folder, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool done = fd >= 0 && write(fd, p->commit, 40) == 40 && fsync(fd) == 0;
+    if (fd >= 0)
+        done = close(fd) == 0 && done;
+    done    = done && renameat(folder, temp, folder, name) == 0;
+    int why = errno;
+    if (!done)
+        unlinkat(folder, temp, 0);
+    close(folder);
+    errno = why;
+    return done ? LM_OK : lm_fail_errno(e, path, "cannot be written");
 }
 
 lm_status hub_fail_offline(const char *name, lm_error *e)

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,7 +17,8 @@ enum { LONGEST_PAUSE = 30, STEADY = 60 };
 
 typedef struct watched {
     sigset_t signals, before;
-    char     lost[64];                   /* the file that a rank creates when it has lost another rank */
+    uint32_t grace;
+    char     lost[4096];                 /* the file that a rank creates when it has lost another rank */
     bool     stop_requested;             /* a termination signal was received */
 } watched;
 
@@ -38,13 +40,23 @@ static lm_status start(lm_cli *cli, const watched *w, pid_t *out, lm_error *e)
  * Return its exit status, or 128 + the signal that ended it. */
 static int wait_for(watched *w, pid_t pid)
 {
-    int status = 0, number;
+    int    status = 0, number;
+    double end = 0;
 
     while (waitpid(pid, &status, WNOHANG) != pid) {
-        number = sigwaitinfo(&w->signals, NULL);
+        double          left = end - lm_clock_seconds();
+        struct timespec t = { 0 };
+        if (left > 0)
+            t = (struct timespec){ (time_t)left, (long)(1e9 * (left - (double)(time_t)left)) };
+        number = w->stop_requested ? sigtimedwait(&w->signals, NULL, &t) : sigwaitinfo(&w->signals, NULL);
         if (number > 0 && number != SIGCHLD) {
+            end = w->stop_requested ? end : lm_clock_seconds() + w->grace;
             w->stop_requested = true;
             kill(pid, number);
+        } else if (number < 0 && errno == EAGAIN) {
+            lm_print_line("the job has not ended %u s after the signal: killed", w->grace);
+            kill(-pid, SIGKILL);
+            end = lm_clock_seconds() + w->grace;
         }
     }
     kill(-pid, SIGKILL);                 /* leave no process of the job on this machine */
@@ -101,17 +113,29 @@ static lm_status run_again_and_again(lm_cli *cli, watched *w, lm_error *e)
     }
 }
 
-lm_status lm_cluster_keep_running(lm_cli *cli, lm_error *e)
+/* Choose a file that nobody can have planted: in a folder of our own, under TMPDIR. */
+static lm_status name_mark(watched *w, lm_error *e)
 {
-    watched w = { 0 };
+    const char *temporary = getenv("TMPDIR");
+    char        folder[4000];
+
+    snprintf(folder, sizeof folder, "%.3900s/lamina-lost-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder))
+        return lm_fail_errno(e, folder, "cannot be made");
+    snprintf(w->lost, sizeof w->lost, "%s/lost", folder);
+    return LM_OK;
+}
+
+lm_status lm_cluster_keep_running(lm_cli *cli, const lm_cluster_flags *f, lm_error *e)
+{
+    watched w = { .grace = f->grace };
 
     if (cli->n_args < 2)
         return lm_fail(e, LM_USAGE, "run", LM_NO_OFFSET,
                        "requires a job: lamina cluster run -- mpirun -n 4 lamina serve MODEL --split tp=4");
     if (cli->json)
         return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "flags of the job must follow --");
-    snprintf(w.lost, sizeof w.lost, "/tmp/lamina-lost-%ld", (long)getpid());
-    unlink(w.lost);
+    LM_TRY(name_mark(&w, e));
     setenv(LM_LOST_MARK, w.lost, 1);
     sigemptyset(&w.signals);
     sigaddset(&w.signals, SIGTERM);
@@ -119,5 +143,8 @@ lm_status lm_cluster_keep_running(lm_cli *cli, lm_error *e)
     sigaddset(&w.signals, SIGHUP);
     sigaddset(&w.signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &w.signals, &w.before);
-    return run_again_and_again(cli, &w, e);
+    lm_status status = run_again_and_again(cli, &w, e);
+    *strrchr(w.lost, '/') = '\0';
+    rmdir(w.lost);
+    return status;
 }

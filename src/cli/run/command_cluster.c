@@ -8,6 +8,12 @@
 
 #define O(field) offsetof(lm_cluster_flags, field)
 
+static const lm_flag job_flag_table[] = {
+    { "--grace", NULL, LM_FLAG_COUNT, O(grace), "N",
+      "seconds that the job has to end after a termination signal; then it is killed (60)", 1, 86400, NULL },
+    { 0 },
+};
+
 #ifndef LM_WITHOUT_STUDY
 static const lm_flag plan_flag_table[] = {
     { "--nodes", NULL, LM_FLAG_COUNT, O(nodes), "N", "nodes, with one rank on each", 1, 256, NULL },
@@ -40,6 +46,7 @@ static const lm_flag plan_flag_table[] = {
 
 static const lm_flag_group cluster_groups[] = {
     { "plan", plan_flag_table, 0 },
+    { "run", job_flag_table, 0 },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
@@ -52,14 +59,14 @@ static lm_status plan(lm_cli *cli, void *options, lm_error *e)
     return lm_cluster_plan_run(cli, options, e);
 }
 
-#define USAGE "plan MODEL --nodes N [--link NAME] [--device NAME] | run -- COMMAND …"
+#define USAGE "plan MODEL --nodes N [--link NAME] [--device NAME] | run [--grace N] -- COMMAND …"
 #define SUMMARY "plan a model on several machines, and keep a job running"
 #define ABOUT_PLAN                                                                                          \
     "  Lists every split whose copies fill the nodes. Memory is that of the ranks' plans. Speeds "           \
     "are upper bounds set by\n"                                                                              \
     "  memory, arithmetic and network. docs/guide/cluster.md describes how splits are run.\n"
 #else
-static const lm_flag_group cluster_groups[] = { { 0 } };
+static const lm_flag_group cluster_groups[] = { { "run", job_flag_table, 0 }, { 0 } };
 
 static lm_status plan(lm_cli *cli, void *options, lm_error *e)
 {
@@ -67,20 +74,23 @@ static lm_status plan(lm_cli *cli, void *options, lm_error *e)
     return lm_fail(e, LM_USAGE, "plan", LM_NO_OFFSET, "this build leaves plans of clusters out");
 }
 
-#define USAGE   "run -- COMMAND …"
+#define USAGE   "run [--grace N] -- COMMAND …"
 #define SUMMARY "keep a job of several ranks running"
 #define ABOUT_PLAN
 #endif
 
 static void cluster_defaults(void *options)
 {
-    lm_run_defaults(&((lm_cluster_flags *)options)->run);
+    lm_cluster_flags *f = options;
+
+    lm_run_defaults(&f->run);
+    f->grace = 60;
 }
 
 static lm_status cluster(lm_cli *cli, void *options, lm_error *e)
 {
     if (strcmp(cli->args[0], "run") == 0)
-        return lm_cluster_keep_running(cli, e);
+        return lm_cluster_keep_running(cli, options, e);
     if (strcmp(cli->args[0], "plan") == 0)
         return plan(cli, options, e);
     return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "unknown action; plan or run");

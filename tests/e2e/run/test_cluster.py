@@ -292,6 +292,19 @@ def test_permanent_errors_are_not_restarted(lamina, job, shows):
     assert done.returncode in (1, 2) and shows in done.stderr
 
 
+def test_a_job_that_ignores_the_signal_is_killed(lamina, tmp_path):
+    job = subprocess.Popen([lamina, "cluster", "run", "--grace", "1", "--", "sh", "-c", "trap '' TERM; touch began; while :; do sleep 0.1; done"],
+                           cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    until = time.time() + PATIENCE
+    while not (tmp_path / "began").exists() and time.time() < until:
+        time.sleep(0.05)
+    [mark] = tmp_path.glob("lamina-lost-*")
+    assert mark.is_dir() and mark.stat().st_mode & 0o777 == 0o700
+    job.send_signal(signal.SIGTERM)
+    assert "has not ended 1 s after the signal: killed" in job.communicate(timeout=PATIENCE)[1]
+    assert job.returncode == 0 and not mark.exists()
+
+
 def test_a_job_ends_with_its_keeper_and_leaves_no_process(lamina, tmp_path):
     mark = f"sleep 98{os.getpid()}"
     job = subprocess.Popen([lamina, "cluster", "run", "--", "sh", "-c", f"{mark} & {mark}"], cwd=tmp_path)

@@ -317,6 +317,47 @@ def test_invalid_names(hub, pull, name):
     assert not hub.seen
 
 
+@pytest.mark.parametrize("length, refused", [(199, False), (200, True), (250, True)])
+def test_a_long_revision_is_refused_and_never_cut(hub, pull, length, refused):
+    for name, flags in ((f"org/name@{'r' * length}", []), ("org/name", ["--revision", "r" * length])):
+        hub.seen.clear()
+        done = pull(hub, name, *flags)
+        if refused:
+            one_line(done, 2, f"revision: {length} bytes; at most 199")
+            assert not hub.seen
+        else:
+            assert any(path.endswith("r" * length) for path, _ in hub.seen)
+
+
+def test_a_long_listing_is_refused(hub, pull):
+    """A page of the listing is parsed in memory, of which it takes many times its size."""
+    page = json.dumps([hub.entry("config.json")] * 60000).encode()
+    assert len(page) > 4 << 20
+    hub.faults = [lambda r: "/tree/" in r.path and (hub.send(r, 200, page) or True)]
+    one_line(pull(hub, "org/name"), 1, "4194304")
+
+
+def test_a_hub_that_ignores_ranges_is_given_up(hub, pull):
+    """Each answer begins at the first byte and breaks a little earlier or later: only bytes beyond the furthest count as progress."""
+    sizes = iter([3000, *[n for _ in range(2000) for n in (1000, 2000)]])
+    def breaking(r):
+        del r.headers["Range"]
+        hub.file(r, hub.files[TARGET], next(sizes))
+    hub.faults = [only_target(breaking)]
+    one_line(pull(hub, "org/name"), 1, TARGET)
+    assert len([1 for path, _ in hub.seen if path.endswith(TARGET)]) < 10
+
+
+def test_an_index_of_many_tensors(hub, pull, tmp_path):
+    """400,000 tensors in 4,000 files are matched in the time of a sort, not of a product."""
+    shards = {f"model-{i:05}.safetensors": b"x" for i in range(4000)}
+    names = sorted(shards)
+    hub.files |= shards | {"model.safetensors.index.json": json.dumps({"weight_map": {f"t{i}": names[-1 - i % 7] for i in range(400000)}}).encode()}
+    done = pull(hub, "org/name", "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [f["path"] for f in json.loads(done.stdout)["files"] if f["path"].startswith("model-0")] == names[-7:]
+
+
 def test_invalid_listings(hub, pull):
     for body in (b"", b"<html>", b"{}", b"[1]", b"[" * 100000, json.dumps({"sha": "../../x"}).encode(), json.dumps({"sha": COMMIT.upper()}).encode()):
         hub.faults = [lambda r: hub.send(r, 200, body) or True]

@@ -116,6 +116,31 @@ def test_rm_follows_no_link(hub, pull, tmp_path):
     assert not root.exists() and (outside / ("a" * 40)).read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("planted", ["snapshots/COMMIT", "snapshots", "blobs", "refs"])
+def test_rm_follows_no_folder_that_is_a_link(hub, pull, tmp_path, planted):
+    """A folder of the cache that leads elsewhere: nothing there is removed."""
+    assert pull(hub, "org/name").returncode == 0
+    root, outside = tmp_path / "hub/models--org--name", tmp_path / "outside"
+    at = root / planted.replace("COMMIT", COMMIT)
+    shutil.move(at, outside)
+    at.symlink_to(outside)
+    before = sorted(p.relative_to(outside) for p in outside.rglob("*"))
+    done = pull(hub, "rm", "org/name")
+    assert sorted(p.relative_to(outside) for p in outside.rglob("*")) == before and before
+    assert done.returncode == (1 if planted in ("blobs", "refs") else done.returncode), done.stderr
+
+
+@pytest.mark.parametrize("planted", ["", "snapshots", "snapshots/COMMIT", "blobs", "refs", ".locks"])
+def test_a_pull_writes_through_no_link(hub, pull, tmp_path, planted):
+    root, outside = tmp_path / "hub/models--org--name", tmp_path / "outside"
+    at = tmp_path / "hub/.locks" if planted == ".locks" else root / planted.replace("COMMIT", COMMIT)
+    at.parent.mkdir(parents=True)
+    outside.mkdir()
+    at.symlink_to(outside)
+    one_line(pull(hub, "org/name"), 1, "is a link, which is not followed")
+    assert not list(outside.iterdir())
+
+
 def test_rm_during_a_pull(hub, pull, tmp_path):
     assert pull(hub, "org/name").returncode == 0
     lock = next((tmp_path / "hub/.locks/models--org--name").iterdir())
