@@ -19,7 +19,7 @@ BEGUN = 8                                                    # tokens that begin
 
 @pytest.fixture(scope="module")
 def server(build, model):
-    s = Server(build, "-c", "6144", "-np", "2", "--temp", "0.8", "--chat-template-file", SOURCE / "tests/e2e/serve/tools.jinja").ready()
+    s = Server(build, "-c", "6144", "-np", "2", "--chat-template-file", SOURCE / "tests/e2e/serve/tools.jinja").ready()
     yield s
     assert s.close() == 0, s.log
 
