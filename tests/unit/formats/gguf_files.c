@@ -405,7 +405,7 @@ static void the_demo_model_opens(void **state)
         skip();
     assert_ok(lm_container_open(path, NULL, &c, e));
     assert_int_equal(lm_container_n_tensors(c), 272);
-    assert_int_equal(lm_meta_count(lm_container_meta(c)), 33);
+    assert_int_equal(lm_meta_count(lm_container_meta(c)), 34);
     const lm_tensor_info *t = lm_container_find(c, "token_embd.weight");
     assert_true(t->type == LM_Q8_0 && t->dims[0] == 49152 && t->dims[1] == 576);
     lm_container_unpack(c, t, UINT64_C(49151) * 576, 576, row);
