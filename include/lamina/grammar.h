@@ -115,6 +115,7 @@ typedef struct lm_grammar_calls_options {
                                         but an output that begins like a call must be one */
     bool     in_reasoning;           /* the prompt ends inside reasoning */
     bool     single;                 /* exactly one call */
+    bool     no_reasoning;           /* `required` without optional reasoning that the model begins itself */
     lm_whitespace whitespace;        /* of arguments that are JSON */
     uint64_t reserved[4];            /* zero */
 } lm_grammar_calls_options;

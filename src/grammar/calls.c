@@ -373,9 +373,10 @@ static void write_root(writer *w, lm_text *rules, const lm_grammar_calls_options
 {
     const lm_answer_family *f = w->f;
     bool list = is_list(f), bracketed = f->section.close && strcmp(f->section.close, "]") == 0;
+    bool reasons = w->style->reasoning && (!o->no_reasoning || o->in_reasoning);
 
     lm_text_add_str(&w->out, "root ::= ");
-    if (o->required && w->style->reasoning && f->form != LM_FORM_HARMONY)
+    if (o->required && reasons && f->form != LM_FORM_HARMONY)
         write_reasoning(w, rules, o);
     if (f->section.open && !f->bare) {
         lm_calls_mark(w, f->section.open);

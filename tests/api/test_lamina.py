@@ -4,11 +4,13 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import struct
 import tempfile
 import threading
 
 import pytest
+from conftest import SMALL
 from lamina import LaminaError
 
 pytestmark = pytest.mark.skipif(os.environ.get("LAMINA_SANITIZE", "none") != "none", reason="Python cannot load a library with sanitizers")
@@ -137,6 +139,8 @@ def test_catalogues_and_machine(lm):
     o = lm.lm_measure_defaults()
     o.kept_only = True
     assert lm.lm_limits_mark(ref(lm.lm_limits(below=0.5))) == b"below the best known"
+    assert lm.lm_limits_usable(ref(lm.lm_limits(busy=0.05))) and not lm.lm_limits_usable(ref(lm.lm_limits(busy=0.5)))
+    assert lm.lm_limits_usable(ref(lm.lm_limits(busy=0.5, below=0.2))) and not lm.lm_limits_usable(None)
     with pytest.raises(LaminaError):                     # the cache folder of the tests is not a folder
         lm.new("lm_machine_measure", ref(o))
     with pytest.raises(LaminaError):
@@ -179,6 +183,17 @@ def test_a_sampler_of_zeros_is_the_default(lm):
     assert draw(lm.lm_sampler_options(greedy=True)) == [best] * 200
     with pytest.raises(LaminaError, match="top_p"):
         lm.lm_sampler_check(ref(lm.lm_sampler_options(top_p=2)))
+
+
+def test_a_model_has_sampling_settings(lm, tmp_path):
+    """Settings of generation_config.json are set, others are unchanged."""
+    shutil.copytree(SMALL, tmp_path / "model")
+    (tmp_path / "model/generation_config.json").write_text('{"temperature": 0.25, "top_k": 7}')
+    model = lm.new("lm_model_open", str(tmp_path / "model").encode(), None)
+    o = lm.lm_sampler_options(top_p=0.5)
+    assert lm.lm_model_sampling(model, ref(o)) == 2
+    assert (o.temperature, o.top_k, o.top_p) == (0.25, 7, 0.5)
+    lm.lm_model_close(model)
 
 
 def test_fields_of_a_later_version_are_rejected(lm, model):

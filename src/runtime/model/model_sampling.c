@@ -47,7 +47,7 @@ size_t lm_model_sampling(const lm_model *m, lm_sampler_options *o)
 {
     size_t n = 0;
 
-    for (unsigned i = 0; i < LM_SAMPLING_KEYS; i++) {
+    for (unsigned i = 0; m && o && i < LM_SAMPLING_KEYS; i++) {
         char *at = (char *)o + members[i];
 
         if (!(m->sampled & 1u << i))

@@ -276,6 +276,7 @@ lm_status lm_dialogue_prompt(lm_call *c, lm_turn *t, lm_tokens *prompt, lm_text 
 {
     LM_TRY(lm_tools_read(t->body.tools, t->body.tool_choice, t->body.enforced, !t->parallel_calls, &t->tools,
                          e));
+    t->tools.no_reasoning = thinking_of(c->service, t) == LM_THINKING_OFF;
     return render(c, t, prompt, rendered, e);
 }
 

@@ -425,6 +425,7 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
     lm_grammar_calls_options o = { .tokenizer = s->tokenizer,
                                    .required = t->use == LM_TOOLS_REQUIRED,
                                    .single = t->single,
+                                   .no_reasoning = t->no_reasoning,
                                    .whitespace = w };
 
     t->in_reasoning = lm_answer_in_reasoning(&s->style, prompt->data ? prompt->data : "", prompt->size);

@@ -23,6 +23,7 @@ typedef struct lm_tools {
     bool           *strict;          /* [n] for `items` */
     lm_tool_use     use;
     bool            single;
+    bool            no_reasoning;    /* the request turns reasoning off */
     bool            in_reasoning;    /* the prompt ends inside reasoning */
     bool            eager;           /* a grammar enforces the form of calls */
     bool            reads;           /* the output is parsed at all */

@@ -543,6 +543,20 @@ static void reasoning_is_free(void **state)
     }
     lm_grammar_free(opened);
     lm_grammar_free(calls);
+    /* a required call follows reasoning, unless it is turned off */
+    static const char required[] = "<think>So.</think><tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+    for (int off = 0; off < 2; off++) {
+        bool whole, bare;
+        size_t fits, at = strlen("<think>So.</think>");
+        o.required = true;
+        o.no_reasoning = off;
+        assert_int_equal(lm_grammar_calls(&style, &tool, 1, &o, &calls, &e), LM_OK);
+        assert_int_equal(lm_grammar_matches(calls, required, sizeof required - 1, &whole, &fits, &e), LM_OK);
+        assert_int_equal(lm_grammar_matches(calls, required + at, sizeof required - 1 - at, &bare, &fits, &e),
+                         LM_OK);
+        assert_true(whole == !off && bare);
+        lm_grammar_free(calls);
+    }
     lm_grammar_free(later);
 }
 
