@@ -52,6 +52,24 @@ def test_list_of_commands(build):
         sorted([c["name"], c["summary"]] for c in program["commands"])                  # the page has the order of `lamina help`
 
 
+def test_speeds_are_those_of_the_performance_page(source):
+    """Each ratio of README's table is in the table of its machine; a machine that did not measure a type is named so."""
+    page = (source / "docs/guide/performance.md").read_text()
+    parts = {part.split("\n")[0]: part for part in page.split("\n### ")}
+
+    def ratio(machine, kind, test):
+        part = next(text for title, text in parts.items() if title.startswith(machine))
+        row = re.search(rf"^\| Llama-3.2-1B {kind} \| {test}\d+ \|.*", part, re.M)
+        return re.search(r"\*\*([\d.]+)\*\*", row[0])[1] if row else "not measured"
+
+    machines = "AVX2 without AVX-512", "AMD Zen 4", "Intel Xeon without AMX"
+    text = (source / "README.md").read_text()
+    rows = re.findall(r"^\| (Q\w+|BF16) \|(.*)\|$", text.split("## Speed")[1], re.M)
+    assert len(rows) == 5
+    for kind, cells in rows:
+        assert [c.strip() for c in cells.split("|")] == [ratio(m, kind, t) for t in ("pp", "tg") for m in machines], kind
+
+
 def test_the_demo_answers_as_shown(build, source, model, tmp_path):
     [shown] = [b for _, b in BLOCKS if "lamina run --temp" in b]
     lines = shown.splitlines()
@@ -85,4 +103,5 @@ def test_index_names_every_page(source):
 
 
 def test_sessions_exist():
-    assert len(SESSIONS) >= 4 and len(PICTURES) == sum(text.count("\n![") for text in PAGES.values())
+    drawn = re.compile(r"^!\[.*\]\(.*\.svg\)$", re.M)              # screenshots are not made by commands
+    assert len(SESSIONS) >= 4 and len(PICTURES) == sum(len(drawn.findall(text)) for text in PAGES.values())
