@@ -17,7 +17,7 @@
 
 /* Keys that describe the file; no reader computes with them. */
 static const char *const informational[] = {
-    "general.type", "general.file_type", "general.quantization_version", "general.size_label", "general.description", "general.author",
+    "general.type", "general.name", "general.file_type", "general.quantization_version", "general.size_label", "general.description", "general.author",
     "general.license", "general.languages", "general.tags", "general.basename", "general.finetune", "general.version",
     "tokenizer.ggml.padding_token_id",
 };
