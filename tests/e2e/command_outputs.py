@@ -94,7 +94,7 @@ OUTPUTS = {
     "report llama-3.2-1b --format txt": "weights of the key and value projections 8,388,608 2,097,152",
     "compare llama-3.2-3b deepseek-v2 --view kv": "in a layer, as MLA – 576",
     "report llama-3.2-1b --format md": r"u_\ell &= h_{\ell-1} + \mathrm{Attn}(\mathrm{Norm}_{\ell,1}(h_{\ell-1}))",
-    "report mistral-7b-v0.1 --format md": "Weights as Q4_K_M and a cache of 4,096 tokens need 4.90 GB: fits a machine with 8 GB.",
+    "report mistral-7b-v0.1 --format md": "At 32,768 tokens the cache takes 537 MB, less than the weights as Q4_K_M (4.37 GB).",
     # running
     'tokenize MODEL -p "I love AI"': "57 I 2606 Ġlove 5646 ĠAI",
     'run MODEL --raw -p "The capital of France is" -n 4 --temp 0 --logprobs 3 --json': r'"text": " Paris.\n\n", "stop_reason": "length"',

@@ -174,7 +174,7 @@ def test_two_files_of_one_shape(lamina, stored):
     block = {"f32": (1, 4), "f16": (1, 2), "q4_0": (32, 18), "q8_0": (32, 34)}
     files = [stored / "f16.gguf", stored / "q4_0.gguf"]
     j, r = rows(lamina, *files)
-    assert j["models"] == ["f16.gguf", "q4_0.gguf"]
+    assert j["models"] == ["f16", "q4_0"]
     expected = []
     for path in files:
         size = {"embedding": 0, "attention": 0, "the MLP": 0, "the norms": 0, "the head": 0}
@@ -193,7 +193,7 @@ def test_two_files_of_one_shape(lamina, stored):
     assert r["stored", "types of the weights"]["values"] == [types for _, types in expected]
     assert r["stored", "bits per weight"]["values"][1] == pytest.approx(8 * expected[1][0]["all weights"] / r["parameters", "total"]["values"][1])
     storage, = [x["text"] for x in j["reading"] if x["rule"] == "storage"]
-    assert storage.startswith("q4_0.gguf stores the same number of parameters in 6.76 bits each, f16.gguf in 16.11")
+    assert storage.startswith("q4_0 stores the same number of parameters in 6.76 bits each, f16 in 16.11")
 
 
 def test_columns_are_distinguished(lamina, stored):
@@ -222,7 +222,7 @@ def test_bytes_have_their_unit_and_readings_appear_once(lamina, stored):
     sizes = {label: value for label, value in figures.items() if units[label] == "bytes"}
     assert len(sizes) >= 8 and all(re.fullmatch(r"[\d,.]+ [kMG]?B", v) for v in sizes.values()), sizes
     readings = page.split("figures above)\n")[1]
-    assert readings.count("query heads share each key/value head") == 1 and "f16.gguf, q4_0.gguf: 2 query heads share" in readings
+    assert readings.count("query heads share each key/value head") == 1 and "f16, q4_0: 2 query heads share" in readings
 
 
 def test_stored_types_need_weights(lamina, stored):
