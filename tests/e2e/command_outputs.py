@@ -82,7 +82,7 @@ OUTPUTS = {
     "compare --history --view trends --md": 'N0_0["2017 MHA<br>Transformer"]',
     # memory and devices
     "fit llama-3.2-3b --device rtx-4090": "Llama 3.2 3B on GeForce RTX 4090, 25.8 GB (24.0 GiB) fits in f16",
-    "fit llama-3.2-1b --device all": "the most exact precision that fits, at best",
+    "fit llama-3.2-1b --device all": "the highest precision that fits, maximum speeds",
     "fit llama-3.1-8b --device rtx-4090 --throughput --price 0.4": "sequences cache takes together each a million tokens",
     "fit --fleet llama-3.2-1b qwen2.5-3b gpt2 --ram 32G": "3 models at once on this machine, 32.0 GB (29.8 GiB) free",
     "fit MODEL --ram 1G": "on this machine, 1.00 GB (0.9 GiB) free fits as stored",
