@@ -59,6 +59,19 @@ int hub_open_beneath(const char *root, const char *path, bool make, const char *
     return at;
 }
 
+bool hub_write(int fd, const void *data, size_t n)
+{
+    const char *at = data;
+
+    for (ssize_t k; n; at += k, n -= (size_t)k) {
+        k = write(fd, at, n);
+        if (k == 0 || (k < 0 && errno != EINTR))
+            return false;
+        k = k < 0 ? 0 : k;
+    }
+    return true;
+}
+
 bool hub_unlink_beneath(const char *root, const char *path)
 {
     const char *name;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hub/beneath.h"
 #include "hub/pull.h"
 
 enum { FIRST = 1 << 16, STEP = 1 << 20, MAX_HEADER = 256 << 20, MAX_SMALL = 16 << 20 };
@@ -173,13 +174,7 @@ static lm_status save(hub_pull *p, const hub_file *f, const void *data, uint64_t
         *slash = '/';
     }
     int  fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool ok = fd >= 0;
-    for (uint64_t done = 0; ok && done < n;) {
-        ssize_t k = write(fd, (const char *)data + done, n - done);
-        ok        = k > 0;
-        done += ok ? (uint64_t)k : 0;
-    }
-    ok = ok && ftruncate(fd, (off_t)f->size) == 0;
+    bool ok = fd >= 0 && hub_write(fd, data, n) && ftruncate(fd, (off_t)f->size) == 0;
     lm_status status = ok ? LM_OK : lm_fail_errno(e, path, "cannot be written");
     if (fd >= 0)
         close(fd);

@@ -320,18 +320,6 @@ lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)
 
 /* ---- revisions ---- */
 
-/* A write may take a part only, or be interrupted by a signal. */
-static bool write_whole(int fd, const char *text, size_t n)
-{
-    for (ssize_t k; n; text += k, n -= (size_t)k) {
-        k = write(fd, text, n);
-        if (k == 0 || (k < 0 && errno != EINTR))
-            return false;
-        k = k < 0 ? 0 : k;
-    }
-    return true;
-}
-
 lm_status hub_write_ref(hub_pull *p, lm_error *e)
 {
     char        path[4096], temp[300];
@@ -344,7 +332,7 @@ lm_status hub_write_ref(hub_pull *p, lm_error *e)
     LM_TRY(open_folder(p, path, &folder, &name, e));
     snprintf(temp, sizeof temp, ".%.200s.%ld", name, (long)getpid());
     int  fd   = openat(folder, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    bool done = fd >= 0 && write_whole(fd, p->commit, 40) && fsync(fd) == 0;
+    bool done = fd >= 0 && hub_write(fd, p->commit, 40) && fsync(fd) == 0;
     if (fd >= 0)
         done = close(fd) == 0 && done;
     done    = done && renameat(folder, temp, folder, name) == 0;

@@ -2,7 +2,7 @@
  * runs on a separate engine with the server's weights, so the results of other requests stay the same, bit
  * for bit.
  *
- * Threads: traces have a thread of their own, which handles one at a time; others wait in its queue. It is
+ * Threads: a separate thread handles one trace at a time; others wait in its queue. It is
  * not the schedule's, because the plan of a tracer's engine differs from that of the schedule's: it stores
  * values. One is enough: each engine has its own workers, and two would share the same cores. */
 #include <string.h>

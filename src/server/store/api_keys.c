@@ -189,7 +189,7 @@ static lm_status read_lines(const lm_keys *k, FILE *f, lm_text *text, list *out,
         }
         if (end)
             return LM_OK;
-        if (memchr(text->data, 0, text->size))
+        if (text->size && memchr(text->data, 0, text->size))
             return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: a NUL character",
                            k->o.file, (size_t)lines.number);
         LM_TRY(read_line(k, text, (size_t)lines.number, out, e));

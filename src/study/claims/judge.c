@@ -85,7 +85,7 @@ static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, do
                : c->is.value < truth ? N_("sequence length ignored, as in torchinfo")
                                      : "";
     if (truth != 0 && fabs(c->is.value / truth - 1) < 0.05)
-        return N_("close to the value, but not its rounding");
+        return N_("close to the value, but does not round to it");
     return "";
 }
 

@@ -45,8 +45,7 @@ static void sequence(lm_drawing *d, const char *const *pieces, size_t n, uint64_
         lm_text_free(&safe);
     }
     if (d->o->words)
-        lm_text_printf(d->out, "  Note over T: %s\n", _("words instead of tokens: this model has no "
-                                                        "tokenizer here"));
+        lm_text_printf(d->out, "  Note over T: %s\n", _("words instead of tokens: no tokenizer is available"));
     lm_text_printf(d->out, "  M-->>T: %s\n", _("logits of the next token"));
 }
 
