@@ -154,14 +154,14 @@ lint:                                          ## the house rules, as tests
 
 install:                                       ## build and copy into PREFIX (/usr/local); DESTDIR is honoured
 	@[ -f build/release/build.ninja ] || $(MESON) setup $(options_release) build/release
-	@$(MESON) configure build/release -Dprefix=$(PREFIX)
+	@$(MESON) configure build/release -Dprefix="$(PREFIX)"
 	@ninja -C build/release --quiet
-	$(MESON) install -C build/release --no-rebuild --quiet
+	@$(MESON) install -C build/release --no-rebuild --quiet
+	@[ -n "$(DESTDIR)" ] || scripts/installed build/release
 
 uninstall:                                     ## remove from PREFIX what install put there
-	@[ -f build/release/build.ninja ] || { echo "error: build/release is not there: make install makes it" >&2; exit 1; }
-	@$(MESON) configure build/release -Dprefix=$(PREFIX)
-	@scripts/uninstall build/release
+	@[ -f "$(DESTDIR)$(PREFIX)/share/lamina/uninstall" ] || { echo "error: $(DESTDIR)$(PREFIX)/share/lamina/uninstall: not there; PREFIX is the one of make install" >&2; exit 1; }
+	@sh "$(DESTDIR)$(PREFIX)/share/lamina/uninstall"
 
 static: build/static/build.ninja               ## build/static/lamina: the program in one file that needs no other
 	@ninja -C build/static --quiet src/cli/lamina

@@ -1,9 +1,16 @@
 """`make install`: where files are installed, what the shared library exports, and building an outside program against it."""
+import json
 import os
+import pathlib
 import re
+import shutil
 
 import pytest
 from conftest import SANITIZED, SOURCE, run
+
+# A program finds the library where it was linked: nothing tells the loader where that is.
+PLAIN = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+STRANGER = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nowhere"}
 
 sanitized = pytest.mark.skipif(SANITIZED, reason="a plain program cannot link it")
 
@@ -68,8 +75,8 @@ def pkg_config(prefix, library, *words):
 
 def test_pkg_config_is_complete(prefix, library):
     assert pkg_config(prefix, library, "--cflags") == [f"-I{prefix}/include"]
-    assert pkg_config(prefix, library, "--libs") == [f"-L{library.parent}", "-llamina"]
-    below = pkg_config(prefix, library, "--static", "--libs")[2:]
+    assert pkg_config(prefix, library, "--libs") == [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-llamina"]
+    below = pkg_config(prefix, library, "--static", "--libs")[3:]
     needed = re.findall(r"NEEDED.*\[lib(.*)\.so", run("readelf", "-d", library).stdout)
     sanitizers = {"asan", "ubsan", "tsan"}              # which the compiler adds itself
     assert {f"-l{name}" for name in needed if name not in sanitizers} - {"-lc"} <= set(below) | {"-lgcc_s"}
@@ -93,7 +100,7 @@ def test_example_builds_as_its_comment_says(prefix, library, source, tmp_path, n
     program = tmp_path / name
     built = run(*COMPILERS[language], source / f"examples/{name}.c", "-x", "none", *linked(prefix, library, kind), "-o", program)
     assert built.returncode == 0, built.stderr
-    done = run(program, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent) if kind == "shared" else ""})
+    done = run(program, env=PLAIN)
     assert done.returncode == 2 and "usage" in done.stderr
 
 
@@ -132,40 +139,103 @@ int main(int argc, char **argv)
 """)
     built = run("cc", "-Wall", "-Werror", unit, *linked(prefix, library, kind), "-o", tmp_path / "own")
     assert built.returncode == 0, built.stderr
-    done = run(tmp_path / "own", model, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent) if kind == "shared" else ""})
+    done = run(tmp_path / "own", model, env=PLAIN)
     assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr
 
 
+@pytest.fixture
+def home(build, source, tmp_path):
+    """An installation for one user, as `make install PREFIX=$HOME/.local` makes it, and what it printed. Its build folder is configured for
+    this prefix, has the files of `build`, and is gone afterwards."""
+    prefix, own = tmp_path / "home/.local", tmp_path / "build"
+    assert run("meson", "setup", "-Dtests=disabled", f"--prefix={prefix}", own, cwd=source).returncode == 0
+    for made in json.loads((own / "meson-info/intro-installed.json").read_text()):
+        made = pathlib.Path(made)
+        if own in made.parents and not made.exists():
+            made.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(build / made.relative_to(own), made)
+    done = run("meson", "install", "-C", own, "--no-rebuild", "--quiet")
+    assert done.returncode == 0, done.stderr
+    printed = run(source / "scripts/installed", own, env=STRANGER).stdout
+    shutil.rmtree(own)
+    return prefix, printed
+
+
+@sanitized
+def test_an_installation_of_one_user_works(home, source, tmp_path):
+    prefix, printed = home
+    for line in ("export PATH=", "export PKG_CONFIG_PATH="):
+        assert line in printed
+    shell = "\n".join(re.findall("export .*", printed)) + f"""
+        lamina version && cc {source}/examples/first.c $(pkg-config --cflags --libs lamina) -o {tmp_path}/first && {tmp_path}/first"""
+    done = run("sh", "-c", shell, env=STRANGER)
+    assert done.stdout.startswith("lamina ") and done.returncode == 2 and "usage" in done.stderr, done.stderr
+    assert str(prefix) in run("readelf", "-d", tmp_path / "first").stdout
+
+    uninstall = re.search(r"or (sh .*)\)", printed).group(1)
+    assert run("sh", "-c", uninstall).returncode == 0
+    assert [p for p in prefix.rglob("*") if not p.is_dir() or p.name == "lamina"] == []
+
+
+@pytest.mark.parametrize("prefix, rpath", [("/usr", ""), ("/elsewhere", "-Wl,-rpath,/elsewhere/")])
+def test_the_loader_finds_what_is_below_usr(source, tmp_path, prefix, rpath):
+    assert run("meson", "setup", "-Dtests=disabled", f"--prefix={prefix}", tmp_path / "build", cwd=source).returncode == 0
+    libs = run("pkg-config", "--libs", tmp_path / "build/meson-private/lamina.pc").stdout
+    assert rpath in libs and ("rpath" in libs) == bool(rpath)
+
+
 def test_install_needs_no_terminal(source):
-    steps = run("make", "-n", "install", "PREFIX=/tmp/nowhere", cwd=source)
-    assert steps.returncode == 0 and "meson install" in steps.stdout
+    steps = run("make", "-n", "install", "PREFIX=/tmp/no where", cwd=source)
+    assert steps.returncode == 0 and "meson install" in steps.stdout and '-Dprefix="/tmp/no where"' in steps.stdout
     assert "setup " not in steps.stdout.replace("meson setup ", "")
 
 
 def test_uninstall_leaves_nothing(build, source, tmp_path):
-    def files():
-        return [p for p in tmp_path.rglob("*") if not p.is_dir()]
+    """With DESTDIR, as a packager: `make uninstall` removes what this and earlier versions installed, and no other file."""
+    dest = tmp_path / "a package"
 
-    assert run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tmp_path).returncode == 0
-    [header] = tmp_path.rglob("lamina.h")
-    assert len(files()) > 20
-    stranger = header.parent / "mine.h"
-    stranger.write_text("")
-    for _ in range(2):                                  # a second run is not an error
-        done = run(source / "scripts/uninstall", build, env={**os.environ, "DESTDIR": str(tmp_path)})
+    def uninstall():
+        return run("make", "uninstall", f"DESTDIR={dest}", f"PREFIX=/{prefix.relative_to(dest)}", cwd=source)
+
+    def files():
+        return [p for p in dest.rglob("*") if not p.is_dir()]
+
+    for others in ([], ["include/lamina/mine.h", "bin/other"]):
+        assert run("meson", "install", "-C", build, "--no-rebuild", "--destdir", dest).returncode == 0
+        [header] = dest.rglob("lamina.h")
+        prefix = header.parents[2]
+        manifest = prefix / "share/lamina/manifest"
+        earlier = header.parent / "earlier.h"
+        earlier.write_text("")
+        manifest.write_text(f"{manifest.read_text()}/{earlier.relative_to(dest)}\n/{earlier.relative_to(dest)}.gone\n")
+        assert run("meson", "install", "-C", build, "--no-rebuild", "--destdir", dest).returncode == 0
+        assert "gone" not in manifest.read_text() and len(files()) > 20
+        for other in others:
+            (prefix / other).write_text("")
+        done = uninstall()
         assert done.returncode == 0, done.stderr
-        assert files() == [stranger]
-    stranger.unlink()
-    assert run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tmp_path).returncode == 0
-    assert run(source / "scripts/uninstall", build, env={**os.environ, "DESTDIR": str(tmp_path)}).returncode == 0
-    assert files() == [] and not header.parent.exists()
+        assert sorted(files()) == sorted(prefix / other for other in others)
+        assert header.parent.exists() == bool(others) and not manifest.parent.exists()
+    done = uninstall()
+    assert done.returncode == 2 and f"error: {manifest.parent}/uninstall: not there" in done.stderr
+
+
+def test_uninstall_refuses_a_copy(build, tmp_path):
+    """A copy of an installation in another folder is not the installation that its manifest lists."""
+    assert run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tmp_path / "dest").returncode == 0
+    [manifest] = tmp_path.rglob("manifest")
+    copy = shutil.copytree(manifest.parent, tmp_path / "copy")
+    done = run("sh", copy / "uninstall")
+    configured = manifest.read_text().splitlines()[0]
+    assert (done.returncode, done.stderr) == (1, f"error: {copy}: installed for {configured}, remove it from there\n")
+    assert manifest.exists()
 
 
 @sanitized
 def test_a_host_keeps_its_signals(prefix, library, source, model, tmp_path):
     built = run("cc", "-Wall", "-Wextra", "-Werror", source / "tests/e2e/host.c", *linked(prefix, library, "shared"), "-o", tmp_path / "host")
     assert built.returncode == 0, built.stderr
-    done = run(tmp_path / "host", model, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
+    done = run(tmp_path / "host", model, env=PLAIN)
     assert done.returncode == 0, done.stdout
 
 
