@@ -1,6 +1,8 @@
 /* lamina help - describe the commands. */
 #include "cli/help.h"
 
+#include <string.h>
+
 #include "cli/base/flags.h"
 #include "cli/base/foreign.h"
 #include "cli/base/output.h"
@@ -23,6 +25,27 @@ static json_t *flag_json(const lm_flag *f)
     return j;
 }
 
+/* The commands by what they are for, each in one group. A group whose commands a build leaves out is not
+ * shown. */
+static const struct { const char *title, *names[12]; } groups[] = {
+    { "run", { "run", "chat", "embed", "tokenize", "detokenize", "template" } },
+    { "serve", { "serve", "usage" } },
+    { "study", { "inspect", "explain", "estimate", "compare", "report", "fit", "devices", "cluster", "presets",
+                 "audit" } },
+    { "weights", { "pull", "convert", "quantize", "imatrix", "merge", "train", "synth" } },
+    { "measure", { "bench", "score", "eval", "verify", "diff", "trace" } },
+    { "this program", { "doctor", "help", "version" } },
+};
+
+static const char *group_of(const char *command)
+{
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (const char *const *name = groups[g].names; *name; name++)
+            if (strcmp(*name, command) == 0)
+                return groups[g].title;
+    return NULL;
+}
+
 static json_t *command_json(const lm_command *c)
 {
     json_t *flags = json_array();
@@ -33,8 +56,8 @@ static json_t *command_json(const lm_command *c)
             json_object_set_new(j, "group", json_string(g->title));
             json_array_append_new(flags, j);
         }
-    return json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", c->name, "usage", c->usage, "summary", c->summary,
-                     "about", c->about, "flags", flags);
+    return json_pack("{s:s, s:s?, s:s, s:s, s:s?, s:o}", "name", c->name, "group", group_of(c->name),
+                     "usage", c->usage, "summary", c->summary, "about", c->about, "flags", flags);
 }
 
 /* List the flags of other programs that lamina does not have, whether they are accepted, and why. */
@@ -50,7 +73,7 @@ static json_t *foreign_json(void)
     return rows;
 }
 
-/* Describe every command and flag. Shell completions and the manual page are generated from it. */
+/* Describe every command and flag. Shell completions and the manual pages are generated from it. */
 static json_t *commands_json(const lm_cli *cli)
 {
     json_t *all = json_array(), *general = json_array();
@@ -62,18 +85,6 @@ static json_t *commands_json(const lm_cli *cli)
     return json_pack("{s:s, s:o, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all,
                      "foreign", foreign_json());
 }
-
-/* The commands by what they are for, each in one group. A group whose commands a build leaves out is not
- * shown. */
-static const struct { const char *title, *names[12]; } groups[] = {
-    { "run", { "run", "chat", "embed", "tokenize", "detokenize", "template" } },
-    { "serve", { "serve", "usage" } },
-    { "study", { "inspect", "explain", "estimate", "compare", "report", "fit", "devices", "cluster", "presets",
-                 "audit" } },
-    { "weights", { "pull", "convert", "quantize", "imatrix", "merge", "train", "synth" } },
-    { "measure", { "bench", "score", "eval", "verify", "diff", "trace" } },
-    { "this program", { "doctor", "help", "version" } },
-};
 
 static void overview(const lm_cli *cli, lm_text *out)
 {

@@ -1,5 +1,6 @@
-"""The manual page and the completions that `make install` installs, generated from the program's own table of flags."""
+"""The manual pages and the completions that `make install` installs, generated from the program's own table of flags."""
 import json
+import re
 import shutil
 import tempfile
 
@@ -16,13 +17,39 @@ def spellings(flag):
     return [flag["name"], *(flag["also"] or "").split()]
 
 
-def test_manual_page_has_every_command_and_flag(build, program):
-    page = (build / "docs/lamina.1").read_text().replace("\\-", "-")
+def manual(build, name):
+    """Return the text of a manual page, in one line."""
+    text = (build / f"docs/{name}.1").read_text()
+    if shutil.which("groff"):
+        done = run("groff", "-man", "-Tutf8", "-Kutf8", "-ww", "-z", build / f"docs/{name}.1")
+        assert (done.returncode, done.stderr) == (0, "")
+    text = re.sub(r"^\.(?:SH|SS) (.*)$", r"\1", text, flags=re.M)
+    text = re.sub(r"^\..*\n", "", text, flags=re.M)
+    for roff, plain in ((r"\fB", ""), (r"\fR", ""), (r"\-", "-"), (r"\&", ""), (r"\e", "\\")):
+        text = text.replace(roff, plain)
+    return " ".join(text.split())
+
+
+def test_every_command_has_a_manual_page(build, program):
+    overview = manual(build, "lamina")
     for command in program["commands"]:
-        assert f"lamina {command['name']}" in page
-        for flag in command["flags"]:
-            for name in spellings(flag):
-                assert f"\\fB{name}\\fR" in page
+        page = manual(build, f"lamina-{command['name']}")
+        assert f"lamina-{command['name']}(1) {command['summary']}" in overview
+        assert f"NAME lamina-{command['name']} - {command['summary']} SYNOPSIS lamina {command['name']}" in page
+        assert " ".join((command["about"] or "").split()) in page
+        for flag in [*command["flags"], *program["general"]]:
+            value = "|".join(flag["words"]) or flag["value"] or ""
+            assert " ".join(f"{', '.join(spellings(flag)[1:] + [flag['name']])} {value} {flag['help']}".split()) in page
+        for section in ("EXIT STATUS", "ENVIRONMENT", "SEE ALSO"):
+            assert section in page
+    for flag in program["general"]:
+        assert flag["help"] in overview
+
+
+def test_the_manual_needs_the_commands_of_the_program(build, source, tmp_path):
+    done = run(source / "scripts/manpage", tmp_path, source / "docs/man.md", build / "docs/help.json", "run", "chat")
+    assert done.returncode == 1 and "pages were expected for ['run', 'chat']" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def complete(build, *words, **env):
