@@ -115,6 +115,8 @@ void lm_rendering_free(lm_rendering *r);
 /* Render with a JSON object of variables (messages, tools, add_generation_prompt, bos_token …, "now": an ISO
  * date that strftime_now uses instead of the clock). The environment is that of transformers'
  * apply_chat_template; tools and documents are null and add_generation_prompt false if they are not given.
+ * Templates that know no `tool_calls` but a form of their own (GLM-4's "metadata" and "observation", Hammer's
+ * list as content) get tool calls and results in that form.
  * Thread-safe. LM_FAILED: the template raised an exception, or Python would; LM_LIMIT: more than 1 000 000
  * steps, 4 MiB of text, 64 nested calls …; LM_UNSUPPORTED: parts of jinja2 that no chat template needs
  * (loading other templates, random text); LM_USAGE: the variables are not a JSON object. Errors contain the

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/jsontext.h"
+#include "text/answer/own_messages.h"
 #include "text/jinja/jinja.h"
 
 enum { MAX_SOURCE = 1 << 20, MAX_CONTEXT = 64 << 20 };
@@ -50,6 +51,8 @@ lm_status lm_template_new(const char *source, size_t size, const char *name, lm_
     }
     t->size = normalise(source, size, text);
     t->source = text;
+    text[t->size] = 0;
+    t->own = lm_own_messages_of(text);
     lm_status status = lm_jinja_parse(t, e);
     if (status != LM_OK) {
         if (e)
@@ -250,6 +253,8 @@ lm_status lm_template_render(const lm_template *t, const char *context_json, siz
     if (!context)
         return lm_fail(e, LM_USAGE, "context", je.position, "not JSON: %s", je.text);
     lm_status status = lm_wide_read(context_json, size, &m.wide, e);
+    if (status == LM_OK && t->own)
+        status = lm_own_messages_set(t->own, context_json, size, context, e);
     if (status == LM_OK)
         status = json_is_object(context) ? run(&m, context, out)
                                          : lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET,

@@ -19,6 +19,14 @@ void lm_fill_model(lm_facts *f, lm_fact *g)
         lm_add_text(g, "tokenizer", s->tokenizer, LM_FROM_CONFIG, "the model's own tokenizer");
     if (s->sampling)
         lm_add_text(g, "sampling", s->sampling, LM_FROM_CONFIG, "defaults of sampling that its files carry");
+    if (s->calls)
+        lm_add_text(g, "tool_call_format", s->calls, LM_FROM_CONFIG, "the form in which it writes tool calls");
+    if (s->unread)
+        lm_add_text(g, "tool_calls_unread", s->unread, LM_FROM_CONFIG, "why its tool calls are not parsed");
+    if (s->reasoning[0]) {
+        lm_add_text(g, "reasoning_start", s->reasoning[0], LM_FROM_CONFIG, "the mark before its reasoning");
+        lm_add_text(g, "reasoning_end", s->reasoning[1], LM_FROM_CONFIG, "the mark after its reasoning");
+    }
 }
 
 void lm_fill_warnings(lm_facts *f, lm_fact *list)

@@ -20,6 +20,9 @@ typedef struct lm_subject {
     const char         *name, *source, *container;
     const char         *tokenizer;       /* description in one line; NULL: not available */
     const char         *sampling;        /* settings of the files: "temperature 0.2, top_p 0.9"; NULL: none */
+    const char         *calls;           /* how tool calls are read: "hermes"; NULL: they are not, see next */
+    const char         *unread;          /* why not */
+    const char         *reasoning[2];    /* marks around reasoning; NULL: none */
     const struct lm_tokenizer *words;    /* the tokenizer; NULL as above */
     const lm_program   *program;
     const lm_meta      *meta;            /* config.json or GGUF keys */

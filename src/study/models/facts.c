@@ -1,6 +1,8 @@
 /* facts.c - facts about an open model: pass what the runtime knows about files and plans to the analysis. */
 #include "lamina/study/facts.h"
 
+#include "lamina/answer.h"
+
 #include <string.h>
 
 #include "study/facts/fact.h"
@@ -184,6 +186,21 @@ static lm_status describe_sampling(holding *h, lm_subject *s, lm_error *e)
     return held ? LM_OK : lm_fail_memory(e, "facts", 0);
 }
 
+/* How outputs are divided into reasoning, content and calls. The texts are constants. */
+static void describe_answers(const lm_model *m, lm_subject *s)
+{
+    lm_answer_style style;
+
+    if (!s->words)                       /* a description without files */
+        return;
+    lm_answer_style_of(lm_model_chat_template(m, NULL), &style);
+    s->calls        = lm_answer_style_name(&style);
+    s->unread       = style.unread;
+    s->reasoning[0] = style.reasoning;
+    s->reasoning[1] = style.reasoning_end;
+    lm_answer_style_free(&style);
+}
+
 static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out, lm_error *e)
 {
     const lm_model       *m = h->model;
@@ -210,6 +227,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.tokenizer = lm_model_tokenizer(m) ? lm_tokenizer_summary(lm_model_tokenizer(m)) : NULL;
     s.words     = lm_model_tokenizer(m);
     LM_TRY(describe_sampling(h, &s, e));
+    describe_answers(m, &s);
     s.meta      = m->container ? lm_container_meta(m->container) : m->config_json;
     s.tensors   = m->tensors ? m->container : NULL;
     s.types     = h->types;

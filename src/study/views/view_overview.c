@@ -336,6 +336,26 @@ static void put_sampling(lm_page *v)
     lm_text_printf(v->out, "%s\n", lm_facts_text(v->f, "model.sampling"));
 }
 
+/* How outputs are divided into reasoning, content and calls. */
+static void put_answers(lm_page *v)
+{
+    lm_facts *f = v->f;
+    bool calls = lm_facts_has(f, "model.tool_call_format"), unread = lm_facts_has(f, "model.tool_calls_unread");
+
+    if (!calls && !unread)
+        return;
+    put_label(v, _("output"));
+    if (calls)
+        lm_text_printf(v->out, _("tool calls are read: %s"), lm_facts_text(f, "model.tool_call_format"));
+    else
+        lm_text_printf(v->out, _("tool calls are not read: %s"),
+                       _(lm_facts_text(f, "model.tool_calls_unread")));
+    if (lm_facts_has(f, "model.reasoning_start"))
+        lm_text_printf(v->out, _("; reasoning: %s … %s"), lm_facts_text(f, "model.reasoning_start"),
+                       lm_facts_text(f, "model.reasoning_end"));
+    lm_text_add_char(v->out, '\n');
+}
+
 static void put_notes(lm_page *v)
 {
     lm_facts      *f = v->f;
@@ -369,6 +389,7 @@ void lm_view_overview(lm_page *v)
     put_speed(v);
     put_rope(v);
     put_sampling(v);
+    put_answers(v);
     put_notes(v);
     if (!v->o->more)
         return;

@@ -127,13 +127,17 @@ static bool separates(const lm_answer *a, char c)
     return c && strchr(" \t\r\n,;", c);
 }
 
-/* Handle the end of the output among calls. */
-static void end_calls(lm_answer *a)
+/* Handle the end of the output where a call was due: without any call, all of it is text. Returns whether
+ * text is left. */
+static bool end_calls(lm_answer *a)
 {
-    if (!a->in_section && a->section)
-        not_a_call(a, 0);
+    if (!a->in_section && a->section) {
+        not_a_call(a, a->buffer.size);
+        return a->buffer.size;
+    }
     calls_over(a);
     lm_answer_consume(a, a->buffer.size);
+    return false;
 }
 
 /* Read the mark that closes a section of calls. LM_READ_DONE: it was read after a call, and the calls are
@@ -178,9 +182,7 @@ static bool step_calls(lm_answer *a, bool final)
         r.at++;
     size_t skipped = r.at;
     if (r.at == r.n) {
-        if (final)
-            end_calls(a);
-        return false;
+        return final && end_calls(a);
     }
     if ((was = close_section(a, &r)) != LM_READ_NONE)
         return was == LM_READ_DONE;
@@ -367,7 +369,7 @@ lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm
     const lm_answer_family *f = s->family;
     if (f && f->form == LM_FORM_HARMONY)
         a->mode = LM_MODE_HEADER;
-    if (f && f->prompted)
+    if (f && f->prompted && !a->o.in_reasoning)
         lm_text_add_str(&a->buffer, f->call.open);
     *out = a;
     return LM_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/language.h"
 #include "lamina/text.h"
 #include "text/answer/shown.h"
 
@@ -94,8 +95,8 @@ static void find_family(const char *chat_template, const lm_template *t, lm_answ
         lm_shown_render(t, LM_PROBE_ID, out->reasoning_end, &shown);
         out->family = out->learned = lm_shown_learn(&shown);
         out->unread = out->family      ? NULL
-                      : shown.one.size ? "its chat template writes them in a form that is not known"
-                                       : "its chat template does not write any";
+                      : shown.one.size ? N_("its chat template writes them in a form that is not known")
+                                       : N_("its chat template does not write any");
     }
     lm_shown_free(&shown);
 }
@@ -106,10 +107,10 @@ void lm_answer_style_of(const char *chat_template, lm_answer_style *out)
 
     if (!out)
         return;
-    *out = (lm_answer_style){ .unread = "it has no chat template" };
+    *out = (lm_answer_style){ .unread = N_("it has no chat template") };
     if (!chat_template)
         return;
-    out->unread = "its chat template cannot be rendered";
+    out->unread = N_("its chat template cannot be rendered");
     reasoning_of(chat_template, out);
     if (lm_template_new(chat_template, strlen(chat_template), NULL, &t, NULL) != LM_OK)
         t = NULL;

@@ -102,6 +102,7 @@ struct lm_template {
     const char  *name;
     const char  *source;          /* newlines are \n, one at the end is dropped */
     size_t       size;
+    unsigned     own;             /* lm_own_messages */
     const jstr **names;           /* every identifier used as a variable */
     size_t       n_names;
     int          name_loop, name_caller, name_kwargs, name_varargs;

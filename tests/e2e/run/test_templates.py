@@ -40,6 +40,35 @@ def test_a_folder_needs_no_weights(lamina, source, tmp_path):
     assert (done.returncode, done.stdout) == (0, "hi!"), done.stderr
 
 
+CALLS = {"messages": [
+    {"role": "user", "content": "Weather?"},
+    {"role": "assistant", "content": "I look.", "tool_calls": [
+        {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": {"days": 12345678901234567890123}}},
+        {"id": "b", "type": "function", "function": {"name": "get_time", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "a", "content": '{"degrees": 31}'}]}
+GLM = """[gMASK]<sop>{% for message in messages %}{% set meta = message.get("metadata", "") %}
+{% if message.role == 'assistant' and meta %}<|assistant|>{{ meta }}
+{{ message.content }}{% elif message.role in ['user', 'assistant', 'observation'] %}<|{{ message.role }}|>
+{{ message.content }}{% endif %}{% endfor %}"""
+HAMMER = """please directly output an empty list
+{% for m in messages %}{{ m.role + ': ' + m.content + '.' }}{% endfor %}"""
+
+
+@pytest.mark.parametrize("template, text", [
+    # jinja2 with messages in the template's own form, from the model card of GLM-4-0414
+    (GLM, '[gMASK]<sop><|user|>\nWeather?<|assistant|>\nI look.<|assistant|>get_weather\n{"days": 12345678901234567890123}'
+          '<|assistant|>get_time\n{}<|observation|>\n{"degrees": 31}'),
+    (HAMMER, 'please directly output an empty list\nuser: Weather?.assistant: I look..assistant: '
+             '[{"name": "get_weather", "arguments": {"days": 12345678901234567890123}}, {"name": "get_time", "arguments": "{}"}].tool: {"degrees": 31}.'),
+    ("{% for m in messages %}{{ m.role + ': ' + m.content + '.' }}{% endfor %}", 'user: Weather?.assistant: I look..tool: {"degrees": 31}.'),
+])
+def test_calls_of_templates_with_another_form(lamina, tmp_path, template, text):
+    """GLM-4 and Hammer know no `tool_calls`: their templates would leave out calls, and GLM-4's the results."""
+    (tmp_path / "t.jinja").write_text(template)
+    done = run(lamina, "template", tmp_path / "t.jinja", "--context", "-", input=json.dumps(CALLS))
+    assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
 @pytest.mark.parametrize("template, context, text", [
     ("{{ x }}", {"x": "no newline is added"}, "no newline is added"),
     ("a\n", {}, "a"), ("a\n\n", {}, "a\n"), ("", {}, ""),

@@ -69,6 +69,26 @@ def test_inspect_obeys_its_schema(lamina, source, model, tmp_path):
         valid(broken)
 
 
+@pytest.mark.parametrize("template, line, facts", [
+    (None, "tool calls are not read: it has no chat template", (None, "it has no chat template", None)),
+    ("{{ messages[0].content }}", "tool calls are not read: its chat template does not write any", (None, "its chat template does not write any", None)),
+    ("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}call {{ c.function.name }} now: {{ c.function.arguments }}{% endfor %}{% endfor %}",
+     "tool calls are not read: its chat template writes them in a form that is not known", (None, "its chat template writes them in a form that is not known", None)),
+    ("{{ oops", "tool calls are not read: its chat template cannot be rendered", (None, "its chat template cannot be rendered", None)),
+    ("<think></think>{% for m in messages %}{{ m.content }}{% for c in m.tool_calls %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}{% endfor %}",
+     "tool calls are read: hermes; reasoning: <think> … </think>", ("hermes", None, "<think>")),
+])
+def test_how_outputs_are_read_is_shown(lamina, source, tmp_path, template, line, facts):
+    shutil.copytree(source / "tests/golden/llama/gqa", tmp_path / "m")
+    (tmp_path / "m/model.gguf").unlink()
+    if template:
+        (tmp_path / "m/chat_template.jinja").write_text(template)
+    assert f"  output             {line}\n" in lamina("inspect", tmp_path / "m").stdout
+    model = json.loads(lamina("inspect", tmp_path / "m", "--json").stdout)["model"]
+    assert tuple(model.get(k) for k in ("tool_call_format", "tool_calls_unread", "reasoning_start")) == facts
+    assert "tool calls" not in lamina("inspect", "llama-3.2-1b").stdout       # no files, no template
+
+
 def test_queries(lamina, model):
     def ask(path, *more):
         done = lamina("inspect", model, "--query", path, *more)
