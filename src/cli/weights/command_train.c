@@ -140,16 +140,18 @@ static void on_note(void *arg, const char *line)
 static bool on_step(void *arg, const lm_train_step *s)
 {
     watching *w = arg;
-    char      valid[40] = "", speed[LM_FORMATTED], left[LM_FORMATTED], line[240];
+    char      valid[40] = "", left[40] = "", formatted[LM_FORMATTED], line[240];
 
     w->seconds += s->seconds;
     w->seen++;
     if (isfinite(s->valid))
         snprintf(valid, sizeof valid, ", validation %.4f", s->valid);
-    snprintf(line, sizeof line, "step %u of %u: loss %.4f (%.4f)%s, rate %.2e, norm %.3f, %s, %s left%s%s",
+    if (s->step < s->steps)
+        snprintf(left, sizeof left, ", %s left",
+                 lm_format_time(formatted, w->seconds / w->seen * (s->steps - s->step)));
+    snprintf(line, sizeof line, "step %u of %u: loss %.4f (%.4f)%s, rate %.2e, norm %.3f, %s%s%s%s",
              s->step, s->steps, s->loss, s->smoothed, valid, s->rate, s->grad_norm,
-             lm_format_rate(speed, s->tokens, s->seconds),
-             lm_format_time(left, w->seconds / w->seen * (s->steps - s->step)),
+             lm_format_rate(formatted, s->tokens, s->seconds), left,
              s->skipped ? ", not finite: skipped" : "", s->saved ? ", saved" : "");
     if (w->terminal && *valid == 0 && s->step < s->steps)
         fprintf(stderr, "\r\033[K%s", line);
