@@ -24,7 +24,8 @@ typedef struct lm_convert_options {  /* all zero: the defaults */
     bool        overwrite;           /* replace an existing file, or a folder that lamina wrote */
     bool        dry_run;             /* read, check and plan without writing */
     bool        clamp;               /* limit values that the type of their tensor cannot hold; otherwise they
-                                        are LM_UNSUPPORTED */
+                                        are LM_UNSUPPORTED, or the tensor becomes
+                                        bf16 or f32 if its type was not requested */
     uint32_t    threads;             /* 0: physical cores */
     /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file
      * remains. */

@@ -17,7 +17,8 @@ typedef struct lm_merge_options {        /* all zero: the defaults */
     bool         dry_run;            /* measure the loss on some rows of each tensor without writing; `out`
                                         may be NULL */
     bool         clamp;              /* limit values that the type of their tensor cannot hold; otherwise
-                                        they are LM_UNSUPPORTED */
+                                        they are LM_UNSUPPORTED, or the tensor becomes
+                                        bf16 or f32 if no type was requested */
     uint32_t     threads;            /* 0: physical cores */
     /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file
      * remains. */

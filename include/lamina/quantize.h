@@ -26,7 +26,8 @@ typedef struct lm_quantize_options { /* all zero: the defaults */
     bool        dry_run;             /* choose types and compute sizes without writing; `out` may be NULL */
     bool        measure;             /* compute each tensor's error */
     bool        clamp;               /* limit values that the type of their tensor cannot hold; otherwise they
-                                        are LM_UNSUPPORTED */
+                                        are LM_UNSUPPORTED, or the tensor becomes
+                                        bf16 or f32 if its type was not requested */
     uint32_t    threads;             /* 0: physical cores */
     uint32_t    part_tensors;        /* maximum number of tensors in one file; 0: no limit */
     /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file

@@ -59,6 +59,22 @@ static lm_status went_on(lm_merging *g, uint64_t elements, lm_error *e)
     return LM_OK;
 }
 
+/* End a tensor: values that do not fit a type that was requested are an error; a stored type becomes
+ * another. */
+static lm_status end_tensor(lm_merging *g, lm_merging_tensor *t, lm_error *e)
+{
+    const lm_overflow_rule rule = { .clamp = g->o->clamp, .own = !g->o->type, .notes = &g->notes };
+    lm_dtype               was  = t->to;
+    uint64_t               before = 0, bytes = 0;
+
+    LM_TRY(lm_overflows_end(&g->overflows, t->from->name, &t->to, &rule, e));
+    lm_dtype_row_bytes(was, t->from->elements, &before);
+    lm_dtype_row_bytes(t->to, t->from->elements, &bytes);
+    g->bytes = g->bytes - before + bytes;
+    g->again |= t->to != was;
+    return LM_OK;
+}
+
 /* ---- measuring ---- */
 
 typedef struct work {
@@ -76,15 +92,15 @@ static lm_status measure(void *arg)
     size_t      at = 0;
 
     for (size_t i = 0; i < g->n; i++) {
-        const lm_merging_tensor *t = &g->tensors[i];
-        lm_merging_sums          s = { 0 };
+        lm_merging_tensor *t = &g->tensors[i];
+        lm_merging_sums    s = { 0 };
         if (!t->addends)
             continue;
         uint64_t step = (t->rows + SAMPLE_ROWS - 1) / SAMPLE_ROWS, n = (t->rows + step - 1) / step,
                  piece = lm_merging_piece(t);
         for (uint64_t done = 0; done < n; done += piece)
             LM_TRY(lm_merging_rows(g, t, done * step, step, n - done < piece ? n - done : piece, &s, k->e));
-        LM_TRY(lm_overflows_end(&g->overflows, t->from->name, t->to, g->o->clamp, &g->notes, k->e));
+        LM_TRY(end_tensor(g, t, k->e));
         add_result(g, at++, t, &s, &k->all);
     }
     return LM_OK;
@@ -141,8 +157,8 @@ static lm_status write_tensors(void *arg)
     size_t      at = 0;
 
     for (size_t i = 0; i < g->n; i++) {
-        const lm_merging_tensor *t = &g->tensors[i];
-        lm_merging_sums          s = { 0 };
+        lm_merging_tensor *t = &g->tensors[i];
+        lm_merging_sums    s = { 0 };
         if (!t->addends) {
             LM_TRY(copy(k, t));
             continue;
@@ -153,7 +169,7 @@ static lm_status write_tensors(void *arg)
             LM_TRY(k->put(k->to, g->packed, n * g->stride, k->e));
             LM_TRY(went_on(g, n * t->cols, k->e));
         }
-        LM_TRY(lm_overflows_end(&g->overflows, t->from->name, t->to, g->o->clamp, &g->notes, k->e));
+        LM_TRY(end_tensor(g, t, k->e));
         add_result(g, at++, t, &s, &k->all);
         lm_filemap_drop(lm_container_file(g->c, t->from->part), t->from->offset, t->from->bytes);
     }
@@ -170,7 +186,7 @@ static lm_status check_unchanged(const lm_merging *g, lm_error *e)
 static lm_status write_whole(work *k, lm_error *e)
 {
     LM_TRY(lm_filemap_guard(write_tensors, k, lm_container_path(k->g->c), e));
-    return check_unchanged(k->g, e);
+    return k->g->again ? lm_overflows_again(e) : check_unchanged(k->g, e);
 }
 
 static lm_status write_gguf(work *k, const char *out, lm_error *e)
@@ -251,6 +267,11 @@ static lm_status write_folder(work *k, const char *out, lm_error *e)
     return status;
 }
 
+static lm_status write_model(work *k, const char *out, lm_error *e)
+{
+    return lm_container_kind_of(k->g->c) == LM_GGUF ? write_gguf(k, out, e) : write_folder(k, out, e);
+}
+
 /* ---- entry point ---- */
 
 static lm_status check_target(const lm_merging *g, const char *out, lm_error *e)
@@ -290,7 +311,7 @@ static lm_status take_memory(lm_merging *g, lm_error *e)
         const lm_merging_tensor *t = &g->tensors[i];
         uint64_t                 rows = t->addends ? lm_merging_piece(t) : 0;
         max = rows > max ? rows : max;
-        if (rows && lm_dtype_row_bytes(t->to, rows * t->cols, &b))
+        if (rows && lm_dtype_row_bytes(g->o->type ? t->to : LM_F32, rows * t->cols, &b))   /* it may change */
             bytes = b > bytes ? b : bytes;
     }
     LM_TRY(lm_pool_new(threads, &g->pool, e));
@@ -326,7 +347,13 @@ static lm_status run(lm_merging *g, const lm_adapter *const *adapters, const cha
         return LM_OK;
     if (refused)
         return refuse(k, type, e);
-    return lm_container_kind_of(g->c) == LM_GGUF ? write_gguf(k, out, e) : write_folder(k, out, e);
+    lm_status status = write_model(k, out, e);
+    if (!g->again)
+        return status;
+    g->again = false;                        /* the types are final: bf16 and f32 hold what did not fit */
+    g->done  = 0;
+    k->all   = (lm_merging_sums){ 0 };
+    return write_model(k, out, e);
 }
 
 static void end(lm_merging *g)

@@ -49,7 +49,8 @@ typedef struct lm_merging {
     /* the current piece */
     const lm_merging_tensor *t;
     uint64_t           first, step, count, grain, stride, bad_row;
-    lm_overflows         overflows;
+    lm_overflows       overflows;
+    bool               again;        /* a tensor got another type: what was written is useless */
     lm_text            notes;        /* lines */
 } lm_merging;
 

@@ -4,6 +4,7 @@
 
 #include "export/files/gguf_view.h"
 #include "export/files/ggufparts.h"
+#include "export/tensors/overflow.h"
 #include "lamina/convert.h"
 
 typedef struct lm_conversion {

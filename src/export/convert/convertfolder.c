@@ -80,6 +80,7 @@ static void plan_shards(folding *f)
     uint64_t max = f->c->o->part_bytes ? f->c->o->part_bytes : SHARD, sum = 0;
     uint32_t part = 0;
 
+    f->bytes = 0;
     for (size_t i = 0; i < f->c->n; i++) {
         lm_moved *t = &f->c->tensors[i];
         if (sum && sum + t->bytes > max) {
@@ -207,6 +208,22 @@ static lm_status check_target(folding *f, lm_error *e)
     return lm_check_space(f->folder.path, f->bytes, e);
 }
 
+static lm_status write_folder(folding *f, lm_error *e)
+{
+    lm_conversion *c = f->c;
+
+    LM_TRY(lm_new_folder_begin(&f->folder, c->out, MAKER, &c->arena, e));
+    lm_status status = write_small_files(f, e);
+    if (status == LM_OK)
+        status = write_weights(f, e);
+    if (status == LM_OK)
+        status = c->moving.again ? lm_overflows_again(e) : lm_check_inputs(c->container, e);
+    if (status == LM_OK)
+        status = lm_new_folder_commit(&f->folder, e);
+    lm_new_folder_end(&f->folder);
+    return status;
+}
+
 static lm_status fold(folding *f, lm_error *e)
 {
     lm_conversion *c = f->c;
@@ -217,16 +234,13 @@ static lm_status fold(folding *f, lm_error *e)
     if (c->o->dry_run)
         return LM_OK;
     LM_TRY(lm_moving_begin(&c->moving, c->tensors, c->n, c->o->threads, e));
-    LM_TRY(lm_new_folder_begin(&f->folder, c->out, MAKER, &c->arena, e));
-    lm_status status = write_small_files(f, e);
-    if (status == LM_OK)
-        status = write_weights(f, e);
-    if (status == LM_OK)
-        status = lm_check_inputs(c->container, e);
-    if (status == LM_OK)
-        status = lm_new_folder_commit(&f->folder, e);
-    lm_new_folder_end(&f->folder);
-    return status;
+    lm_status status = write_folder(f, e);
+    if (!c->moving.again)
+        return status;
+    c->moving.again = false;
+    c->moving.done  = 0;
+    plan_shards(f);
+    return write_folder(f, e);
 }
 
 lm_status lm_convert_to_folder(lm_conversion *c, lm_error *e)

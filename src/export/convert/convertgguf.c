@@ -46,7 +46,9 @@ static lm_status copy_tensor(void *arg, size_t i, lm_gguf_writer *w, lm_error *e
 
 static lm_status check_inputs(void *arg, lm_error *e)
 {
-    return lm_check_inputs(((copying *)arg)->in, e);
+    const copying *copy = arg;
+
+    return copy->c->moving.again ? lm_overflows_again(e) : lm_check_inputs(copy->in, e);
 }
 
 static lm_status write_file(lm_conversion *c, lm_parts_plan *p, const lm_container *in, lm_error *e)
@@ -60,6 +62,14 @@ static lm_status write_file(lm_conversion *c, lm_parts_plan *p, const lm_contain
     if (c->o->dry_run)
         return LM_OK;
     LM_TRY(lm_moving_begin(&c->moving, c->tensors, c->n, c->o->threads, e));
+    lm_status status = lm_write_parts(p, &source, c->tensors, c->n, &c->arena, e);
+    if (!c->moving.again)
+        return status;
+    c->moving.again = false;
+    c->moving.done  = 0;
+    lm_plan_parts(p, c->tensors, c->n);
+    c->files = p->n;
+    LM_TRY(check_target(c, p, in, e));
     return lm_write_parts(p, &source, c->tensors, c->n, &c->arena, e);
 }
 
@@ -91,6 +101,7 @@ static lm_status list_carried(lm_conversion *c, lm_error *e)
         c->tensors[i] = (lm_moved){ .name = t->name,
                                     .from = t->stored,
                                     .to = t->type,
+                                    .own = !c->type || t->type != *c->type,
                                     .raw = lm_gguf_view_is_raw(c->carrier, i),
                                     .n_dims = t->n_dims,
                                     .dims = { t->dims[0], t->dims[1], t->dims[2] },
@@ -192,6 +203,7 @@ static lm_status list_stored(lm_conversion *c, bool *changed, lm_error *e)
         m->rows = t->elements / m->cols;
         if (c->type && lm_is_packed(t->name, t->n_dims) && lm_dtype_of(t->type)->unpack)
             m->to = m->cols % lm_dtype_of(*c->type)->block ? LM_F16 : *c->type;
+        m->own = !c->type || m->to != *c->type;
         m->raw = m->to == m->from;
         *changed |= !m->raw;
         LM_TRY(lm_moved_measure(m, e));

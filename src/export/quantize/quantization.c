@@ -104,7 +104,24 @@ static lm_status copy_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm
     return report_progress(q, t->elements, e);
 }
 
-static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm_quantized_tensor *r,
+/* End a tensor: values that did not fit are an error, or its type is another from now on. */
+static lm_status end_tensor(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_tensor *r, lm_error *e)
+{
+    const lm_overflow_rule rule = { .clamp = q->o->clamp, .own = p->own, .notes = &q->notes };
+    lm_dtype               was  = p->to;
+    uint64_t               before = r->bytes;
+
+    LM_TRY(lm_overflows_end(&q->overflows, p->from->name, &p->to, &rule, e));
+    if (p->to == was)
+        return LM_OK;
+    lm_dtype_row_bytes(p->to, p->from->elements, &r->bytes);
+    r->to    = lm_dtype_of(p->to)->name;
+    q->bytes = q->bytes - before + r->bytes;
+    q->again = true;
+    return LM_OK;
+}
+
+static lm_status quantize_tensor(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_tensor *r,
                                  lm_gguf_writer *w, lm_error *e)
 {
     const lm_tensor_info *t = p->from;
@@ -141,7 +158,7 @@ static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p
         squares += q->errors[i];
     r->rmse = sqrt(squares / (double)t->elements);
     lm_feed_drop(&q->in, p->index);
-    return lm_overflows_end(&q->overflows, t->name, p->to, q->o->clamp, &q->notes, e);
+    return end_tensor(q, p, r, e);
 }
 
 /* ---- output file ---- */
@@ -201,7 +218,7 @@ static lm_status write_guarded(void *arg)
 {
     one_tensor                 *t = arg;
     lm_quantizing              *q = t->q;
-    const lm_quantizing_tensor *p = &q->plan[t->i];
+    lm_quantizing_tensor       *p = &q->plan[t->i];
 
     return p->to == p->from->type ? copy_tensor(q, p, t->w, t->e)
                                   : quantize_tensor(q, p, &q->tensors[t->i], t->w, t->e);
@@ -216,12 +233,13 @@ static lm_status write_tensor(void *arg, size_t i, lm_gguf_writer *w, lm_error *
 
 static lm_status check_inputs(void *arg, lm_error *e)
 {
-    return lm_feed_check(&((lm_quantizing *)arg)->in, e);
+    lm_quantizing *q = arg;
+
+    return q->again ? lm_overflows_again(e) : lm_feed_check(&q->in, e);
 }
 
-static lm_status write_files(lm_quantizing *q, lm_error *e)
+static lm_status take_memory(lm_quantizing *q, lm_error *e)
 {
-    const lm_parts_source source = { q, write_tensor, check_inputs };
     uint64_t              longest = 0;
     unsigned              threads = q->o->threads ? q->o->threads : lm_cpu_cores();
 
@@ -230,7 +248,6 @@ static lm_status write_files(lm_quantizing *q, lm_error *e)
         uint64_t              cols = t->dims[t->n_dims ? t->n_dims - 1 : 0];
         longest = cols > longest ? cols : longest;
     }
-    LM_TRY(lm_check_space(q->parts.path, q->bytes, e));
     LM_TRY(lm_pool_new(threads, &q->pool, e));
     q->packed = lm_alloc(PIECE * sizeof(float) > longest * sizeof(double) ? PIECE * sizeof(float)
                                                                           : longest * sizeof(double));
@@ -240,6 +257,14 @@ static lm_status write_files(lm_quantizing *q, lm_error *e)
     if (!q->packed || !q->scratch || !q->errors)
         return lm_fail_memory(e, "rows", longest * sizeof(float));
     q->quantize = lm_quantizer(lm_cpu_usable());
+    return LM_OK;
+}
+
+static lm_status write_files(lm_quantizing *q, lm_error *e)
+{
+    const lm_parts_source source = { q, write_tensor, check_inputs };
+
+    LM_TRY(lm_check_space(q->parts.path, q->bytes, e));
     return lm_write_parts(&q->parts, &source, q->moved, q->n, &q->arena, e);
 }
 
@@ -302,6 +327,14 @@ static lm_status run(lm_quantizing *q, const char *in, const char *out, const ch
     LM_TRY(plan_parts(q, out, e));
     if (q->o->dry_run)
         return LM_OK;
+    LM_TRY(check_targets(q, e));
+    LM_TRY(take_memory(q, e));
+    lm_status status = write_files(q, e);
+    if (!q->again)
+        return status;
+    q->again = false;                        /* the types are final: bf16 and f32 hold what did not fit */
+    q->done  = 0;
+    LM_TRY(plan_parts(q, out, e));
     LM_TRY(check_targets(q, e));
     return write_files(q, e);
 }

@@ -167,6 +167,8 @@ static lm_status choose(lm_quantizing *q, lm_quantizing_tensor *p, lm_quantized_
         if (wanted == LM_F64) {
             wanted      = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
             r->replaced = q->chooser.replaced;
+            p->own      = !q->o->pure && wanted != LM_F32 &&
+                     (lm_dtype_of(wanted)->quantized || r->replaced);
             if (t->type == LM_MXFP4 && !q->o->requantize) {
                 wanted      = LM_MXFP4;          /* the type that experts were trained in: published files of
                                                     every type keep it */

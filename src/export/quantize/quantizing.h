@@ -23,6 +23,7 @@ typedef struct lm_quantizing_tensor {
     const lm_tensor_info *from;
     size_t       index;              /* in the input */
     lm_dtype     to;
+    bool         own;                /* `to` was chosen by the mixture: if values do not fit, it changes */
     int64_t      layer;
     const float *importance;
 } lm_quantizing_tensor;
@@ -54,6 +55,7 @@ typedef struct lm_quantizing {
     uint64_t      room;              /* elements of one thread's scratch */
     lm_overflows    overflows;
     uint64_t      bad_row;           /* the first row with non-finite values; UINT64_MAX: none */
+    bool          again;             /* a tensor got another type: what was written is useless */
     int           failed;            /* a thread could not read; it has set `why` */
     lm_error      why;
     double       *errors;            /* per thread: sum of squared errors */

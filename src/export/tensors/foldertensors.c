@@ -447,6 +447,7 @@ static lm_status choose(lm_folder_tensors *t, size_t i, lm_error *e)
         m->raw = true;
         return lm_moved_measure(m, e);
     }
+    m->own = !t->type;
     m->to = t->type ? *t->type : is_float(m->from) ? m->from : LM_F32;
     if (!t->type && m->to == LM_F32 && t->main != LM_F32 && is_float(m->from)) {
         LM_TRY(survives(t, i, t->main, &narrower, e));

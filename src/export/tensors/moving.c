@@ -34,6 +34,12 @@ static uint64_t row_bytes(const lm_moved *t)
     return t->bytes / (t->rows ? t->rows : 1);
 }
 
+/* The same in any type that the tensor may get. */
+static uint64_t longest_row(const lm_moved *t)
+{
+    return t->own && t->cols * sizeof(float) > row_bytes(t) ? t->cols * sizeof(float) : row_bytes(t);
+}
+
 lm_status lm_moving_begin(lm_moving *m, const lm_moved *tensors, size_t n, uint32_t threads, lm_error *e)
 {
     uint64_t longest = GRAIN;
@@ -44,7 +50,7 @@ lm_status lm_moving_begin(lm_moving *m, const lm_moved *tensors, size_t n, uint3
     m->total = 0;
     for (size_t i = 0; i < n; i++) {
         m->total += tensors[i].bytes;
-        m->room = row_bytes(&tensors[i]) > m->room ? row_bytes(&tensors[i]) : m->room;
+        m->room = longest_row(&tensors[i]) > m->room ? longest_row(&tensors[i]) : m->room;
         if (!tensors[i].raw && tensors[i].cols > longest)
             longest = tensors[i].cols;
     }
@@ -116,7 +122,7 @@ static void move_chunk(void *arg, unsigned worker, unsigned chunk)
         fail(j, &why);
 }
 
-lm_status lm_move_tensor(lm_moving *m, const lm_moved *t, size_t i, lm_sink sink, void *file, lm_error *e)
+lm_status lm_move_tensor(lm_moving *m, lm_moved *t, size_t i, lm_sink sink, void *file, lm_error *e)
 {
     uint64_t bytes = row_bytes(t), max = bytes && m->room / bytes ? m->room / bytes : 1;
     job j = { .m = m, .t = t, .i = i, .row_bytes = bytes, .quantize = lm_quantizer(lm_cpu_usable()) };
@@ -137,5 +143,9 @@ lm_status lm_move_tensor(lm_moving *m, const lm_moved *t, size_t i, lm_sink sink
     }
     if (m->source.drop)
         m->source.drop(m->source.arg, i);
-    return lm_overflows_end(&j.overflows, t->name, t->to, m->clamp, m->notes, e);
+    lm_overflow_rule rule = { .clamp = m->clamp, .own = t->own, .notes = m->notes };
+    lm_dtype         was  = t->to;
+    LM_TRY(lm_overflows_end(&j.overflows, t->name, &t->to, &rule, e));
+    m->again |= t->to != was;
+    return lm_moved_measure(t, e);
 }

@@ -9,6 +9,7 @@
 typedef struct lm_moved {
     const char *name;
     lm_dtype    from, to;
+    bool        own;                 /* nobody named `to`: if values do not fit, it becomes another type */
     bool        raw;                 /* its bytes are unchanged, possibly reordered */
     uint32_t    n_dims;
     uint64_t    dims[LM_MAX_DIMS];   /* outermost first */
@@ -36,13 +37,14 @@ typedef struct lm_moving {
     uint64_t      done, total;       /* bytes */
     bool          clamp;             /* limit values that do not fit, with a line in `notes` */
     lm_text      *notes;
+    bool          again;             /* a tensor got another type: what was written is useless */
     bool        (*progress)(void *arg, double fraction);
     void         *progress_arg;
 } lm_moving;
 
 /* Allocate buffers for these tensors. `threads` 0: physical cores. */
 lm_status lm_moving_begin(lm_moving *m, const lm_moved *tensors, size_t n, uint32_t threads, lm_error *e);
-lm_status lm_move_tensor(lm_moving *m, const lm_moved *t, size_t i, lm_sink sink, void *file, lm_error *e);
+lm_status lm_move_tensor(lm_moving *m, lm_moved *t, size_t i, lm_sink sink, void *file, lm_error *e);
 void      lm_moving_end(lm_moving *m);
 
 /* Compute the bytes in the type `to`. LM_UNSUPPORTED: not a whole number of blocks. */

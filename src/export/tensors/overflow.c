@@ -96,10 +96,21 @@ void lm_pack_checked(lm_quantize_fn *quantize, lm_dtype to, uint8_t *out, float 
     pack(quantize, to, out, x, cols, importance);
 }
 
-lm_status lm_overflows_end(lm_overflows *m, const char *tensor, lm_dtype to, bool clamp, lm_text *notes,
+lm_status lm_overflows_again(lm_error *e)
+{
+    return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "a tensor got another type");
+}
+
+/* Name the limit of a type: ", whose scales are f16". */
+static const char *limit_named(const lm_dtype_info *d)
+{
+    return d->block > 1 ? ", whose scales are f16" : d->type == LM_F16 ? ", which ends at 65504" : "";
+}
+
+lm_status lm_overflows_end(lm_overflows *m, const char *tensor, lm_dtype *to, const lm_overflow_rule *rule,
                          lm_error *e)
 {
-    const lm_dtype_info *d = lm_dtype_of(to);
+    const lm_dtype_info *d = lm_dtype_of(*to);
     lm_overflows         was = *m;
     float                largest;
 
@@ -107,13 +118,20 @@ lm_status lm_overflows_end(lm_overflows *m, const char *tensor, lm_dtype to, boo
     if (!was.n)
         return LM_OK;
     memcpy(&largest, &was.largest, sizeof largest);
-    if (clamp) {
-        lm_text_printf(notes, "%s: %" PRIu64 " value%s of up to %.3g limited to %.6g, which %s holds\n",
-                       tensor, was.n, was.n == 1 ? "" : "s", (double)largest, (double)limit_of(to), d->name);
+    if (rule->clamp) {
+        lm_text_printf(rule->notes, "%s: %" PRIu64 " value%s of up to %.3g limited to %.6g, which %s holds\n",
+                       tensor, was.n, was.n == 1 ? "" : "s", (double)largest, (double)limit_of(*to), d->name);
+        return LM_OK;
+    }
+    if (rule->own) {
+        *to = largest <= BF16_MAX ? LM_BF16 : LM_F32;
+        lm_text_printf(rule->notes, "%s: %" PRIu64 " value%s of up to %.3g do%s not fit %s%s: stored as %s\n",
+                       tensor, was.n, was.n == 1 ? "" : "s", (double)largest, was.n == 1 ? "es" : "", d->name,
+                       limit_named(d), lm_dtype_of(*to)->name);
         return LM_OK;
     }
     lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET, "%" PRIu64 " value%s of up to %.3g do%s not fit %s%s",
             was.n, was.n == 1 ? "" : "s", (double)largest, was.n == 1 ? "es" : "", d->name,
-            d->block > 1 ? ", whose scales are f16" : to == LM_F16 ? ", which ends at 65504" : "");
+            limit_named(d));
     return lm_fail_hint(e, "use bf16 or f32 for it, or `clamp` to limit such values");
 }

@@ -14,9 +14,20 @@ typedef struct lm_overflows { uint64_t n; uint32_t largest; } lm_overflows;
 void lm_pack_checked(lm_quantize_fn *quantize, lm_dtype to, uint8_t *out, float *x, uint64_t cols,
                      const float *importance, bool clamp, lm_overflows *m);
 
-/* Reset *m. If there were any: add a line to `notes` with `clamp`, else LM_UNSUPPORTED, which names the
- * tensor, the number of values and the largest. */
-lm_status lm_overflows_end(lm_overflows *m, const char *tensor, lm_dtype to, bool clamp, lm_text *notes,
+/* What is done about values that do not fit. */
+typedef struct lm_overflow_rule {
+    bool     clamp;                      /* they are limited */
+    bool     own;                        /* nobody named the type of the tensor: it gets another one, and the
+                                            file is written again */
+    lm_text *notes;                      /* a line for each such tensor */
+} lm_overflow_rule;
+
+/* Reset *m. If there were any: a note with `clamp`; a note and the new type in *to with `own`; else
+ * LM_UNSUPPORTED, which names the tensor, the number of values and the largest. */
+lm_status lm_overflows_end(lm_overflows *m, const char *tensor, lm_dtype *to, const lm_overflow_rule *rule,
                          lm_error *e);
+
+/* Fails a writing after which a tensor got another type, so that nothing of it stays. */
+lm_status lm_overflows_again(lm_error *e);
 
 #endif
