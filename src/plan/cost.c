@@ -51,7 +51,7 @@ static uint64_t width_of(const lm_plan *p, const lm_step *s)
 {
     if (s->code == LM_STEP_PACK)
         return (uint64_t)s->width * s->groups;
-    if (s->code == LM_STEP_GLU)
+    if (s->code == LM_STEP_GATED)
         return s->width;
     return s->node == LM_NONE ? 0 : p->program->values[p->program->nodes[s->node].out].width;
 }

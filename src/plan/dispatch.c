@@ -74,7 +74,7 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
     uint32_t others              = x[1] == x[0] ? dispatched : dispatch_rows(c, n, domain, x[1], order);
     uint32_t gate                = run_experts(c, n, domain, 0, dispatched, order);
     uint32_t up                  = run_experts(c, n, domain, 1, others, order);
-    lm_step *glu                 = lm_plan_step(c, LM_STEP_GLU, index, domain);
+    lm_step *glu                 = lm_plan_step(c, LM_STEP_GATED, index, domain);
     glu->in[0]                   = gate;
     glu->in[1]                   = up;
     glu->out                     = gate;

@@ -71,40 +71,25 @@ typedef enum lm_domain { LM_ALL_ROWS, LM_WANTED_ROWS } lm_domain;
 
 typedef enum lm_step_code {
     LM_STEP_TABLE,               /* cosines and sines of a rotary table, for each row's position */
-    LM_STEP_EMBED,
-    LM_STEP_POSITION,            /* rows of a learned table, by position */
-    LM_STEP_SINUSOID,
+    LM_STEP_ROWS,                /* an operation on single rows, which has no other steps */
     LM_STEP_GATHER,              /* the wanted rows of a value, contiguous */
-    LM_STEP_RMS_NORM,
-    LM_STEP_LAYER_NORM,
     LM_STEP_PACK,                /* activations in the layout of the matmul */
     LM_STEP_MATMUL,
-    LM_STEP_ROPE,
     LM_STEP_STORE,               /* keys and values into the cache */
     LM_STEP_ATTENTION,
-    LM_STEP_ADD,
-    LM_STEP_SCALE,
-    LM_STEP_GLU,
-    LM_STEP_ACT,
-    LM_STEP_COLUMNS,             /* lanes of a fused value, concatenated */
-    LM_STEP_SOFTCAP,
-    LM_STEP_CLAMP,
-    LM_STEP_ROUTE,
     LM_STEP_SORT,                /* assignments (row, expert) in the order of experts */
     LM_STEP_DISPATCH,            /* packed rows in that order: each row once per expert that it is routed
                                     to */
     LM_STEP_EXPERTS,             /* each expert's product with the rows assigned to it */
+    LM_STEP_GATED,               /* act(gate) * up of each assignment */
     LM_STEP_COMBINE,             /* the weighted sum of a row's assignments */
     LM_STEP_HEADS,               /* each head's part of a row times its own matrix */
-    LM_STEP_JOIN,                /* lanes of two values concatenated, group by group */
     LM_STEP_EXCHANGE,            /* send rows of a value to every other rank and receive theirs, stored rank
                                     by rank */
     LM_STEP_SEND,                /* send rows of a value to one rank */
     LM_STEP_RECEIVE,             /* receive rows from one rank */
     LM_STEP_RANK_SUM,            /* the exchanged rows, added in the order of ranks */
     LM_STEP_RANK_LANES,          /* the exchanged rows, concatenated in the order of ranks */
-    LM_STEP_EDIT,                /* lanes changed by interventions */
-    LM_STEP_INPUT,               /* rows supplied by the caller */
 } lm_step_code;
 
 /* How workers share a stage. */
@@ -134,9 +119,9 @@ typedef struct lm_step {
     uint32_t         adapter;    /* from 1: only for rows with this adapter, others leave `out` unchanged;
                                     else 0 */
     uint32_t         groups;     /* PACK: equal groups of a row, each packed separately; else 1 */
-    uint32_t         weight;     /* MATMUL, EXPERTS, EMBED, POSITION */
-    uint32_t         table;      /* TABLE, ROPE: rotary table */
-    const lm_matmul *matmul;     /* MATMUL, PACK, EMBED */
+    uint32_t         weight;     /* MATMUL, EXPERTS; ROWS: of a table */
+    uint32_t         table;      /* TABLE: rotary table */
+    const lm_matmul *matmul;     /* MATMUL, PACK; ROWS: of a table */
 } lm_step;
 
 typedef struct lm_stage {
@@ -231,6 +216,12 @@ uint64_t lm_kv_sequence_pages(const lm_plan *plan, const lm_kv_group *g);
 
 /* Return the number of further pages that the rows of a forward pass take in a windowed group. */
 uint64_t lm_kv_step_pages(const lm_plan *plan, const lm_kv_group *g);
+
+/* Return whether a step is an operation of this kind on single rows. */
+static inline bool lm_step_is(const lm_program *p, const lm_step *s, lm_op_code code)
+{
+    return s->code == LM_STEP_ROWS && p->nodes[s->node].code == code;
+}
 
 /* Return the bytes per row, in buffers, of the lanes that rank r sends in an exchange. */
 static inline uint64_t lm_rank_stride(const lm_program *p, const lm_node *n, uint32_t r)

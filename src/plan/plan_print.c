@@ -2,18 +2,15 @@
 #include <inttypes.h>
 
 #include "plan/plan.h"
+#include "program/op.h"
 
 static const char *const step_names[] = {
-    [LM_STEP_TABLE] = "table",           [LM_STEP_EMBED] = "embed", [LM_STEP_GATHER] = "gather", [LM_STEP_RMS_NORM] = "rms_norm",
-    [LM_STEP_LAYER_NORM] = "layer_norm", [LM_STEP_PACK] = "pack",   [LM_STEP_MATMUL] = "matmul", [LM_STEP_ROPE] = "rope",
-    [LM_STEP_STORE] = "store",           [LM_STEP_ATTENTION] = "attention", [LM_STEP_ADD] = "add", [LM_STEP_SCALE] = "scale",
-    [LM_STEP_GLU] = "glu",               [LM_STEP_ACT] = "act",     [LM_STEP_COLUMNS] = "columns",
-    [LM_STEP_SOFTCAP] = "softcap",       [LM_STEP_CLAMP] = "clamp", [LM_STEP_POSITION] = "position",
-    [LM_STEP_SINUSOID] = "sinusoid",     [LM_STEP_ROUTE] = "route", [LM_STEP_SORT] = "sort",       [LM_STEP_DISPATCH] = "dispatch",
-    [LM_STEP_EXPERTS] = "experts",       [LM_STEP_COMBINE] = "combine", [LM_STEP_HEADS] = "heads",     [LM_STEP_JOIN] = "join",
-    [LM_STEP_SEND] = "send",             [LM_STEP_RECEIVE] = "receive",
-    [LM_STEP_EXCHANGE] = "exchange",     [LM_STEP_RANK_SUM] = "sum",  [LM_STEP_RANK_LANES] = "lanes",
-    [LM_STEP_EDIT] = "edit",             [LM_STEP_INPUT] = "given",
+    [LM_STEP_TABLE] = "table",       [LM_STEP_GATHER] = "gather",     [LM_STEP_PACK] = "pack",
+    [LM_STEP_MATMUL] = "matmul",     [LM_STEP_STORE] = "store",       [LM_STEP_ATTENTION] = "attention",
+    [LM_STEP_SORT] = "sort",         [LM_STEP_DISPATCH] = "dispatch", [LM_STEP_EXPERTS] = "experts",
+    [LM_STEP_GATED] = "glu",         [LM_STEP_COMBINE] = "combine",   [LM_STEP_HEADS] = "heads",
+    [LM_STEP_SEND] = "send",         [LM_STEP_RECEIVE] = "receive",   [LM_STEP_EXCHANGE] = "exchange",
+    [LM_STEP_RANK_SUM] = "sum",      [LM_STEP_RANK_LANES] = "lanes",
 };
 
 static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
@@ -21,7 +18,9 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
     static const char *const kinds[] = { "mapped", "packed", "float32", "transposed", "copied" };
     const lm_node           *n       = s->node != LM_NONE ? &p->program->nodes[s->node] : NULL;
 
-    lm_text_printf(out, "    %-10s %-46s", step_names[s->code], n ? n->path : "rotary table");
+    const char              *name = s->code == LM_STEP_ROWS ? lm_op_of(n->code)->name : step_names[s->code];
+
+    lm_text_printf(out, "    %-10s %-46s", name, n ? n->path : "rotary table");
     for (uint32_t k = 0; k < 3; k++)
         if (s->in[k] != LM_NONE)
             lm_text_printf(out, "%s#%u", k ? ", " : " ", s->in[k]);

@@ -68,8 +68,8 @@ void lm_plan_stages(lm_compiler *c)
             touch(plan, s->in[k], at);
         touch(plan, s->add, at);
         touch(plan, s->out, at);
-        if (s->code == LM_STEP_ROPE)
-            touch(plan, plan->table_buffer[s->table], at);
+        if (lm_step_is(plan->program, s, LM_OP_ROPE))
+            touch(plan, plan->table_buffer[plan->program->nodes[s->node].rope.table], at);
     }
     /* Values that are read after the forward pass are kept until the next one. */
     plan->buffers[plan->logits].last = plan->n_stages;

@@ -1,5 +1,8 @@
 /* steps.c - compile operations to steps: choose rows, fusions and buffers. */
+#include <string.h>
+
 #include "plan/compile.h"
+#include "program/op.h"
 
 /* ---- domains ---- */
 
@@ -21,7 +24,7 @@ static void find_domains(lm_compiler *c)
             v->uses++;
             if (v->uses == 1)
                 v->consumer = i;
-            v->all |= c->values[n->out].all || (n->code == LM_OP_ATTENTION && k > 0);
+            v->all |= c->values[n->out].all || (lm_op_of(n->code)->all_rows >> k & 1);
         }
     }
 }
@@ -318,75 +321,44 @@ static void compile_receive(lm_compiler *c, uint32_t index)
     s->width = c->p->values[n->out].width;
 }
 
-/* Return whether an operation works in place. A sum with the output of an adapter does, and leaves other rows
- * unchanged. */
-static bool works_in_place(const lm_node *n, lm_step_code code)
-{
-    if (n->code == LM_OP_ADD && n->adapter)
-        return true;
-    return code == LM_STEP_ROPE || code == LM_STEP_SCALE || code == LM_STEP_GLU || code == LM_STEP_ACT ||
-           code == LM_STEP_SOFTCAP || code == LM_STEP_CLAMP || code == LM_STEP_EDIT;
-}
-
-static void compile_simple(lm_compiler *c, uint32_t index, lm_step_code code)
+/* Compile an operation that is one step by rows. A sum with the output of an adapter works in place and
+ * leaves other rows unchanged. */
+static void compile_rows(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index];
     lm_domain      domain = lm_domain_of(c, n->out);
-    uint32_t       in[2]  = { LM_NONE, LM_NONE };
-    bool           over   = works_in_place(n, code);
+    uint32_t       in[3]  = { LM_NONE, LM_NONE, LM_NONE };
+    bool           over   = lm_op_of(n->code)->in_place || (n->code == LM_OP_ADD && n->adapter);
 
-    for (uint32_t k = 0; k < n->n_in && k < 2; k++)
+    for (uint32_t k = 0; k < n->n_in && k < 3; k++)
         in[k] = lm_plan_input(c, n->in[k], domain);
     uint32_t out = over ? output_over(c, n->in[0], n->out) : lm_plan_value(c, n->out);
-    lm_step *s   = lm_plan_step(c, code, index, domain);
-    s->in[0]     = in[0];
-    s->in[1]     = in[1];
-    s->out       = out;
-    s->adapter   = n->adapter;
-    if (n->code == LM_OP_ROPE)
-        s->table = n->rope.table;
-    if (n->n_in)
-        s->width = c->p->values[n->code == LM_OP_GLU ? n->out : n->in[0]].width;
-    if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION) {
+    lm_step *s   = lm_plan_step(c, LM_STEP_ROWS, index, domain);
+    memcpy(s->in, in, sizeof in);
+    s->out     = out;
+    s->adapter = n->adapter;
+    if (n->weights[0] != LM_NONE && c->p->weights[n->weights[0]].kind == LM_TABLE) {
         s->weight = n->weights[0];
         s->matmul = c->plan->weights[n->weights[0]].matmul;
     }
 }
 
-/* Operations that become one step of the same kind. */
-static const lm_step_code simple_steps[LM_OP_COUNT] = {
-    [LM_OP_EMBED] = LM_STEP_EMBED,       [LM_OP_POSITION] = LM_STEP_POSITION,
-    [LM_OP_SINUSOID] = LM_STEP_SINUSOID,
-    [LM_OP_RMS_NORM] = LM_STEP_RMS_NORM, [LM_OP_LAYER_NORM] = LM_STEP_LAYER_NORM, [LM_OP_ROPE] = LM_STEP_ROPE,
-    [LM_OP_ADD] = LM_STEP_ADD,           [LM_OP_SCALE] = LM_STEP_SCALE,           [LM_OP_GLU] = LM_STEP_GLU,
-    [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,
-    [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
-    [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,           [LM_OP_JOIN] = LM_STEP_JOIN,
-    [LM_OP_EDIT] = LM_STEP_EDIT,         [LM_OP_INPUT] = LM_STEP_INPUT,
+/* Operations with steps of their own; all others are one step by rows. */
+static void (*const compilers[LM_OP_COUNT])(lm_compiler *c, uint32_t index) = {
+    [LM_OP_LINEAR] = compile_linear,         [LM_OP_ATTENTION] = compile_attention,
+    [LM_OP_EXPERTS] = lm_plan_experts,       [LM_OP_HEAD_LINEAR] = compile_heads,
+    [LM_OP_ALL_REDUCE] = compile_exchange,   [LM_OP_ALL_GATHER] = compile_exchange,
+    [LM_OP_SEND] = compile_send,             [LM_OP_RECEIVE] = compile_receive,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)
 {
-    lm_op_code code = c->p->nodes[i].code;
+    const lm_node *n = &c->p->nodes[i];
 
-    if (code == LM_OP_LINEAR && c->p->nodes[i].adapter)
+    if (n->code == LM_OP_LINEAR && n->adapter)
         compile_adapter(c, i);
-    else if (code == LM_OP_LINEAR)
-        compile_linear(c, i);
-    else if (code == LM_OP_ATTENTION)
-        compile_attention(c, i);
-    else if (code == LM_OP_EXPERTS)
-        lm_plan_experts(c, i);
-    else if (code == LM_OP_HEAD_LINEAR)
-        compile_heads(c, i);
-    else if (code == LM_OP_ALL_REDUCE || code == LM_OP_ALL_GATHER)
-        compile_exchange(c, i);
-    else if (code == LM_OP_SEND)
-        compile_send(c, i);
-    else if (code == LM_OP_RECEIVE)
-        compile_receive(c, i);
     else
-        compile_simple(c, i, simple_steps[code]);
+        (compilers[n->code] ? compilers[n->code] : compile_rows)(c, i);
 }
 
 static void compile_tables(lm_compiler *c)

@@ -402,3 +402,38 @@ lm_status lm_builder_finish(lm_builder *b, lm_value logits, lm_program **out, lm
     *out       = p;
     return LM_OK;
 }
+
+/* ---- properties of stored weights ---- */
+
+static lm_node *maker(lm_builder *b, lm_value x)
+{
+    return b->failed || x >= b->p->n_values ? NULL : &b->p->nodes[b->p->values[x].producer];
+}
+
+void lm_stored_transposed(lm_builder *b, lm_value x)
+{
+    lm_node *n = maker(b, x);
+
+    if (!n || n->weights[0] == LM_NONE)
+        return;
+    b->p->weights[n->weights[0]].transposed = true;
+    for (uint32_t m = 0; m < b->p->n_modules; m++)
+        if (strcmp(b->p->modules[m].path, n->path) == 0)
+            b->p->modules[m].class_name = "Conv1D";
+}
+
+void lm_stored_minus_one(lm_builder *b, lm_value x)
+{
+    lm_node *n = maker(b, x);
+
+    if (n && n->weights[0] != LM_NONE)
+        b->p->weights[n->weights[0]].plus_one = true;
+}
+
+void lm_with_bias(lm_builder *b, lm_value x)
+{
+    lm_node *n = maker(b, x);
+
+    if (n && n->weights[1] == LM_NONE)
+        n->weights[1] = lm_record_weight(b, n->path, "bias", LM_VECTOR, 1, lm_record_width(b, x), 1);
+}

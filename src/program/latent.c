@@ -14,25 +14,6 @@ void lm_latent_naive(lm_builder *b)
     b->latent_naive = true;
 }
 
-lm_value lm_join(lm_builder *b, const char *word, lm_value x, lm_value y, uint32_t groups, bool y_shared)
-{
-    if (b->failed)
-        return LM_NONE;
-    uint32_t w = lm_record_width(b, x), more = lm_record_width(b, y);
-
-    lm_record_need(b, groups && w % groups == 0 && (y_shared || more % groups == 0), word,
-                   "groups do not divide what is joined");
-    if (b->failed)
-        return LM_NONE;
-    lm_node *n = lm_record_unary(b, LM_OP_JOIN, lm_record_path(b, word), x,
-                                 w + (y_shared ? groups * more : more));
-    n->n_in        = 2;
-    n->in[1]       = y;
-    n->join.groups = groups;
-    n->join.shared = y_shared;
-    return n->out;
-}
-
 /* Record a product with one matrix per head, for module `module`. The weight is named after the module and
  * the part, `word`. It is stored as part of a whole ("….kv_b_proj.weight"), described by `joint`, or as a
  * separate tensor named `alone`. */

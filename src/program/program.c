@@ -2,9 +2,9 @@
 #include "program/program.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "base/language.h"
 #include "base/alloc.h"
 #include "base/str.h"
 
@@ -48,16 +48,6 @@ lm_value lm_program_value(const lm_program *p, const char *path)
         if (strcmp(p->nodes[i].path, path) == 0)
             return p->nodes[i].out;
     return LM_NONE;
-}
-
-lm_value lm_program_hidden(const lm_program *p)
-{
-    const lm_node *n = &p->nodes[p->values[p->logits].producer];
-
-    while (n->code == LM_OP_SOFTCAP || n->code == LM_OP_SCALE || n->code == LM_OP_CLAMP ||
-           n->code == LM_OP_EDIT)
-        n = &p->nodes[p->values[n->in[0]].producer];
-    return n->in[0];
 }
 
 uint64_t lm_program_parameters(const lm_program *p)
@@ -134,36 +124,38 @@ uint32_t lm_program_context(const lm_program *p, uint32_t requested)
     return requested ? requested : p->context_length ? p->context_length : LM_DEFAULT_CONTEXT;
 }
 
-static void print_node(const lm_program *p, const lm_node *n, lm_text *out)
-{
-    const lm_op *op = lm_op_of(n->code);
+/* ---- caches ---- */
 
-    lm_text_printf(out, "%%%-4u %-46s %-10s [T, %u]", n->out, n->path, op->name, p->values[n->out].width);
-    lm_text_add_str(out, "  (");
-    for (uint32_t i = 0; i < n->n_in; i++)
-        lm_text_printf(out, "%s%%%u", i ? ", " : "", n->in[i]);
-    lm_text_add_str(out, n->n_in ? ")" : "ids)");
-    if (op->describe) {
-        lm_text_add_str(out, "  ");
-        op->describe(p, n, out);
-    }
-    for (uint32_t i = 0; i < LM_MAX_WEIGHTS; i++)
-        if (n->weights[i] != LM_NONE)
-            lm_text_printf(out, "  %s", p->weights[n->weights[i]].path);
-    if (n->code == LM_OP_ATTENTION)
-        lm_text_printf(out, "  cache %u", n->attention.cache);
-    lm_text_add_char(out, '\n');
+uint64_t lm_keys_seen(uint64_t t, uint64_t window)
+{
+    if (!window || t <= window)
+        return t % 2 ? (t + 1) / 2 * t : t / 2 * (t + 1);
+    return window * (window + 1) / 2 + (t - window) * window;
 }
 
-/* The dump of a program is always in English. */
-void lm_program_print(const lm_program *p, lm_text *out)
+uint64_t lm_cache_elements(const lm_cache *c)
 {
-    lm_language before = lm_language_set(LM_ENGLISH);
+    return (uint64_t)c->n_kv_heads * (c->k_dim + (c->v_in_k ? 0 : c->v_dim));
+}
 
-    lm_text_printf(out, "%s: %u operations, %u values, %u weights, %" PRIu64 " parameters\n", p->class_name,
-                   p->n_nodes, p->n_values, p->n_weights, lm_program_parameters(p));
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        print_node(p, &p->nodes[i], out);
-    lm_text_printf(out, "logits = %%%u\n", p->logits);
-    lm_language_set(before);
+uint64_t lm_elements_bytes(uint64_t elements, lm_dtype type)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+
+    return elements * t->bytes / t->block;
+}
+
+uint64_t lm_cache_bytes(const lm_cache *c, lm_cache_types types)
+{
+    uint64_t keys = (uint64_t)c->n_kv_heads * c->k_dim, values = lm_cache_elements(c) - keys;
+
+    return lm_elements_bytes(keys, types.k) + lm_elements_bytes(values, types.v);
+}
+
+const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NAME])
+{
+    const char *k = lm_dtype_of(types.k)->name, *v = lm_dtype_of(types.v)->name;
+
+    snprintf(out, LM_CACHE_TYPES_NAME, types.k == types.v ? "%s" : "%s/%s", k, v);
+    return out;
 }

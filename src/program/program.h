@@ -120,36 +120,36 @@ typedef struct lm_module {
                                     calls see its shape */
 } lm_module;
 
-typedef enum lm_op_code {
-    LM_OP_EMBED,                 /* ids -> [T][D], rows of a table */
-    LM_OP_POSITION,              /* positions -> [T][D], rows of a learned table */
-    LM_OP_SINUSOID,              /* positions -> [T][D], sines and cosines */
-    LM_OP_LINEAR,                /* x W^T + b */
-    LM_OP_RMS_NORM,
-    LM_OP_LAYER_NORM,
-    LM_OP_ROPE,                  /* rotate heads by position */
-    LM_OP_ATTENTION,             /* q, k, v and this layer's cache -> [T][H Kv] */
-    LM_OP_ADD,
-    LM_OP_SCALE,
-    LM_OP_GLU,                   /* act(gate) * up */
-    LM_OP_ACT,                   /* act(x) */
-    LM_OP_COLUMNS,               /* the same lanes of each of several equal groups, concatenated */
-    LM_OP_SOFTCAP,               /* cap tanh(x / cap) */
-    LM_OP_CLAMP,                 /* to [-limit, limit] */
-    LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their
-                                    indices */
-    LM_OP_EXPERTS,               /* x and routes -> the weighted sum of gated MLPs */
-    LM_OP_HEAD_LINEAR,           /* each head's part of x, or all of x, times the head's own matrix */
-    LM_OP_JOIN,                  /* lanes of two values concatenated, group by group */
-    LM_OP_ALL_REDUCE,            /* the sum over all ranks, in the order of ranks */
-    LM_OP_ALL_GATHER,            /* lanes of all ranks concatenated, in the order of ranks */
-    LM_OP_SEND,                  /* sends a value to the rank with the next layers; the output is the same
-                                    value */
-    LM_OP_RECEIVE,               /* the value sent by the rank with the previous layers */
-    LM_OP_EDIT,                  /* a value with some of its lanes changed: an intervention */
-    LM_OP_INPUT,                 /* rows supplied by the caller: the first operation of lm_program_tail */
-    LM_OP_COUNT
-} lm_op_code;
+/* Every operation: LM_OP_<CODE>, described by lm_op_<name> in program/ops/ (op.h). */
+#define LM_OPS(X) \
+    X(EMBED, embed) \
+    X(POSITION, position) \
+    X(SINUSOID, sinusoid) \
+    X(LINEAR, linear) \
+    X(RMS_NORM, rms_norm) \
+    X(LAYER_NORM, layer_norm) \
+    X(ROPE, rope) \
+    X(ATTENTION, attention) \
+    X(ADD, add) \
+    X(SCALE, scale) \
+    X(GLU, glu) \
+    X(ACT, act) \
+    X(COLUMNS, columns) \
+    X(SOFTCAP, softcap) \
+    X(CLAMP, clamp) \
+    X(ROUTE, route) \
+    X(EXPERTS, experts) \
+    X(HEAD_LINEAR, head_linear) \
+    X(JOIN, join) \
+    X(ALL_REDUCE, all_reduce) \
+    X(ALL_GATHER, all_gather) \
+    X(SEND, send) \
+    X(RECEIVE, receive) \
+    X(EDIT, edit) \
+    X(INPUT, given)
+
+#define LM_OP_CODE(code, name) LM_OP_##code,
+typedef enum lm_op_code { LM_OPS(LM_OP_CODE) LM_OP_COUNT } lm_op_code;
 
 /* Scores, mask and cache of one attention. */
 typedef struct lm_attention_spec {
@@ -281,7 +281,7 @@ lm_value lm_program_value(const lm_program *p, const char *path);
 /* Return the input of the head: the last hidden state, after the final norm. */
 lm_value lm_program_hidden(const lm_program *p);
 
-/* ---- operations ---- */
+/* ---- operations (op.h) ---- */
 
 /* The cost of one row. Terms that grow with the context are per visible key. */
 typedef struct lm_cost {
@@ -295,17 +295,7 @@ typedef struct lm_cost {
     uint64_t sends;              /* float32 numbers sent to every other rank */
 } lm_cost;
 
-typedef struct lm_op {
-    const char *name;                                        /* "rms_norm" */
-    const char *weights[LM_MAX_WEIGHTS];                     /* parameter names in order, NULL past the
-                                                                last */
-    void      (*cost)(const lm_program *p, const lm_node *n, lm_cost *out);
-    /* Append the attributes in readable form: "eps 1e-05", "24 heads of 128, 8 kv". */
-    void      (*describe)(const lm_program *p, const lm_node *n, lm_text *out);
-} lm_op;
-
-const lm_op *lm_op_of(lm_op_code code);
-
+/* Compute the cost of one row of an operation. */
 void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out);
 
 /* Return the operation of the head: the last product. Later operations only scale or cap the logits. */

@@ -6,40 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/language.h"
+#include "program/op.h"
 
-/* ---- rules per operation ---- */
-
-/* The values of the forward pass that a reverse reads, as bits. */
-enum { READS_IN0 = 1, READS_IN1 = 2, READS_IN2 = 4, READS_OUT = 8 };
-
-typedef struct rule {
-    uint8_t inputs;                      /* inputs that have a gradient, as bits */
-    uint8_t weights;                     /* weights that have a gradient, as bits */
-    uint8_t reads;                       /* always read */
-    uint8_t reads_to_train;              /* read if a weight is trained */
-} rule;
-
-static const rule rules[LM_OP_COUNT] = {
-    [LM_OP_EMBED]       = { 0, 1, 0, 0 },
-    [LM_OP_POSITION]    = { 0, 1, 0, 0 },
-    [LM_OP_SINUSOID]    = { 0, 0, 0, 0 },
-    [LM_OP_LINEAR]      = { 1, 3, 0, READS_IN0 },
-    [LM_OP_RMS_NORM]    = { 1, 1, READS_IN0, READS_IN0 },
-    [LM_OP_LAYER_NORM]  = { 1, 3, READS_IN0, READS_IN0 },
-    [LM_OP_ROPE]        = { 1, 0, 0, 0 },
-    [LM_OP_ATTENTION]   = { 7, 1, READS_IN0 | READS_IN1 | READS_IN2 | READS_OUT, 0 },
-    [LM_OP_ADD]         = { 3, 0, 0, 0 },
-    [LM_OP_SCALE]       = { 1, 0, 0, 0 },
-    [LM_OP_GLU]         = { 3, 0, READS_IN0 | READS_IN1, 0 },
-    [LM_OP_ACT]         = { 1, 0, READS_IN0, 0 },
-    [LM_OP_COLUMNS]     = { 1, 0, 0, 0 },
-    [LM_OP_SOFTCAP]     = { 1, 0, READS_OUT, 0 },
-    [LM_OP_CLAMP]       = { 1, 0, READS_IN0, 0 },
-    [LM_OP_ROUTE]       = { 1, 0, READS_IN0 | READS_OUT, 0 },
-    [LM_OP_EXPERTS]     = { 3, 63, READS_IN0 | READS_IN1, 0 },
-    [LM_OP_HEAD_LINEAR] = { 1, 1, 0, READS_IN0 },
-    [LM_OP_JOIN]        = { 3, 0, 0, 0 },
-};
+/* ---- what a reverse reads ---- */
 
 uint32_t lm_reverse_keeps(const lm_program *p, const lm_node *n)
 {
@@ -65,11 +34,12 @@ uint32_t lm_reverse_reads(const lm_backward *b, const lm_reverse *r, lm_value re
         return 1;
     }
     const lm_node *node = &p->nodes[r->node];
-    uint8_t        bits = rules[node->code].reads | (trains(r) ? rules[node->code].reads_to_train : 0);
+    const lm_op   *op   = lm_op_of(node->code);
+    uint8_t        bits = op->reverse_reads | (trains(r) ? op->reverse_reads_to_train : 0);
     for (uint32_t i = 0; i < node->n_in; i++)
         if (bits >> i & 1)
             reads[n++] = node->in[i];
-    if (bits & READS_OUT)
+    if (bits & LM_OUT)
         reads[n++] = node->out;
     return n;
 }
@@ -85,7 +55,7 @@ static bool mark(lm_backward *b)
         const lm_node *n = &p->nodes[i];
         bool           depends = false;
         for (uint32_t k = 0; k < n->n_in; k++)
-            depends |= (rules[n->code].inputs >> k & 1) && b->has[n->in[k]];
+            depends |= (lm_op_of(n->code)->trains_inputs >> k & 1) && b->has[n->in[k]];
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
             depends |= n->weights[k] != LM_NONE && b->trained[n->weights[k]];
         b->has[n->out] = depends;
@@ -102,7 +72,7 @@ static void keep_used(lm_backward *b, bool *used)
     for (uint32_t i = p->n_nodes; i-- > 0;) {
         const lm_node *n = &p->nodes[i];
         for (uint32_t k = 0; used[n->out] && k < n->n_in; k++)
-            used[n->in[k]] |= rules[n->code].inputs >> k & 1;
+            used[n->in[k]] |= lm_op_of(n->code)->trains_inputs >> k & 1;
     }
     for (uint32_t v = 0; v < p->n_values; v++)
         b->has[v] &= used[v];
@@ -120,7 +90,7 @@ static void turn(lm_backward *b, bool *reached)
         if (!b->has[n->out])
             continue;
         for (uint32_t k = 0; k < n->n_in; k++) {
-            r.into[k]  = (rules[n->code].inputs >> k & 1) && b->has[n->in[k]];
+            r.into[k]  = (lm_op_of(n->code)->trains_inputs >> k & 1) && b->has[n->in[k]];
             r.first[k] = r.into[k] && !reached[n->in[k]];
             if (r.into[k])
                 reached[n->in[k]] = true;
@@ -138,7 +108,7 @@ static lm_status check(const lm_backward *b, bool *found, lm_error *e)
 
     for (uint32_t i = 0; i < p->n_nodes; i++)
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
-            if (p->nodes[i].weights[k] != LM_NONE && (rules[p->nodes[i].code].weights >> k & 1))
+            if (p->nodes[i].weights[k] != LM_NONE && (lm_op_of(p->nodes[i].code)->trains_weights >> k & 1))
                 found[p->nodes[i].weights[k]] = true;
     for (uint32_t w = 0; w < p->n_weights; w++)
         if (b->trained[w] && !found[w])
@@ -205,40 +175,6 @@ static uint64_t width(const lm_backward *b, lm_value v)
     return b->program->values[v].width;
 }
 
-/* A product with a matrix for the gradient of the input, and one for that of the weight. */
-static void product_cost(const lm_reverse *r, const lm_cost *forward, lm_cost *c)
-{
-    c->mult_adds       = (r->into[0] ? forward->mult_adds : 0) + (r->trains[0] ? forward->mult_adds : 0);
-    c->flops           = 2 * c->mult_adds;
-    c->weight_elements = r->into[0] ? forward->mult_adds : 0;
-    if (r->trains[1])
-        c->flops += forward->writes;
-}
-
-/* Recompute gate and up, then go back through down, the gated product, gate and up; dW of each of the
- * three. */
-static void experts_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
-{
-    uint64_t third = forward->mult_adds / 3;
-
-    c->mult_adds = 2 * third + third + (r->into[0] ? 2 * third : 0);
-    for (uint32_t k = 0; k < 3; k++)
-        c->mult_adds += r->trains[k] ? third : 0;
-    c->flops           = 2 * c->mult_adds + 12 * (uint64_t)n->experts.top_k * n->experts.width;
-    c->weight_elements = forward->weight_elements;
-}
-
-/* Each of two passes (one for queries, one for keys and values) recomputes the scores and dp; then dv, dq,
- * dk. */
-static void attention_cost(const lm_node *n, lm_cost *c)
-{
-    const lm_attention_spec *s = &n->attention.spec;
-
-    c->key_mult_adds = (uint64_t)s->n_heads * (4 * (uint64_t)s->k_dim + 3 * (uint64_t)s->v_dim);
-    c->key_flops     = 2 * c->key_mult_adds + 10 * (uint64_t)s->n_heads;
-    c->flops         = 2 * (uint64_t)s->n_heads * s->v_dim;
-}
-
 /* Per row with a label: a maximum, a sum of exponentials, and the difference. */
 static void loss_cost(const lm_backward *b, lm_cost *c)
 {
@@ -252,7 +188,8 @@ void lm_reverse_cost(const lm_backward *b, const lm_reverse *r, lm_cost *c)
         loss_cost(b, c);
         return;
     }
-    const lm_node *n = &b->program->nodes[r->node];
+    const lm_node *n  = &b->program->nodes[r->node];
+    const lm_op   *op = lm_op_of(n->code);
     lm_cost        forward;
     lm_value       reads[LM_MAX_READS];
     lm_node_cost(b->program, n, &forward);
@@ -261,30 +198,9 @@ void lm_reverse_cost(const lm_backward *b, const lm_reverse *r, lm_cost *c)
     c->reads += width(b, n->out);
     for (uint32_t k = 0; k < n->n_in; k++)
         c->writes += r->into[k] ? width(b, n->in[k]) : 0;
-    switch (n->code) {
-    case LM_OP_LINEAR:
-    case LM_OP_HEAD_LINEAR:
-        product_cost(r, &forward, c);
-        break;
-    case LM_OP_EXPERTS:
-        experts_cost(n, r, &forward, c);
-        break;
-    case LM_OP_ATTENTION:
-        attention_cost(n, c);
-        break;
-    case LM_OP_RMS_NORM:
-        c->flops = 8 * width(b, n->out);
-        break;
-    case LM_OP_LAYER_NORM:
-        c->flops = 11 * width(b, n->out);
-        break;
-    case LM_OP_GLU:
-    case LM_OP_ACT:
-        c->flops = 9 * width(b, n->out);
-        break;
-    default:
-        c->flops = forward.flops;
-    }
+    c->flops = op->reverse_flops ? op->reverse_flops * width(b, n->out) : forward.flops;
+    if (op->reverse_cost)
+        op->reverse_cost(n, r, &forward, c);
 }
 
 /* ---- printing ---- */

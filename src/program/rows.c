@@ -1,15 +1,10 @@
 /* rows.c - the order of a projection's rows in GGUF files. */
 #include "program/rows.h"
 
-/* Return whether an operation treats every lane separately: only such operations occur between a projection
- * and its rotation. */
-static bool by_lanes(lm_op_code code)
-{
-    return code == LM_OP_CLAMP || code == LM_OP_SCALE;
-}
+#include "program/op.h"
 
-/* Return the rotation of `v`. If v is scored without rotation, return any other rotation: files permute
- * layers that do not rotate, too. */
+/* Return the rotation of `v`: between a projection and its rotation only single lanes change. If v is scored
+ * without rotation, return any other rotation: files permute layers that do not rotate, too. */
 static const lm_node *rotation_of(const lm_program *p, lm_value v, uint32_t from)
 {
     const lm_node *any    = NULL;
@@ -21,7 +16,7 @@ static const lm_node *rotation_of(const lm_program *p, lm_value v, uint32_t from
         bool           reads    = i > from && n->n_in && n->in[0] == v;
         if (permutes && reads)
             return n;
-        if (reads && by_lanes(n->code))
+        if (reads && lm_op_of(n->code)->lanewise)
             return rotation_of(p, n->out, i);
         if (permutes)
             any = n;

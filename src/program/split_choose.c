@@ -1,7 +1,9 @@
 /* split_choose.c - choose the values of a program that are cut, and where. */
+#include "program/split_choose.h"
+
 #include <string.h>
 
-#include "program/split_choose.h"
+#include "program/op.h"
 
 /* ---- pieces ---- */
 
@@ -231,12 +233,8 @@ static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
         return lm_split_units(part, width(s, n->out) / n->join.groups, &first, &count);
     case LM_OP_HEAD_LINEAR:
         return lm_split_units(part, width(s, n->out) / n->heads.n_heads, &first, &count);
-    case LM_OP_CLAMP:
-    case LM_OP_SCALE:
-    case LM_OP_SOFTCAP:
-        return true;
     default:
-        return false;
+        return lm_op_of(n->code)->lanewise;
     }
 }
 

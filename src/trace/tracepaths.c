@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/jsontext.h"
+#include "program/op.h"
 #include "trace/tracejson.h"
 #include "trace/tracer.h"
 

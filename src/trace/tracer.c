@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "program/op.h"
 
 const char *lm_trace_part_word(lm_trace_part p)
 {

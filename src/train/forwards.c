@@ -1,9 +1,7 @@
 /* forwards.c - the forward pass of every operation on the rows of a training step, with the kernels of the
  * engine. */
-#include <math.h>
 #include <string.h>
 
-#include "runtime/engine/route.h"
 #include "base/rng.h"
 #include "runtime/engine/steps.h"
 #include "train/passes.h"
@@ -11,11 +9,6 @@
 static uint64_t width(const lm_frame *f, lm_value v)
 {
     return f->l->program->values[v].width;
-}
-
-static float *row(lm_operand o, uint64_t i)
-{
-    return o.at + i * o.row;
 }
 
 /* ---- look-ups ---- */
@@ -27,7 +20,7 @@ static void embed(void *arg, uint64_t from, uint64_t to, unsigned worker)
     (void)worker;
     for (uint64_t i = from; i < to; i++)
         lm_matrix_rows(f->l, f->node->weights[0], 0, (uint64_t)f->l->tokens[i], (uint64_t)f->l->tokens[i] + 1,
-                       row(f->out, i));
+                       lm_row_of(f->out, i));
 }
 
 static void position(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -37,18 +30,8 @@ static void position(void *arg, uint64_t from, uint64_t to, unsigned worker)
     (void)worker;
     for (uint64_t i = from; i < to; i++) {
         uint64_t at = (uint64_t)f->l->positions[i] + f->node->position.offset;
-        lm_matrix_rows(f->l, f->node->weights[0], 0, at, at + 1, row(f->out, i));
+        lm_matrix_rows(f->l, f->node->weights[0], 0, at, at + 1, lm_row_of(f->out, i));
     }
-}
-
-static void sinusoid(void *arg, uint64_t from, uint64_t to, unsigned worker)
-{
-    const lm_frame *f = arg;
-
-    (void)worker;
-    for (uint64_t i = from; i < to; i++)
-        lm_sinusoid_row(f->node->position.layout, f->l->positions[i] + f->node->position.offset,
-                        (uint32_t)width(f, f->node->out), row(f->out, i));
 }
 
 /* ---- products ---- */
@@ -97,7 +80,7 @@ static void pack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
                                                                                          : a->pack;
 
     for (uint64_t i = from; i < to; i++) {
-        const float *x = row(p->f->in[0], i);
+        const float *x = lm_row_of(p->f->in[0], i);
         if (p->drops) {
             float *dropped = pack ? copy : (float *)(void *)(p->to + i * p->stride);
             memcpy(dropped, x, n * sizeof *x);
@@ -152,139 +135,48 @@ static void head_linear(lm_frame *f)
 
 /* ---- rows ---- */
 
-static void norm(void *arg, uint64_t from, uint64_t to, unsigned worker)
+void lm_train_rows(const lm_frame *f, lm_rows *r)
 {
-    const lm_frame       *f      = arg;
-    const lm_node        *n      = f->node;
-    const lm_row_kernels *k      = &f->l->engine->kernels.row;
-    uint64_t              groups = n->norm.groups, w = width(f, n->out) / groups, next = n->norm.own ? w : 0;
-    const float *scale = lm_vector_of(f->l, n->weights[0]), *shift = lm_vector_of(f->l, n->weights[1]);
+    const lm_node *n = f->node;
 
-    (void)worker;
-    for (uint64_t i = from; i < to; i++)
-        for (uint64_t g = 0; g < groups; g++)
-            if (n->code == LM_OP_RMS_NORM)
-                k->rms(row(f->out, i) + g * w, row(f->in[0], i) + g * w, scale, w, n->norm.eps);
-            else
-                k->layer_norm(row(f->out, i) + g * w, row(f->in[0], i) + g * w,
-                              scale ? scale + g * next : NULL, shift, w, n->norm.eps);
-}
-
-static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
-{
-    const lm_frame     *f = arg;
-    const lm_rope_spec *s = &f->l->program->ropes[f->node->rope.table].spec;
-    const lm_buffer    *t = &f->l->turn->buffers[f->l->turn->tables[f->node->rope.table]];
-
-    (void)worker;
-    for (uint64_t i = from; i < to; i++) {
-        const float *cosine = (const float *)(const void *)(f->l->slab + t->offset + i * t->stride);
-        memcpy(row(f->out, i), row(f->in[0], i), width(f, f->node->out) * sizeof(float));
-        f->l->engine->kernels.row.rope(row(f->out, i), f->node->rope.n_heads, f->node->rope.head_dim, s->dim,
-                                       cosine, cosine + s->dim / 2, s->pairing == LM_ROPE_PAIR);
+    *r = (lm_rows){
+        .program   = f->l->program,
+        .node      = n,
+        .kernels   = &f->l->engine->kernels.row,
+        .out       = f->out,
+        .positions = f->l->positions,
+    };
+    memcpy(r->in, f->in, sizeof r->in);
+    for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+        if (n->weights[k] != LM_NONE && f->l->program->weights[n->weights[k]].kind == LM_VECTOR)
+            r->weights[k] = lm_vector_of(f->l, n->weights[k]);
+    if (n->code == LM_OP_ROPE) {
+        const lm_buffer *t = &f->l->turn->buffers[f->l->turn->tables[n->rope.table]];
+        r->rotation = (lm_operand){ (float *)(void *)(f->l->slab + t->offset), t->stride / sizeof(float) };
     }
-}
-
-static void glu(const lm_frame *f, const lm_row_kernels *k, uint64_t i)
-{
-    uint64_t w = width(f, f->node->out);
-
-    if (width(f, f->node->in[0]) == w) {
-        k->glu(row(f->out, i), row(f->in[0], i), row(f->in[1], i), f->node->glu.act, w);
-        return;
-    }
-    float gate;
-    k->act(&gate, row(f->in[0], i), f->node->glu.act, 1);
-    k->scale(row(f->out, i), row(f->in[1], i), gate, w);
-}
-
-static void columns(const lm_frame *f, uint64_t i)
-{
-    uint32_t groups = f->node->columns.groups;
-    uint64_t from = width(f, f->node->in[0]) / groups, w = width(f, f->node->out) / groups;
-
-    for (uint32_t g = 0; g < groups; g++)
-        memcpy(row(f->out, i) + g * w, row(f->in[0], i) + g * from + f->node->columns.offset,
-               w * sizeof(float));
-}
-
-static void join(const lm_frame *f, uint64_t i)
-{
-    uint32_t groups = f->node->join.groups;
-    uint64_t first = width(f, f->node->in[0]) / groups, second = width(f, f->node->out) / groups - first;
-
-    for (uint32_t g = 0; g < groups; g++) {
-        float *to = row(f->out, i) + g * (first + second);
-        memcpy(to, row(f->in[0], i) + g * first, first * sizeof(float));
-        memcpy(to + first, row(f->in[1], i) + (f->node->join.shared ? 0 : g * second),
-               second * sizeof(float));
-    }
-}
-
-static void route(const lm_frame *f, uint64_t i)
-{
-    float scores[LM_MAX_EXPERTS];
-
-    lm_route_row(&f->node->route.spec, row(f->in[0], i), lm_vector_of(f->l, f->node->weights[0]), scores,
-                 row(f->out, i), &f->l->engine->kernels.row);
 }
 
 static void rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
-    const lm_frame       *f = arg;
-    const lm_node        *n = f->node;
-    const lm_row_kernels *k = &f->l->engine->kernels.row;
-    uint64_t              w = width(f, n->out);
+    const lm_frame *f = arg;
+    lm_rows         r;
 
     (void)worker;
-    for (uint64_t i = from; i < to; i++)
-        switch (n->code) {
-        case LM_OP_ADD:
-            k->add(row(f->out, i), row(f->in[0], i), row(f->in[1], i), 1, w);
-            break;
-        case LM_OP_SCALE:
-            k->scale(row(f->out, i), row(f->in[0], i), n->scale.factor, w);
-            break;
-        case LM_OP_GLU:
-            glu(f, k, i);
-            break;
-        case LM_OP_ACT:
-            k->act(row(f->out, i), row(f->in[0], i), n->glu.act, w);
-            break;
-        case LM_OP_SOFTCAP:
-            k->softcap(row(f->out, i), row(f->in[0], i), n->scale.factor, w);
-            break;
-        case LM_OP_CLAMP:
-            k->clamp(row(f->out, i), row(f->in[0], i), -n->scale.factor, n->scale.factor, w);
-            break;
-        case LM_OP_COLUMNS:
-            columns(f, i);
-            break;
-        case LM_OP_JOIN:
-            join(f, i);
-            break;
-        case LM_OP_ROUTE:
-            route(f, i);
-            break;
-        default:
-            break;
-        }
+    lm_train_rows(f, &r);
+    lm_row_ops[f->node->code]->forward(&r, from, to);
 }
 
 void lm_train_forward(lm_frame *f)
 {
-    static const lm_items by_row[LM_OP_COUNT] = {
-        [LM_OP_EMBED] = embed,   [LM_OP_POSITION] = position, [LM_OP_SINUSOID] = sinusoid,
-        [LM_OP_RMS_NORM] = norm, [LM_OP_LAYER_NORM] = norm,   [LM_OP_ROPE] = rope,
-    };
-
     static void (*const whole[LM_OP_COUNT])(lm_frame *) = {
         [LM_OP_LINEAR] = linear,                [LM_OP_HEAD_LINEAR] = head_linear,
         [LM_OP_ATTENTION] = lm_train_attention, [LM_OP_EXPERTS] = lm_train_experts,
     };
+    lm_op_code code = f->node->code;
 
-    if (whole[f->node->code])
-        whole[f->node->code](f);
+    if (whole[code])
+        whole[code](f);
     else
-        lm_train_parallel(f->l, by_row[f->node->code] ? by_row[f->node->code] : rows, f, f->rows, 16);
+        lm_train_parallel(f->l, code == LM_OP_EMBED ? embed : code == LM_OP_POSITION ? position : rows, f,
+                          f->rows, 16);
 }

@@ -48,9 +48,9 @@ static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernel
     if (n->code == LM_OP_ATTENTION)
         *worker = larger(*worker, lm_text_attention_scratch(l->options.longest, n->attention.spec.k_dim,
                                                             n->attention.spec.v_dim));
-    if (n->code == LM_OP_ROPE)
+    if (lm_row_ops[n->code])
         *worker = larger(*worker,
-                         (p->values[n->out].width + p->ropes[n->rope.table].spec.dim) * sizeof(float));
+                         lm_row_ops[n->code]->scratch_rows * p->values[n->out].width * sizeof(float));
     if (n->code == LM_OP_EXPERTS)
         *shared = larger(*shared, tile + lm_mixture_scratch(l, plan, k, n, rows));
 }

@@ -9,6 +9,7 @@
 #include "kernels/gradients.h"
 #include "plan/turnaround.h"
 #include "runtime/engine/state.h"
+#include "runtime/ops/rowops.h"
 
 /* A trained weight. */
 typedef struct lm_trained {
@@ -102,12 +103,6 @@ double lm_learner_loss(lm_learner *l, const int32_t *tokens, const int32_t *labe
 
 /* ---- internals ---- */
 
-/* The location of an operand of a step. */
-typedef struct lm_operand {
-    float   *at;
-    uint64_t row;                        /* floats between rows */
-} lm_operand;
-
 /* The forward or reverse of one operation on rows. */
 typedef struct lm_frame {
     lm_learner       *l;
@@ -124,8 +119,6 @@ void lm_train_experts(lm_frame *f);
 void lm_train_experts_back(lm_frame *f);
 void lm_train_attention(lm_frame *f);
 void lm_train_attention_back(lm_frame *f);
-void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout,
-                         float *dlogits, bool first, const lm_row_kernels *k);
 
 /* Compute the maximum scratch bytes of any operation of the program: shared by all workers, and per
  * worker. */

@@ -5,33 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/engine/route.h"
 #include "train/passes.h"
-
-/* ---- routes ---- */
-
-/* The selection of experts has no gradient; it flows through the scores of the selected ones only. */
-void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout,
-                         float *dlogits, bool first, const lm_row_kernels *k)
-{
-    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, sum = 1e-20f, along = 0;
-
-    lm_route_scores(r, logits, scores, k);
-    for (uint32_t i = 0; i < r->top_k; i++)
-        sum += scores[(uint32_t)out[r->top_k + i]];
-    for (uint32_t i = 0; r->renormalise && i < r->top_k; i++)
-        along += r->scale * dout[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
-    for (uint32_t i = 0; i < r->top_k; i++)
-        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (r->scale * dout[i] - along) / sum
-                                                        : r->scale * dout[i];
-    float mean = 0;
-    for (uint32_t i = 0; !r->sigmoid && i < r->n_experts; i++)
-        mean += d[i] * scores[i];
-    for (uint32_t i = 0; i < r->n_experts; i++) {
-        float z    = r->sigmoid ? d[i] * scores[i] * (1 - scores[i]) : scores[i] * (d[i] - mean);
-        dlogits[i] = first ? z : dlogits[i] + z;
-    }
-}
 
 /* ---- dispatch ---- */
 

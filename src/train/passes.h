@@ -12,6 +12,9 @@ void lm_train_gemm(lm_learner *l, const lm_gemm *g);
 void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy,
                       lm_operand dx, uint64_t n);
 
+/* Set `r` to the rows of an operation on single rows. */
+void lm_train_rows(const lm_frame *f, lm_rows *r);
+
 void lm_train_clear(lm_learner *l, lm_operand x, uint64_t rows, uint64_t n);
 
 /* Return the scratch of a mixture for `rows` rows, in addition to the tile for unpacked weights. */

@@ -1,5 +1,4 @@
 /* reverses.c - the backward pass of every operation on the rows of a training step. */
-#include <math.h>
 #include <string.h>
 
 #include "train/learner.h"
@@ -8,17 +7,6 @@
 static uint64_t width(const lm_frame *f, lm_value v)
 {
     return f->l->program->values[v].width;
-}
-
-static float *row(lm_operand o, uint64_t i)
-{
-    return o.at + i * o.row;
-}
-
-static void put(float *to, const float *x, float factor, uint64_t n, bool first)
-{
-    for (uint64_t i = 0; i < n; i++)
-        to[i] = first ? factor * x[i] : to[i] + factor * x[i];
 }
 
 /* ---- products ---- */
@@ -32,7 +20,7 @@ static void sum_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
     (void)worker;
     for (uint64_t i = 0; i < f->rows; i++)
         for (uint64_t k = from; k < to; k++)
-            db[k] += row(f->dout, i)[k];
+            db[k] += lm_row_of(f->dout, i)[k];
 }
 
 typedef struct dropping {
@@ -50,10 +38,10 @@ static void drop_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
     (void)worker;
     for (uint64_t i = from; i < to; i++) {
         if (!d->add)
-            memcpy(row(d->x, i), row(d->f->in[0], i), n * sizeof(float));
-        lm_train_drop(d->f->l, d->f->node->weights[0], i, row(d->x, i), n);
+            memcpy(lm_row_of(d->x, i), lm_row_of(d->f->in[0], i), n * sizeof(float));
+        lm_train_drop(d->f->l, d->f->node->weights[0], i, lm_row_of(d->x, i), n);
         if (d->add)
-            put(row(d->f->din[0], i), row(d->x, i), 1, n, d->f->reverse->first[0]);
+            lm_put_gradient(lm_row_of(d->f->din[0], i), lm_row_of(d->x, i), 1, n, d->f->reverse->first[0]);
     }
 }
 
@@ -137,199 +125,46 @@ static void look_up(void *arg, uint64_t from, uint64_t to, unsigned worker)
         uint64_t at = n->code == LM_OP_EMBED ? (uint64_t)f->l->tokens[i]
                                              : (uint64_t)f->l->positions[i] + n->position.offset;
         for (uint64_t k = from; k < to; k++)
-            d[at * w + k] += row(f->dout, i)[k];
+            d[at * w + k] += lm_row_of(f->dout, i)[k];
     }
-}
-
-/* ---- norms ---- */
-
-static void norm(void *arg, uint64_t from, uint64_t to, unsigned worker)
-{
-    const lm_frame            *f      = arg;
-    const lm_node             *n      = f->node;
-    const lm_gradient_kernels *k      = &f->l->kernels;
-    uint64_t groups = n->norm.groups, w = width(f, n->out) / groups, next = n->norm.own ? w : 0;
-    const float               *scale  = lm_vector_of(f->l, n->weights[0]);
-
-    (void)worker;
-    for (uint64_t i = from; i < to; i++)
-        for (uint64_t g = 0; g < groups; g++) {
-            float       *dx = row(f->din[0], i) + g * w;
-            const float *x = row(f->in[0], i) + g * w, *dy = row(f->dout, i) + g * w;
-            if (n->code == LM_OP_RMS_NORM)
-                k->rms(dx, x, dy, scale, w, n->norm.eps, f->reverse->first[0]);
-            else
-                k->layer_norm(dx, x, dy, scale ? scale + g * next : NULL, w, n->norm.eps,
-                              f->reverse->first[0]);
-        }
-}
-
-/* One worker processes all rows: sums of vectors are cheap. */
-static void norm_weights(lm_frame *f)
-{
-    const lm_node *n      = f->node;
-    uint64_t       groups = n->norm.groups, w = width(f, n->out) / groups, next = n->norm.own ? w : 0;
-    float         *dw = f->reverse->trains[0] ? lm_trained_gradient(f->l, n->weights[0]) : NULL;
-    float         *db = f->reverse->trains[1] ? lm_trained_gradient(f->l, n->weights[1]) : NULL;
-
-    for (uint64_t i = 0; (dw || db) && i < f->rows; i++)
-        for (uint64_t g = 0; g < groups; g++)
-            if (n->code == LM_OP_RMS_NORM)
-                f->l->kernels.rms_weight(dw, row(f->in[0], i) + g * w, row(f->dout, i) + g * w, w,
-                                         n->norm.eps);
-            else
-                f->l->kernels.layer_norm_weight(dw ? dw + g * next : NULL, db, row(f->in[0], i) + g * w,
-                                                row(f->dout, i) + g * w, w, n->norm.eps);
 }
 
 /* ---- rows ---- */
 
-/* Rotate with the sine negated. The magnitude is a factor in both directions: this is the transpose, not the
- * inverse. */
-static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
+static void back_of(const lm_frame *f, lm_rows_back *b)
 {
-    const lm_frame     *f    = arg;
-    const lm_rope_spec *s    = &f->l->program->ropes[f->node->rope.table].spec;
-    const lm_buffer    *t    = &f->l->turn->buffers[f->l->turn->tables[f->node->rope.table]];
-    uint32_t            half = s->dim / 2;
-    float              *sine = lm_worker_scratch(f->l, worker), *x = sine + s->dim;
-    uint64_t            w    = width(f, f->node->out);
-
-    for (uint64_t i = from; i < to; i++) {
-        const float *cosine = (const float *)(const void *)(f->l->slab + t->offset + i * t->stride);
-        for (uint32_t k = 0; k < half; k++)
-            sine[k] = -cosine[half + k];
-        memcpy(x, row(f->dout, i), w * sizeof *x);
-        f->l->engine->kernels.row.rope(x, f->node->rope.n_heads, f->node->rope.head_dim, s->dim, cosine, sine,
-                                       s->pairing == LM_ROPE_PAIR);
-        put(row(f->din[0], i), x, 1, w, f->reverse->first[0]);
-    }
-}
-
-/* One gate per row: its gradient is a sum over lanes. */
-static void gate(const lm_frame *f, uint64_t i)
-{
-    const lm_row_kernels *k = &f->l->engine->kernels.row;
-    uint64_t              w = width(f, f->node->out);
-    const float          *x = row(f->in[1], i), *dy = row(f->dout, i);
-    float                 a, sum;
-    double                exact = 0;
-
-    k->act(&a, row(f->in[0], i), f->node->glu.act, 1);
-    for (uint64_t j = 0; f->din[0].at && j < w; j++)
-        exact += (double)dy[j] * (double)x[j];
-    sum = (float)exact;
-    if (f->din[0].at)
-        f->l->kernels.act(row(f->din[0], i), row(f->in[0], i), &sum, f->node->glu.act, 1,
-                          f->reverse->first[0]);
-    if (f->din[1].at)
-        put(row(f->din[1], i), dy, a, w, f->reverse->first[1]);
-}
-
-static void glu(const lm_frame *f, uint64_t i)
-{
-    uint64_t w = width(f, f->node->out);
-
-    if (width(f, f->node->in[0]) != w)
-        gate(f, i);
-    else
-        f->l->kernels.glu(f->din[0].at ? row(f->din[0], i) : NULL, f->din[1].at ? row(f->din[1], i) : NULL,
-                          row(f->in[0], i), row(f->in[1], i), row(f->dout, i), f->node->glu.act, w,
-                          f->reverse->first[0], f->reverse->first[1]);
-}
-
-static void columns(const lm_frame *f, uint64_t i)
-{
-    uint32_t groups = f->node->columns.groups;
-    uint64_t from = width(f, f->node->in[0]) / groups, w = width(f, f->node->out) / groups;
-
-    if (f->reverse->first[0])
-        memset(row(f->din[0], i), 0, groups * from * sizeof(float));
-    for (uint32_t g = 0; g < groups; g++)
-        put(row(f->din[0], i) + g * from + f->node->columns.offset, row(f->dout, i) + g * w, 1, w, false);
-}
-
-static void join(const lm_frame *f, uint64_t i)
-{
-    uint32_t groups = f->node->join.groups;
-    uint64_t first = width(f, f->node->in[0]) / groups, second = width(f, f->node->out) / groups - first;
-    bool     shared = f->node->join.shared;
-
-    for (uint32_t g = 0; g < groups; g++) {
-        const float *dy = row(f->dout, i) + g * (first + second);
-        if (f->din[0].at)
-            put(row(f->din[0], i) + g * first, dy, 1, first, f->reverse->first[0]);
-        if (f->din[1].at)
-            put(row(f->din[1], i) + (shared ? 0 : g * second), dy + first, 1, second,
-                f->reverse->first[1] && !(shared && g));
-    }
-}
-
-static void softcap(const lm_frame *f, uint64_t i)
-{
-    float        cap = f->node->scale.factor, *dx = row(f->din[0], i);
-    const float *y = row(f->out, i), *dy = row(f->dout, i);
-
-    for (uint64_t k = 0, w = width(f, f->node->out); k < w; k++) {
-        float t = y[k] / cap, d = dy[k] * (1.0f - t * t);
-        dx[k]   = f->reverse->first[0] ? d : dx[k] + d;
-    }
-}
-
-static void clamp(const lm_frame *f, uint64_t i)
-{
-    float        limit = f->node->scale.factor, *dx = row(f->din[0], i);
-    const float *x = row(f->in[0], i), *dy = row(f->dout, i);
-
-    for (uint64_t k = 0, w = width(f, f->node->out); k < w; k++) {
-        float d = x[k] >= -limit && x[k] <= limit ? dy[k] : 0.0f;
-        dx[k]   = f->reverse->first[0] ? d : dx[k] + d;
-    }
+    *b = (lm_rows_back){ .kernels = &f->l->kernels, .dout = f->dout, .first = f->reverse->first };
+    lm_train_rows(f, &b->rows);
+    memcpy(b->din, f->din, sizeof b->din);
+    for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+        b->dw[k] = f->reverse->trains[k] ? lm_trained_gradient(f->l, f->node->weights[k]) : NULL;
 }
 
 static void rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const lm_frame *f = arg;
-    const lm_node  *n = f->node;
-    uint64_t        w = width(f, n->out);
+    lm_rows_back    b;
 
-    (void)worker;
-    for (uint64_t i = from; i < to; i++)
-        switch (n->code) {
-        case LM_OP_ADD:
-            for (uint32_t k = 0; k < 2; k++)
-                if (f->din[k].at)
-                    put(row(f->din[k], i), row(f->dout, i), 1, w, f->reverse->first[k]);
-            break;
-        case LM_OP_SCALE:
-            put(row(f->din[0], i), row(f->dout, i), n->scale.factor, w, f->reverse->first[0]);
-            break;
-        case LM_OP_GLU:
-            glu(f, i);
-            break;
-        case LM_OP_ACT:
-            f->l->kernels.act(row(f->din[0], i), row(f->in[0], i), row(f->dout, i), n->glu.act, w,
-                              f->reverse->first[0]);
-            break;
-        case LM_OP_COLUMNS:
-            columns(f, i);
-            break;
-        case LM_OP_JOIN:
-            join(f, i);
-            break;
-        case LM_OP_SOFTCAP:
-            softcap(f, i);
-            break;
-        case LM_OP_CLAMP:
-            clamp(f, i);
-            break;
-        case LM_OP_ROUTE:
-            lm_train_route_back(&n->route.spec, row(f->in[0], i), row(f->out, i), row(f->dout, i),
-                                row(f->din[0], i), f->reverse->first[0], &f->l->engine->kernels.row);
-            break;
-        default:
-            break;
-        }
+    back_of(f, &b);
+    lm_row_ops[f->node->code]->reverse(&b, from, to, lm_worker_scratch(f->l, worker));
+}
+
+/* One worker computes the gradients of weights: sums of vectors are cheap. */
+static void row_operation(lm_frame *f)
+{
+    const lm_row_op *op = lm_row_ops[f->node->code];
+    bool             trains = false, goes_back = false;
+    lm_rows_back     b;
+
+    back_of(f, &b);
+    for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+        trains |= b.dw[k] != NULL;
+    for (uint32_t k = 0; k < f->node->n_in; k++)
+        goes_back |= f->din[k].at != NULL;
+    if (trains)
+        op->reverse_weights(&b, 0, f->rows);
+    if (goes_back)
+        lm_train_parallel(f->l, rows, f, f->rows, 16);
 }
 
 void lm_train_reverse(lm_frame *f)
@@ -351,16 +186,7 @@ void lm_train_reverse(lm_frame *f)
     case LM_OP_POSITION:
         lm_train_parallel(f->l, look_up, f, width(f, f->node->out), 64);
         return;
-    case LM_OP_RMS_NORM:
-    case LM_OP_LAYER_NORM:
-        norm_weights(f);
-        if (f->din[0].at)
-            lm_train_parallel(f->l, norm, f, f->rows, 16);
-        return;
-    case LM_OP_ROPE:
-        lm_train_parallel(f->l, rope, f, f->rows, 16);
-        return;
     default:
-        lm_train_parallel(f->l, rows, f, f->rows, 16);
+        row_operation(f);
     }
 }

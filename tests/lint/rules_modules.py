@@ -14,7 +14,8 @@ LEVELS = {
 ROOMS = {
     "base": {"": 0, "os": 1},
     "grammar": {"": 0, "schema": 1},
-    "runtime": {"model": 0, "sample": 0, "engine": 1, "adapters": 2, "generate": 2, "measure": 3},
+    "program": {"": 0, "ops": 1},
+    "runtime": {"model": 0, "sample": 0, "ops": 0, "engine": 1, "adapters": 2, "generate": 2, "measure": 3},
     "export": {"tensors": 0, "keys": 1, "vocabulary": 2, "files": 3, "synth": 4, "convert": 5, "quantize": 5},
     "server": {"front": 0, "store": 1, "models": 1, "ask": 2, "dialects": 3, "start": 4},
     "study": {"facts": 0, "claims": 1, "audit": 2, "derive": 1, "listing": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6, "models": 6, "cluster": 6},
@@ -31,7 +32,7 @@ FORBIDDEN = {
 }
 # What the study reads of the engine, and does not change: programs, plans, configurations, files, and how a model is opened. It includes base
 # and the public headers besides, and no other part of the engine.
-VIEW = {"program/program.h", "program/split.h", "plan/plan.h", "plan/cost.h", "arch/config.h", "arch/presets.h", "arch/typemix.h", "tensor/act.h", "tensor/dtype.h",
+VIEW = {"program/program.h", "program/op.h", "program/split.h", "plan/plan.h", "plan/cost.h", "arch/config.h", "arch/presets.h", "arch/typemix.h", "tensor/act.h", "tensor/dtype.h",
         "formats/meta.h", "formats/container.h", "formats/filetype.h", "text/watched.h", "runtime/model/model.h", "runtime/model/divide.h", "runtime/engine/engine_plan.h",
         "runtime/engine/broadcast.h", "train/predict_memory.h"}
 # and these: time, and threads without signals of the host, which are inline; columns, JSON kept exactly, the nearest word, numbers as text, the reader of texts

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "program/op.h"
+
 static bool near(float a, float b)
 {
     return fabsf(a - b) <= 1e-6f * fabsf(a);
@@ -20,16 +22,6 @@ static uint32_t next(const lm_program *p, uint32_t at)
     while (at < p->n_nodes && is_storage(&p->nodes[at]))
         at++;
     return at;
-}
-
-static const char *scores(const lm_attention_spec *a, const lm_attention_spec *b)
-{
-    if (a->window != b->window)
-        return "windows";
-    if (!near(a->scale, b->scale) || !near(a->softcap, b->softcap) || !near(a->alibi, b->alibi) ||
-        a->alibi_half != b->alibi_half || a->sinks != b->sinks)
-        return "scale of scores";
-    return NULL;
 }
 
 /* `b` is from a GGUF file, which stores some scalings as tensors. */
@@ -62,48 +54,17 @@ static const char *rotation(const lm_rope_spec *a, const lm_rope_spec *b)
     return a->pairing != b->pairing && !b->permuted ? "pairs of rotary lanes" : NULL;
 }
 
-static const char *routing(const lm_route_spec *a, const lm_route_spec *b)
-{
-    bool same = a->n_experts == b->n_experts && a->top_k == b->top_k && a->sigmoid == b->sigmoid &&
-                a->renormalise == b->renormalise && near(a->scale, b->scale) &&
-                (a->n_groups <= 1 || (a->n_groups == b->n_groups && a->top_groups == b->top_groups));
-
-    return same ? NULL : "mixture of experts";
-}
-
 static const char *operation(const lm_program *p, const lm_node *a, const lm_program *q, const lm_node *b)
 {
     if (p->values[a->out].width != q->values[b->out].width)
         return "sizes";
-    switch (a->code) {
-    case LM_OP_RMS_NORM:
-    case LM_OP_LAYER_NORM:
-        return near(a->norm.eps, b->norm.eps) ? NULL : "epsilon of norms";
-    case LM_OP_ROPE:
+    if (a->code == LM_OP_ROPE)
         return rotation(&p->ropes[a->rope.table].spec, &q->ropes[b->rope.table].spec);
-    case LM_OP_ATTENTION:
-        return scores(&a->attention.spec, &b->attention.spec);
-    case LM_OP_SCALE:
-    case LM_OP_SOFTCAP:
-    case LM_OP_CLAMP:
-        return near(a->scale.factor, b->scale.factor) ? NULL : "multipliers";
-    case LM_OP_GLU:
-    case LM_OP_ACT:
-        return a->glu.act == b->glu.act ? NULL : "activation";
-    case LM_OP_ROUTE:
-        return routing(&a->route.spec, &b->route.spec);
-    case LM_OP_EXPERTS:
-        if (a->experts.act != b->experts.act || !near(a->experts.limit, b->experts.limit))
-            return "activation";
-        return a->experts.width == b->experts.width ? NULL : "mixture of experts";
-    case LM_OP_ADD:              /* compare what is added: the output of a norm or the sum before it */
-        for (uint32_t i = 0; i < 2; i++)
-            if (p->nodes[p->values[a->in[i]].producer].code != q->nodes[q->values[b->in[i]].producer].code)
-                return "block";
-        return NULL;
-    default:
-        return NULL;
-    }
+    /* compare what is added: the output of a norm or the sum before it */
+    for (uint32_t i = 0; a->code == LM_OP_ADD && i < 2; i++)
+        if (p->nodes[p->values[a->in[i]].producer].code != q->nodes[q->values[b->in[i]].producer].code)
+            return "block";
+    return lm_op_differs(a, b);
 }
 
 static bool same_sizes(const lm_config *m, const lm_config *r)

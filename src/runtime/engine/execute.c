@@ -11,6 +11,7 @@
 #include "runtime/engine/observe.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/steps.h"
+#include "runtime/ops/rowops.h"
 
 /* ---- steps by rows: rows [from, to) of the step's domain ---- */
 
@@ -71,47 +72,12 @@ static void run_position(const stage_chunk *p, const lm_step *s, uint64_t from, 
                 floats_at(p->g, s->out, i));
 }
 
-static void run_sinusoid(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n = &p->g->program->nodes[s->node];
-
-    for (uint64_t i = from; i < to; i++)
-        lm_sinusoid_row(n->position.layout,
-                        p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
-                        (uint32_t)width_of(p->g, n->out), floats_at(p->g, s->out, i));
-}
-
 static void run_gather(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     uint64_t bytes = p->g->plan->buffers[s->out].stride;
 
     for (uint64_t i = from; i < to; i++)
         memcpy(row_at(p->g, s->out, i), row_at(p->g, s->in[0], p->g->wanted[i]), bytes);
-}
-
-static void run_rms_norm(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n      = &p->g->program->nodes[s->node];
-    uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups;
-    const float   *w      = weight_of(p->g, n, 0);
-
-    for (uint64_t i = from; i < to; i++)
-        for (uint64_t k = 0; k < groups; k++)
-            p->g->kernels.row.rms(floats_at(p->g, s->out, i) + k * width,
-                                  floats_at(p->g, s->in[0], i) + k * width, w, width, n->norm.eps);
-}
-
-static void run_layer_norm(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n      = &p->g->program->nodes[s->node];
-    uint64_t groups = n->norm.groups, width = width_of(p->g, n->out) / groups, next = n->norm.own ? width : 0;
-    const float   *w      = weight_of(p->g, n, 0);
-
-    for (uint64_t i = from; i < to; i++)
-        for (uint64_t k = 0; k < groups; k++)
-            p->g->kernels.row.layer_norm(floats_at(p->g, s->out, i) + k * width,
-                                         floats_at(p->g, s->in[0], i) + k * width, w + k * next,
-                                         weight_of(p->g, n, 1), width, n->norm.eps);
 }
 
 static void run_pack(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -126,22 +92,6 @@ static void run_pack(const stage_chunk *p, const lm_step *s, uint64_t from, uint
             pack(row_at(p->g, s->out, i) + k * bytes, floats_at(p->g, s->in[0], i) + k * s->width, s->width);
     if (p->g->observer)
         lm_observe_packed(p->g, s, from, to);
-}
-
-static void run_rope(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node      *n     = &p->g->program->nodes[s->node];
-    const lm_rope_spec *r     = &p->g->program->ropes[s->table].spec;
-    uint32_t            table = p->g->plan->table_buffer[s->table];
-
-    for (uint64_t i = from; i < to; i++) {
-        float       *x      = floats_at(p->g, s->out, i);
-        const float *cosine = floats_at(p->g, table, row_number(p->g, s->domain, i));
-        if (s->out != s->in[0])
-            memcpy(x, floats_at(p->g, s->in[0], i), width_of(p->g, n->out) * sizeof *x);
-        p->g->kernels.row.rope(x, n->rope.n_heads, n->rope.head_dim, r->dim, cosine, cosine + r->dim / 2,
-                               r->pairing == LM_ROPE_PAIR);
-    }
 }
 
 /* Store consecutive rows of one sequence in the same page together. */
@@ -165,15 +115,6 @@ static void run_store(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     }
 }
 
-static void run_add(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
-
-    for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i),
-                              floats_at(p->g, s->in[1], i), 1, width);
-}
-
 /* Add the contribution of an adapter; rows without it are unchanged. */
 static void run_adapted_sum(const stage_chunk *p, const lm_step *s, uint64_t begin, uint64_t end)
 {
@@ -189,98 +130,19 @@ static void run_adapted_sum(const stage_chunk *p, const lm_step *s, uint64_t beg
                                   floats_at(p->g, s->in[1], i), scale, width);
 }
 
-static void run_scale(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
+/* Gate the assignments of a mixture. */
+static void run_gated(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
-    for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor,
-                                width_of(p->g, n->out));
-}
-
-/* Apply one gate to a whole row. */
-static void run_gate(const stage_chunk *p, const lm_step *s, const lm_node *n, uint64_t from, uint64_t to)
-{
-    for (uint64_t i = from; i < to; i++) {
-        float gate;
-        p->g->kernels.row.act(&gate, floats_at(p->g, s->in[0], i), n->glu.act, 1);
-        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[1], i), gate, s->width);
-    }
-}
-
-static void run_glu(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n       = &p->g->program->nodes[s->node];
-    bool           experts = n->code == LM_OP_EXPERTS;
-
-    if (!experts && width_of(p->g, n->in[0]) != s->width) {
-        run_gate(p, s, n, from, to);
-        return;
-    }
     for (uint64_t i = from; i < to; i++) {
         float *y = floats_at(p->g, s->out, i), *gate = floats_at(p->g, s->in[0], i),
               *up = floats_at(p->g, s->in[1], i);
-        if (experts && n->experts.limit > 0)
+        if (n->experts.limit > 0)
             p->g->kernels.row.glu_clamped(y, gate, up, n->experts.act, n->experts.limit, s->width);
         else
-            p->g->kernels.row.glu(y, gate, up, experts ? n->experts.act : n->glu.act, s->width);
+            p->g->kernels.row.glu(y, gate, up, n->experts.act, s->width);
     }
-}
-
-static void run_act(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n = &p->g->program->nodes[s->node];
-
-    for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.act(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->glu.act,
-                              width_of(p->g, n->out));
-}
-
-static void run_columns(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n     = &p->g->program->nodes[s->node];
-    uint64_t group = width_of(p->g, n->in[0]) / n->columns.groups,
-             width = width_of(p->g, n->out) / n->columns.groups;
-
-    for (uint64_t i = from; i < to; i++)
-        for (uint64_t k = 0; k < n->columns.groups; k++)
-            memcpy(floats_at(p->g, s->out, i) + k * width,
-                   floats_at(p->g, s->in[0], i) + k * group + n->columns.offset, width * sizeof(float));
-}
-
-static void run_join(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n = &p->g->program->nodes[s->node];
-    uint64_t groups = n->join.groups, first = width_of(p->g, n->in[0]) / groups,
-             second = width_of(p->g, n->out) / groups - first;
-
-    for (uint64_t i = from; i < to; i++) {
-        const float *x = floats_at(p->g, s->in[0], i), *y = floats_at(p->g, s->in[1], i);
-        float       *out = floats_at(p->g, s->out, i);
-        for (uint64_t k = 0; k < groups; k++) {
-            memcpy(out + k * (first + second), x + k * first, first * sizeof *out);
-            memcpy(out + k * (first + second) + first, n->join.shared ? y : y + k * second,
-                   second * sizeof *out);
-        }
-    }
-}
-
-static void run_softcap(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n = &p->g->program->nodes[s->node];
-
-    for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.softcap(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor,
-                                  width_of(p->g, n->out));
-}
-
-static void run_clamp(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n = &p->g->program->nodes[s->node];
-
-    for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.clamp(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), -n->scale.factor,
-                                n->scale.factor, width_of(p->g, n->out));
 }
 
 /* Return row i received from rank r: ranks in order, all rows of each. */
@@ -329,18 +191,53 @@ static void run_input(const stage_chunk *p, const lm_step *s, uint64_t from, uin
 
 typedef void (*row_step)(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 
+/* Operations on single rows that need more of the engine than their rows. */
+static const row_step own_operations[LM_OP_COUNT] = {
+    [LM_OP_EMBED] = run_embed,
+    [LM_OP_POSITION] = run_position,
+    [LM_OP_EDIT] = lm_run_edit,
+    [LM_OP_INPUT] = run_input,
+};
+
+static lm_operand operand_of(const lm_engine *g, uint32_t buffer)
+{
+    if (buffer == LM_NONE)
+        return (lm_operand){ 0 };
+    return (lm_operand){ floats_at(g, buffer, 0), g->plan->buffers[buffer].stride / sizeof(float) };
+}
+
+static void run_operation(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_engine *g = p->g;
+    const lm_node   *n = &g->program->nodes[s->node];
+
+    if (own_operations[n->code]) {
+        own_operations[n->code](p, s, from, to);
+        return;
+    }
+    lm_rows r = {
+        .program   = g->program,
+        .node      = n,
+        .kernels   = &g->kernels.row,
+        .out       = operand_of(g, s->out),
+        .positions = g->positions,
+        .numbers   = s->domain == LM_ALL_ROWS ? NULL : g->wanted,
+    };
+    for (uint32_t k = 0; k < 3; k++)
+        r.in[k] = operand_of(g, s->in[k]);
+    for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+        r.weights[k] = weight_of(g, n, k);
+    if (n->code == LM_OP_ROPE)
+        r.rotation = operand_of(g, g->plan->table_buffer[n->rope.table]);
+    lm_row_ops[n->code]->forward(&r, from, to);
+}
+
 static const row_step row_steps[] = {
-    [LM_STEP_TABLE] = run_table,           [LM_STEP_EMBED] = run_embed, [LM_STEP_GATHER] = run_gather,
-    [LM_STEP_RMS_NORM] = run_rms_norm,     [LM_STEP_PACK] = run_pack,   [LM_STEP_LAYER_NORM] = run_layer_norm,
-    [LM_STEP_ROPE] = run_rope,             [LM_STEP_STORE] = run_store, [LM_STEP_ADD] = run_add,
-    [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,     [LM_STEP_ACT] = run_act,
-    [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
-    [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
-    [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_DISPATCH] = lm_run_dispatch,
-    [LM_STEP_COMBINE] = lm_run_combine,
-    [LM_STEP_JOIN] = run_join,             [LM_STEP_RANK_SUM] = run_rank_sum,
-    [LM_STEP_RANK_LANES] = run_rank_lanes,
-    [LM_STEP_EDIT] = lm_run_edit,    [LM_STEP_INPUT] = run_input,
+    [LM_STEP_TABLE] = run_table,           [LM_STEP_ROWS] = run_operation,
+    [LM_STEP_GATHER] = run_gather,         [LM_STEP_PACK] = run_pack,
+    [LM_STEP_STORE] = run_store,           [LM_STEP_DISPATCH] = lm_run_dispatch,
+    [LM_STEP_GATED] = run_gated,           [LM_STEP_COMBINE] = lm_run_combine,
+    [LM_STEP_RANK_SUM] = run_rank_sum,     [LM_STEP_RANK_LANES] = run_rank_lanes,
 };
 
 static void run_rows(const stage_chunk *p, const lm_step *s, uint64_t begin, uint64_t end)
@@ -349,7 +246,7 @@ static void run_rows(const stage_chunk *p, const lm_step *s, uint64_t begin, uin
 
     if (!s->adapter)
         row_steps[s->code](p, s, begin, end);
-    else if (s->code == LM_STEP_ADD)
+    else if (lm_step_is(p->g->program, s, LM_OP_ADD))
         run_adapted_sum(p, s, begin, end);
     else
         for (uint64_t from = begin, to; adapted_rows(p->g, s, end, &from, &to, &scale); from = to)

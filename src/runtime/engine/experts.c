@@ -5,22 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/engine/route.h"
 #include "runtime/engine/steps.h"
 
 enum { READING = 8 };                /* assignments that take as long as reading an expert's weights */
-
-/* ---- routes ---- */
-
-void lm_run_route(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
-{
-    const lm_node *n = &p->g->program->nodes[s->node];
-    float          scores[LM_MAX_EXPERTS];
-
-    for (uint64_t i = from; i < to; i++)
-        lm_route_row(&n->route.spec, floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0), scores,
-                     floats_at(p->g, s->out, i), &p->g->kernels.row);
-}
 
 /* ---- dispatch ---- */
 

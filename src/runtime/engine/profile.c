@@ -6,32 +6,28 @@
 
 #include "base/alloc.h"
 #include "plan/cost.h"
+#include "program/op.h"
 #include "tensor/dtype.h"
 
 /* ---- kinds ---- */
 
-static const char *row_work(lm_step_code code)
+static const char *row_work(const lm_plan *plan, const lm_step *s)
 {
-    switch (code) {
+    const char *work;
+
+    switch (s->code) {
+    case LM_STEP_ROWS:
+        work = lm_op_of(plan->program->nodes[s->node].code)->work;
+        return work ? work : "other rows";
     case LM_STEP_ATTENTION:
         return "attention";
     case LM_STEP_PACK:
         return "packing";
-    case LM_STEP_RMS_NORM:
-    case LM_STEP_LAYER_NORM:
-        return "norms";
-    case LM_STEP_GLU:
-    case LM_STEP_ACT:
+    case LM_STEP_GATED:
         return "activations";
-    case LM_STEP_ROPE:
     case LM_STEP_STORE:
     case LM_STEP_TABLE:
         return "rope and store";
-    case LM_STEP_EMBED:
-    case LM_STEP_POSITION:
-    case LM_STEP_SINUSOID:
-        return "embedding";
-    case LM_STEP_ROUTE:
     case LM_STEP_SORT:
     case LM_STEP_DISPATCH:
     case LM_STEP_COMBINE:
@@ -44,7 +40,7 @@ static const char *row_work(lm_step_code code)
 static void name_kind(const lm_plan *plan, const lm_step *s, uint32_t head, char out[32])
 {
     if (!lm_is_product(s)) {
-        snprintf(out, 32, "%s", row_work(s->code));
+        snprintf(out, 32, "%s", row_work(plan, s));
         return;
     }
     snprintf(out, 32, "%s %s", s->node == head ? "head" : s->code == LM_STEP_EXPERTS ? "experts" : "products",

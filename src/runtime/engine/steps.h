@@ -191,8 +191,6 @@ void lm_run_edit(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t
 
 /* ---- mixtures of experts (experts.c) ---- */
 
-/* Turn rows [from, to) of router logits into routes. */
-void lm_run_route(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 /* Sort the assignments of all rows by expert. Runs on one worker. */
 void lm_run_sort(const stage_chunk *p, const lm_step *s);
 /* Copy the packed row of each of the assignments [from, to). */

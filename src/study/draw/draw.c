@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/op.h"
 #include "study/facts/figure.h"
 #include "base/number.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "study/facts/fact.h"
+#include "program/op.h"
 #include "study/facts/ledger.h"
 #include "study/facts/precision.h"
 

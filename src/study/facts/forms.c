@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/op.h"
 #include "study/facts/fact.h"
 
 const lm_form_words lm_plain_words = {
@@ -114,6 +115,23 @@ static void put_part(const form *f, lm_value v, int32_t layer)
     put_of(f, attends ? f->w->attention : f->w->mlp, v);
 }
 
+/* Append the operation's form with `x` for its input. */
+static void put_form(const lm_node *n, const char *x, lm_text *out)
+{
+    for (const char *c = lm_op_of(n->code)->form; *c; c++) {
+        size_t length = strcspn(c, "}");
+        if (*c != '{') {
+            lm_text_add_char(out, *c);
+            continue;
+        }
+        if (strncmp(c, "{x}", 3) == 0)
+            lm_text_add_str(out, x);
+        else
+            lm_op_put_number(n, c + 1, length - 1, 6, out);
+        c += length;
+    }
+}
+
 static void put(const form *f, lm_value v, bool in_product)
 {
     const lm_program *p = f->l->program;
@@ -142,11 +160,6 @@ static void put(const form *f, lm_value v, bool in_product)
         lm_text_printf(f->out, "%g%s", lm_decimal(n->scale.factor), f->w->times);
         put(f, n->in[0], true);
         break;
-    case LM_OP_CLAMP:
-        lm_text_add_str(f->out, "clamp(");
-        put(f, n->in[0], false);
-        lm_text_printf(f->out, ", -%g, %g)", lm_decimal(n->scale.factor), lm_decimal(n->scale.factor));
-        break;
     case LM_OP_ADD:
         if (n->layer < 0 || lm_is_residual(f->l, i))
             put_sum(f, n, in_product);
@@ -154,7 +167,13 @@ static void put(const form *f, lm_value v, bool in_product)
             put_part(f, v, n->layer);
         break;
     default:
-        if (n->layer >= 0) {
+        if (lm_op_of(n->code)->form) {
+            lm_text x = { 0 };
+            put(&(form){ f->l, f->w, f->stream, f->name, &x }, n->in[0], false);
+            put_form(n, x.data ? x.data : "", f->out);
+            f->out->failed |= x.failed;
+            lm_text_free(&x);
+        } else if (n->layer >= 0) {
             put_part(f, v, n->layer);
         } else {
             put_module(f, n->module);
@@ -245,30 +264,25 @@ void lm_put_head_form(const lm_ledger *l, const lm_form_words *w, lm_text *out)
 /* Append one operation applied to `of`. */
 static bool put_step(const lm_node *n, char letter, const char *of, lm_text *out)
 {
-    double factor = n->code == LM_OP_CLAMP || n->code == LM_OP_SCALE ? lm_decimal(n->scale.factor) : 0;
+    double factor = n->code == LM_OP_SCALE ? lm_decimal(n->scale.factor) : 0;
 
     switch (n->code) {
-    case LM_OP_ROPE:
-        lm_text_printf(out, "RoPE(%s)", of);
-        return true;
     case LM_OP_LINEAR:
         lm_text_printf(out, strlen(of) > 1 ? "W_%c (%s)" : "W_%c %s", letter, of);
         if (n->weights[1] != LM_NONE)
             lm_text_printf(out, " + b_%c", letter);
         return true;
-    case LM_OP_CLAMP:
-        lm_text_printf(out, "clamp(%s, -%g, %g)", of, factor, factor);
-        return true;
     case LM_OP_SCALE:
         lm_text_printf(out, strlen(of) > 1 ? "%g (%s)" : "%g %s", factor, of);
         return true;
-    case LM_OP_COLUMNS:
-        lm_text_add_str(out, of);
+    case LM_OP_RMS_NORM:
+    case LM_OP_LAYER_NORM:
+        lm_text_printf(out, "Norm(%s)", of);
         return true;
     default:
-        if (lm_is_norm(n))
-            lm_text_printf(out, "Norm(%s)", of);
-        return lm_is_norm(n);
+        if (lm_op_of(n->code)->form)
+            put_form(n, of, out);
+        return lm_op_of(n->code)->form;
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "program/op.h"
 
 /* ---- the module tree ---- */
 
@@ -156,15 +157,6 @@ static void find_parts(lm_ledger *l)
 
 /* ---- identical layers ---- */
 
-/* Compare field by field: structures have uninitialised padding bytes. */
-static bool same_scores(const lm_attention_spec *a, const lm_attention_spec *b)
-{
-    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim &&
-           a->v_dim == b->v_dim && a->scale == b->scale && a->window == b->window &&
-           a->softcap == b->softcap && a->alibi == b->alibi && a->alibi_half == b->alibi_half &&
-           a->sinks == b->sinks && a->v_in_k == b->v_in_k;
-}
-
 static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
 {
     if (a->code != b->code || a->n_in != b->n_in || p->values[a->out].width != p->values[b->out].width)
@@ -178,32 +170,7 @@ static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
     for (uint32_t k = 0; k < a->n_in; k++)
         if (a->out - a->in[k] != b->out - b->in[k])          /* the same operation, counting backward */
             return false;
-    switch (a->code) {
-    case LM_OP_ATTENTION:
-        return same_scores(&a->attention.spec, &b->attention.spec);
-    case LM_OP_ROPE:
-        return a->rope.table == b->rope.table && a->rope.n_heads == b->rope.n_heads &&
-               a->rope.head_dim == b->rope.head_dim;
-    case LM_OP_ROUTE:
-        return a->route.spec.top_k == b->route.spec.top_k &&
-               a->route.spec.n_experts == b->route.spec.n_experts;
-    case LM_OP_EXPERTS:
-        return a->experts.top_k == b->experts.top_k && a->experts.width == b->experts.width;
-    case LM_OP_RMS_NORM:
-    case LM_OP_LAYER_NORM:
-        return a->norm.eps == b->norm.eps && a->norm.groups == b->norm.groups && a->norm.own == b->norm.own;
-    case LM_OP_SCALE:
-    case LM_OP_SOFTCAP:
-    case LM_OP_CLAMP:
-        return a->scale.factor == b->scale.factor;
-    case LM_OP_GLU:
-    case LM_OP_ACT:
-        return a->glu.act == b->glu.act;
-    case LM_OP_COLUMNS:
-        return a->columns.groups == b->columns.groups && a->columns.offset == b->columns.offset;
-    default:
-        return true;
-    }
+    return lm_op_same(a, b);
 }
 
 static bool same_layer(const lm_program *p, const lm_module *a, const lm_module *b)

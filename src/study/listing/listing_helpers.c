@@ -3,30 +3,17 @@
 #include <math.h>
 #include <string.h>
 
+#include "program/op.h"
 #include "study/listing/listing.h"
 #include "base/alloc.h"
 #include "tensor/act.h"
 
-/* ---- norms ---- */
-
-static void put_norms(const lm_listing *l, lm_text *out)
+/* Append the functions that belong to single operations. */
+static void put_operations(const lm_listing *l, lm_text *out)
 {
-    if (lm_listing_first(l, LM_OP_RMS_NORM))
-        lm_listing_add(l, out,
-                       "def rms_norm(x, weight, eps):\n"
-                       "    \"\"\"x / sqrt(mean(x^2) + eps) * weight: every row at the same size (RMSNorm, "
-                       "arXiv 1910.07467).\"\"\"\n"
-                       "    y = x / $.sqrt((x * x).mean(-1, keepdims=True) + eps)\n"
-                       "    return y if weight is None else y * weight\n\n\n");
-    if (lm_listing_first(l, LM_OP_LAYER_NORM))
-        lm_listing_add(l, out,
-                       "def layer_norm(x, weight, bias, eps):\n"
-                       "    \"\"\"(x - mean) / sqrt(variance + eps) * weight + bias (LayerNorm, arXiv "
-                       "1607.06450).\"\"\"\n"
-                       "    y = x - x.mean(-1, keepdims=True)\n"
-                       "    y = y / $.sqrt((y * y).mean(-1, keepdims=True) + eps)\n"
-                       "    y = y if weight is None else y * weight\n"
-                       "    return y if bias is None else y + bias\n\n\n");
+    for (lm_op_code code = 0; code < LM_OP_COUNT; code++)
+        if (lm_op_of(code)->helper && lm_listing_first(l, code))
+            lm_listing_add(l, out, lm_op_of(code)->helper);
 }
 
 /* ---- activations ---- */
@@ -464,14 +451,8 @@ static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
                    lm_act_id(n->experts.act), biased ? " + down_bias(e)" : "");
 }
 
-static void put_latent(const lm_listing *l, lm_text *out)
+static void put_join(const lm_listing *l, lm_text *out)
 {
-    if (lm_listing_first(l, LM_OP_HEAD_LINEAR))
-        lm_listing_add(l, out,
-                       "def per_head(x, weight):\n"
-                       "    \"\"\"Each head's lanes times a matrix of its own: x [T, H or 1, in], weight [H, "
-                       "out, in].\"\"\"\n"
-                       "    return (weight @ x[..., None]).reshape(len(x), -1)\n\n\n");
     if (lm_listing_first(l, LM_OP_JOIN))
         lm_listing_add(
             l, out,
@@ -527,14 +508,14 @@ static void put_softmax(const lm_listing *l, lm_text *out)
 lm_status lm_listing_helpers(const lm_listing *l, lm_text *out, lm_error *e)
 {
     LM_TRY(check_alike(l, e));
-    put_norms(l, out);
+    put_operations(l, out);
     if (l->to - l->from == l->p->n_nodes || lm_listing_first(l, LM_OP_ATTENTION) ||
         lm_listing_first(l, LM_OP_ROUTE))
         put_softmax(l, out);
     put_activations(l, out);
     LM_TRY(put_ropes(l, out, e));
     put_sinusoid(l, out);
-    put_latent(l, out);
+    put_join(l, out);
     put_attention(l, out);
     if (lm_listing_first(l, LM_OP_ROUTE))
         put_route(l, &lm_listing_first(l, LM_OP_ROUTE)->route.spec, out);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/op.h"
 #include "study/listing/listing.h"
 
 enum { COMMENT_COLUMN = 84 };
@@ -14,8 +15,8 @@ static bool is_taken(const char *name)
 {
     static const char *const words[] = {
         "W",       "w",        "T",          "i",       "e",          "ids",       "math",     "torch",
-        "np",      "rms_norm", "layer_norm", "rope",    "rope_pairs", "attention", "experts",  "choose",
-        "join",    "per_head", "sinusoid",   "silu",    "gelu",       "gelu_tanh", "quick",    "relu",
+        "np",      "rope",     "rope_pairs", "attention", "experts",  "choose",
+        "join",    "sinusoid",   "silu",    "gelu",       "gelu_tanh", "quick",    "relu",
         "relu2",   "sigmoid",  "tanh",       "forward", "layer",      "slopes",    "bfloat16", "load",
         "softmax", "rotary",   "weights_of", "in",      "is",         "as",        "or",       "lambda",
         "from",    "pass",     NULL
@@ -24,6 +25,11 @@ static bool is_taken(const char *name)
     for (size_t i = 0; words[i]; i++)
         if (strcmp(words[i], name) == 0)
             return true;
+    for (lm_op_code code = 0; code < LM_OP_COUNT; code++) {
+        const char *helper = lm_op_of(code)->helper;                     /* "def NAME(…" */
+        if (helper && strncmp(helper + 4, name, strlen(name)) == 0 && helper[4 + strlen(name)] == '(')
+            return true;
+    }
     return false;
 }
 
@@ -290,20 +296,45 @@ static void put_columns(const lm_listing *l, const lm_node *n, lm_text *out)
                        from, from + width);
 }
 
+/* Append one word of an expression: the name of an input ("0"), a weight ("w0"), "width", or a number. */
+static void put_word(const lm_listing *l, const lm_node *n, const char *word, size_t length, lm_text *out)
+{
+    if (*word >= '0' && *word <= '9')
+        lm_text_add_str(out, in_name(l, n, (uint32_t)(*word - '0')));
+    else if (length == 2 && *word == 'w')
+        put_weight(l, n->weights[word[1] - '0'], out);
+    else if (length == 5 && strncmp(word, "width", 5) == 0)
+        lm_text_printf(out, "%u", l->p->values[n->out].width);
+    else
+        lm_op_put_number(n, word, length, 9, out);
+}
+
+/* Append an operation's expression (lm_op.expression). */
+static void put_expression(const lm_listing *l, const lm_node *n, const char *x, lm_text *out)
+{
+    lm_text line = { 0 };
+
+    for (; x && *x; x++) {
+        if (*x != '{') {
+            lm_text_add_char(&line, *x);
+            continue;
+        }
+        size_t length = strcspn(x, "}");
+        put_word(l, n, x + 1, length - 1, &line);
+        x += length;
+    }
+    lm_listing_add(l, out, line.data ? line.data : "");
+    out->failed |= line.failed;
+    lm_text_free(&line);
+}
+
 static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
 {
     switch (n->code) {
-    case LM_OP_EMBED:
-        put_weight(l, n->weights[0], out);
-        lm_text_add_str(out, "[ids]");
-        return;
     case LM_OP_POSITION:
         put_weight(l, n->weights[0], out);
         lm_text_printf(out, n->position.offset ? "[%u:T + %u]" : "[:T]", n->position.offset,
                        n->position.offset);
-        return;
-    case LM_OP_SINUSOID:
-        lm_text_printf(out, "sinusoid(T, %u, %u)", l->p->values[n->out].width, n->position.offset);
         return;
     case LM_OP_LINEAR:
         put_linear(l, n, out);
@@ -318,29 +349,8 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
     case LM_OP_ATTENTION:
         put_attention(l, n, out);
         return;
-    case LM_OP_ADD:
-        lm_text_printf(out, "%s + %s", in_name(l, n, 0), in_name(l, n, 1));
-        return;
-    case LM_OP_SCALE:
-        lm_text_printf(out, "%s * %.9g", in_name(l, n, 0), (double)n->scale.factor);
-        return;
-    case LM_OP_GLU:
-        lm_text_printf(out, "%s(%s) * %s", lm_act_id(n->glu.act), in_name(l, n, 0), in_name(l, n, 1));
-        return;
-    case LM_OP_ACT:
-        lm_text_printf(out, "%s(%s)", lm_act_id(n->glu.act), in_name(l, n, 0));
-        return;
     case LM_OP_COLUMNS:
         put_columns(l, n, out);
-        return;
-    case LM_OP_SOFTCAP:
-        lm_text_printf(out, "%g * ", (double)n->scale.factor);
-        lm_listing_add(l, out, "$.tanh");
-        lm_text_printf(out, "(%s / %g)", in_name(l, n, 0), (double)n->scale.factor);
-        return;
-    case LM_OP_CLAMP:
-        lm_text_printf(out, "%s.clip(-%g, %g)", in_name(l, n, 0), (double)n->scale.factor,
-                       (double)n->scale.factor);
         return;
     case LM_OP_ROUTE:
         lm_text_printf(out, "choose(%s, top_k=%u", in_name(l, n, 0), n->route.spec.top_k);
@@ -364,14 +374,8 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, "join(%s.reshape(T, %u, -1), %s.reshape(T, %u, -1))", in_name(l, n, 0),
                        n->join.groups, in_name(l, n, 1), n->join.shared ? 1 : n->join.groups);
         return;
-    case LM_OP_ALL_REDUCE:               /* of split programs, which have no listings */
-    case LM_OP_ALL_GATHER:
-    case LM_OP_SEND:
-    case LM_OP_RECEIVE:
-    case LM_OP_EDIT:
-    case LM_OP_INPUT:            /* not in an unmodified model */
-    case LM_OP_COUNT:
-        return;
+    default:                     /* split and edited programs have no listings */
+        put_expression(l, n, lm_op_of(n->code)->expression, out);
     }
 }
 

@@ -11,42 +11,16 @@
 #include "base/language.h"
 #include "base/str.h"
 #include "lamina/study/explain.h"
+#include "program/op.h"
 #include "study/models/forward.h"
 
 enum { SHOWN = 6, LIKELIEST = LM_LIKELIEST };
 
-/* The formula of each operation, in the symbols of docs/study/glossary.md. */
-static const char *const formulas[LM_OP_COUNT] = {
-    [LM_OP_EMBED]       = "E[token]",
-    [LM_OP_POSITION]    = "P[position]",
-    [LM_OP_SINUSOID]    = "sin, cos(position / 10000^(2i/D))",
-    [LM_OP_LINEAR]      = "x Wᵀ + b",
-    [LM_OP_RMS_NORM]    = "x / √(mean(x²) + ε) ⊙ γ",
-    [LM_OP_LAYER_NORM]  = "(x − μ) / √(var + ε) ⊙ γ + β",
-    [LM_OP_ROPE]        = N_("R(position) x, in pairs of dimensions"),
-    [LM_OP_ATTENTION]   = "softmax(scale · Q Kᵀ + mask) V",
-    [LM_OP_ADD]         = "x + y",
-    [LM_OP_SCALE]       = "c x",
-    [LM_OP_GLU]         = "act(gate) ⊙ up",
-    [LM_OP_ACT]         = "act(x)",
-    [LM_OP_COLUMNS]     = "x[i : j]",
-    [LM_OP_SOFTCAP]     = "c tanh(x / c)",
-    [LM_OP_CLAMP]       = "min(max(x, −c), c)",
-    [LM_OP_ROUTE]       = N_("the k largest shares, then their experts"),
-    [LM_OP_EXPERTS]     = "Σ share · down(act(gate) ⊙ up)",
-    [LM_OP_HEAD_LINEAR] = N_("x_h W_hᵀ of each head"),
-    [LM_OP_JOIN]        = "[x ; y]",
-    [LM_OP_EDIT]        = N_("x, changed"),
-    [LM_OP_INPUT]       = "x",
-};
-
 const char *lm_forward_formula(const lm_node *n)
 {
-    bool plain = n->weights[1] == LM_NONE;
+    const lm_op *op = lm_op_of(n->code);
 
-    return n->code == LM_OP_LINEAR && plain       ? "x Wᵀ"
-           : n->code == LM_OP_LAYER_NORM && plain ? "(x − μ) / √(var + ε) ⊙ γ"
-                                                  : formulas[n->code];
+    return n->weights[1] == LM_NONE && op->formula_without_bias ? op->formula_without_bias : op->formula;
 }
 
 typedef struct pass {

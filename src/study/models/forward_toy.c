@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "study/models/forward.h"
+#include "program/op.h"
 #include "study/models/toy.h"
 #include "base/alloc.h"
 #include "base/columns.h"

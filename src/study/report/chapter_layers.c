@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "study/facts/figure.h"
+#include "program/op.h"
 #include "study/facts/ledger.h"
 #include "study/facts/traits.h"
 #include "study/report/chapters.h"

@@ -1,5 +1,13 @@
-/* mixture.c - record mixtures of experts. */
+/* op_mixtures.c - mixtures of experts: route, experts (arXiv 1701.06538, 2401.04088, 2405.04434). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/language.h"
+#include "program/op.h"
 #include "program/record.h"
+
+/* ---- route: router logits -> [T][2k], weights of the chosen experts, then their numbers ---- */
 
 lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const char *correction)
 {
@@ -18,6 +26,8 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
                    parent, "the open groups hold too few experts");
     lm_node *n    = lm_record_unary(b, LM_OP_ROUTE, lm_record_path(b, "route"), logits, 2 * r->top_k);
     n->route.spec = *r;
+    if (r->n_groups <= 1)                /* one group is no choice of groups */
+        n->route.spec.n_groups = n->route.spec.top_groups = 0;
     if (correction)
         n->weights[0] = lm_record_weight(b, parent, correction, LM_VECTOR, 1, r->n_experts, 1);
     /* GGUF stores it as the bias of a tensor with its own name */
@@ -25,6 +35,54 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
         b->p->weights[n->weights[0]].gguf = lm_record_gguf(b, b->p->weights[n->weights[0]].path, "bias");
     return n->out;
 }
+
+/* an exponential and a division per expert, and the choice */
+static void route_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = (4 + (uint64_t)n->route.spec.top_k) * lm_width_in(p, n);
+    c->reads  = lm_width_in(p, n);
+    c->writes = lm_width_out(p, n);
+}
+
+static void route_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    const lm_route_spec *r = &n->route.spec;
+
+    (void)p;
+    lm_text_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts, r->sigmoid ? "sigmoid" : "softmax");
+    if (r->n_groups > 1)
+        lm_text_printf(out, _(", from the best %u of %u groups"), r->top_groups, r->n_groups);
+    if (r->renormalise)
+        lm_text_add_str(out, _(", renormalised"));
+    if (r->scale != 1)
+        lm_text_printf(out, ", × %g", (double)r->scale);
+}
+
+static const lm_op_number route_numbers[] = {
+    LM_NODE_NUMBER(U32, route.spec.n_experts, "mixture of experts"),
+    LM_NODE_NUMBER(U32, route.spec.top_k, "mixture of experts"),
+    LM_NODE_NUMBER(BOOL, route.spec.sigmoid, "mixture of experts"),
+    LM_NODE_NUMBER(BOOL, route.spec.renormalise, "mixture of experts"),
+    LM_NODE_NUMBER(FLOAT, route.spec.scale, "mixture of experts"),
+    LM_NODE_NUMBER(U32, route.spec.n_groups, "mixture of experts"),
+    LM_NODE_NUMBER(U32, route.spec.top_groups, "mixture of experts"),
+    LM_NODE_NUMBER(BOOL, route.spec.group_sum_two, NULL),
+    { 0 }
+};
+
+const lm_op lm_op_route = {
+    .name          = "route",
+    .weights       = { "correction" },
+    .numbers       = route_numbers,
+    .cost          = route_cost,
+    .describe      = route_describe,
+    .formula       = N_("the k largest shares, then their experts"),
+    .work          = "routing",
+    .trains_inputs = 1,
+    .reverse_reads = LM_IN0 | LM_OUT,
+};
+
+/* ---- experts: x and routes -> the weighted sum of gated MLPs ---- */
 
 /* Add a weight with one matrix per expert, "….experts.*.gate_proj.weight". GGUF stores all experts in one
  * tensor; some folders store even several kinds of matrices in one. */
@@ -116,3 +174,66 @@ lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route,
     lm_expert_spec s = { n_experts, top_k, width, act, .names = { names[0], names[1], names[2] } };
     return lm_experts_of(b, name, x, route, &s);
 }
+
+static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t d = lm_width_in(p, n), f = n->experts.width, k = n->experts.top_k;
+
+    c->mult_adds       = 3 * k * d * f;
+    c->flops           = 2 * c->mult_adds + 5 * k * f + 2 * k * d;
+    c->reads           = d + 2 * k;
+    c->writes          = d;
+    c->weight_elements = 3 * k * d * f;
+    if (n->experts.limit > 0)            /* three comparisons and a sum */
+        c->flops += 4 * k * f;
+    if (n->weights[3] != LM_NONE) {
+        c->flops += k * (2 * f + d);
+        c->weight_elements += k * (2 * f + d);
+    }
+}
+
+static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    lm_text_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s"),
+                   n->experts.n_experts, n->experts.top_k, lm_width_in(p, n), n->experts.width,
+                   lm_width_out(p, n), lm_act_id(n->experts.act), n->experts.limit > 0 ? "(up + 1)" : "up");
+    if (n->experts.limit > 0)
+        lm_text_printf(out, _(", clamped at %g"), (double)n->experts.limit);
+    if (n->weights[3] != LM_NONE)
+        lm_text_add_str(out, _(" + biases"));
+}
+
+/* Recompute gate and up, then go back through down, the gated product, gate and up; dW of each of the
+ * three. */
+static void experts_reverse_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
+{
+    uint64_t third = forward->mult_adds / 3;
+
+    c->mult_adds = 2 * third + third + (r->into[0] ? 2 * third : 0);
+    for (uint32_t k = 0; k < 3; k++)
+        c->mult_adds += r->trains[k] ? third : 0;
+    c->flops           = 2 * c->mult_adds + 12 * (uint64_t)n->experts.top_k * n->experts.width;
+    c->weight_elements = forward->weight_elements;
+}
+
+static const lm_op_number experts_numbers[] = {
+    LM_NODE_NUMBER(ACT, experts.act, "activation"),
+    LM_NODE_NUMBER(FLOAT, experts.limit, "activation"),
+    LM_NODE_NUMBER(U32, experts.n_experts, "mixture of experts"),
+    LM_NODE_NUMBER(U32, experts.top_k, "mixture of experts"),
+    LM_NODE_NUMBER(U32, experts.width, "mixture of experts"),
+    { 0 }
+};
+
+const lm_op lm_op_experts = {
+    .name           = "experts",
+    .weights        = { "gate", "up", "down", "gate bias", "up bias", "down bias" },
+    .numbers        = experts_numbers,
+    .cost           = experts_cost,
+    .describe       = experts_describe,
+    .formula        = "Σ share · down(act(gate) ⊙ up)",
+    .trains_inputs  = 3,
+    .trains_weights = 63,
+    .reverse_reads  = LM_IN0 | LM_IN1,
+    .reverse_cost   = experts_reverse_cost,
+};

@@ -1,0 +1,133 @@
+/* op_attention.c - attention: queries, keys, values and this layer's cache -> [T][H Kv]. */
+#include <math.h>
+#include <string.h>
+
+#include "base/language.h"
+#include "program/op.h"
+#include "program/record.h"
+#include "tensor/dtype.h"
+
+lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *s)
+{
+    if (b->failed)
+        return LM_NONE;
+    const char *path = lm_record_path(b, "scores");
+
+    lm_record_need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path,
+                   "key/value heads do not divide the query heads");
+    lm_record_need(b,
+                   lm_record_width(b, q) == s->n_heads * s->k_dim &&
+                       lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
+                       (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
+                   path, "widths of q, k, v are not heads times dimensions");
+    if (!LM_GROW(b, caches, b->p->n_caches))
+        return LM_NONE;
+    lm_node *n         = lm_record_unary(b, LM_OP_ATTENTION, path, q, s->n_heads * s->v_dim);
+    n->n_in            = s->v_in_k ? 2 : 3;
+    n->in[1]           = k;
+    n->in[2]           = s->v_in_k ? LM_NONE : v;
+    n->attention.spec  = *s;
+    n->attention.cache = b->p->n_caches;
+    if (s->sinks) {
+        /* stored as "….sinks" by checkpoints and as "….sinks.weight" by GGUF */
+        const char *parent = lm_record_here(b);
+        n->weights[0]      = lm_record_weight(b, parent, "sinks", LM_VECTOR, 1, s->n_heads, 1);
+        if (n->weights[0] != LM_NONE) {
+            lm_weight *w = &b->p->weights[n->weights[0]];
+            w->gguf      = lm_record_gguf(b, w->path, "weight");
+        }
+    }
+    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim,
+                                                 s->window, s->v_in_k, false };
+    return n->out;
+}
+
+void lm_alibi_slopes(const lm_attention_spec *s, float *out)
+{
+    uint32_t whole = 1, all = s->all_heads ? s->all_heads : s->n_heads;
+
+    while (whole * 2 <= all)
+        whole *= 2;
+    for (uint32_t i = 0; i < s->n_heads; i++) {
+        uint32_t h = s->first_head + i;
+        double slope = h < whole ? pow(2, -(double)s->alibi * (h + 1) / whole)
+                                 : pow(2, -(double)s->alibi * (2 * (h - whole) + 1) / (2.0 * whole));
+        out[i]       = s->alibi_half ? lm_rounded_to_bf16((float)slope) : (float)slope;
+    }
+}
+
+/* Per key: q.k and p.v are products; scaling, subtracting the maximum, exp, sum and the comparison of the
+ * mask are five more operations. */
+static void attention_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + s->v_dim);
+    c->key_flops     = 2 * c->key_mult_adds + 5 * (uint64_t)s->n_heads;
+    c->reads = lm_width_in(p, n) + p->values[n->in[1]].width + (s->v_in_k ? 0 : p->values[n->in[2]].width);
+    c->writes        = lm_width_out(p, n);
+}
+
+static void attention_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    (void)p;
+    lm_text_printf(out,
+                   P_(s->n_kv_heads, "%u query heads on %u key/value head, %u wide, scale %.6g",
+                      "%u query heads on %u key/value heads, %u wide, scale %.6g"),
+                   s->n_heads, s->n_kv_heads, s->k_dim, (double)s->scale);
+    if (s->v_in_k)
+        lm_text_printf(out, _(", values the first %u dimensions of the keys"), s->v_dim);
+    else if (s->v_dim != s->k_dim)
+        lm_text_printf(out, _(", values %u wide"), s->v_dim);
+    if (s->window)
+        lm_text_printf(out, _(", window %u"), s->window);
+    if (s->softcap > 0)
+        lm_text_printf(out, _(", soft cap %g"), (double)s->softcap);
+    if (s->alibi > 0)
+        lm_text_printf(out, _(", ALiBi up to %g%s"), (double)s->alibi,
+                       s->alibi_half ? _(" in bfloat16 before the scale") : "");
+}
+
+/* Each of two passes (one for queries, one for keys and values) recomputes the scores and dp; then dv, dq,
+ * dk. */
+static void attention_reverse_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    (void)r;
+    (void)forward;
+    c->key_mult_adds = (uint64_t)s->n_heads * (4 * (uint64_t)s->k_dim + 3 * (uint64_t)s->v_dim);
+    c->key_flops     = 2 * c->key_mult_adds + 10 * (uint64_t)s->n_heads;
+    c->flops         = 2 * (uint64_t)s->n_heads * s->v_dim;
+}
+
+static const lm_op_number attention_numbers[] = {
+    LM_NODE_NUMBER(U32, attention.spec.window, "windows"),
+    LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
+    LM_NODE_NUMBER(FLOAT, attention.spec.softcap, "scale of scores"),
+    LM_NODE_NUMBER(FLOAT, attention.spec.alibi, "scale of scores"),
+    LM_NODE_NUMBER(BOOL, attention.spec.alibi_half, "scale of scores"),
+    LM_NODE_NUMBER(BOOL, attention.spec.sinks, "scale of scores"),
+    LM_NODE_NUMBER(U32, attention.spec.n_heads, NULL),
+    LM_NODE_NUMBER(U32, attention.spec.n_kv_heads, NULL),
+    LM_NODE_NUMBER(U32, attention.spec.k_dim, NULL),
+    LM_NODE_NUMBER(U32, attention.spec.v_dim, NULL),
+    LM_NODE_NUMBER(BOOL, attention.spec.v_in_k, NULL),
+    { 0 }
+};
+
+const lm_op lm_op_attention = {
+    .name          = "attention",
+    .weights       = { "sinks" },
+    .numbers       = attention_numbers,
+    .cost          = attention_cost,
+    .describe      = attention_describe,
+    .formula       = "softmax(scale · Q Kᵀ + mask) V",
+    .all_rows      = LM_IN1 | LM_IN2,
+    .trains_inputs = 7,
+    .trains_weights = 1,
+    .reverse_reads = LM_IN0 | LM_IN1 | LM_IN2 | LM_OUT,
+    .reverse_cost  = attention_reverse_cost,
+};

@@ -1,0 +1,256 @@
+/* op_elements.c - functions of single lanes: add, scale, glu, act, softcap, clamp. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/language.h"
+#include "program/op.h"
+#include "program/record.h"
+
+/* ---- add ---- */
+
+/* Return the path of a residual addition, named after the branch that is added:
+ * "model.layers.0.self_attn_residual". */
+static const char *residual_path(lm_builder *b, lm_value branch)
+{
+    const char *parent = b->depth ? lm_record_here(b) : "";
+    const char *path   = branch < b->p->n_values ? b->p->nodes[b->p->values[branch].producer].path : "";
+    size_t      skip   = strlen(parent);
+    char        word[96];
+
+    path = strncmp(path, parent, skip) == 0 && path[skip] == '.' ? path + skip + 1 : path;
+    snprintf(word, sizeof word, "%.*s_residual", (int)strcspn(path, "."), path);
+    return lm_record_path(b, word);
+}
+
+lm_value lm_add(lm_builder *b, lm_value x, lm_value y)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b, lm_record_width(b, x) == lm_record_width(b, y), "residual",
+                   "adds values of different widths");
+    lm_node *n = lm_record_unary(b, LM_OP_ADD, residual_path(b, y), x, lm_record_width(b, x));
+    n->n_in    = 2;
+    n->in[1]   = y;
+    return n->out;
+}
+
+static void add_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = lm_width_out(p, n);
+    c->reads  = 2 * lm_width_out(p, n);
+    c->writes = lm_width_out(p, n);
+}
+
+const lm_op lm_op_add = {
+    .name          = "add",
+    .cost          = add_cost,
+    .formula       = "x + y",
+    .expression    = "{0} + {1}",
+    .trains_inputs = 3,
+};
+
+/* ---- scale, softcap, clamp: one input and one number ---- */
+
+lm_value lm_scale(lm_builder *b, lm_value x, float factor)
+{
+    if (b->failed || factor == 1)
+        return x;
+    lm_node *n      = lm_record_unary(b, LM_OP_SCALE, lm_record_path(b, "scale"), x, lm_record_width(b, x));
+    n->scale.factor = factor;
+    return n->out;
+}
+
+static lm_value by_number(lm_builder *b, lm_op_code code, const char *word, lm_value x, float number)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n      = lm_record_unary(b, code, lm_record_path(b, word), x, lm_record_width(b, x));
+    n->scale.factor = number;
+    return n->out;
+}
+
+lm_value lm_softcap(lm_builder *b, lm_value x, float cap)
+{
+    return by_number(b, LM_OP_SOFTCAP, "softcap", x, cap);
+}
+
+lm_value lm_clamp(lm_builder *b, lm_value x, float limit)
+{
+    return by_number(b, LM_OP_CLAMP, "clamp", x, limit);
+}
+
+static void act_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = 4 * lm_width_out(p, n);
+    c->reads  = lm_width_out(p, n);
+    c->writes = lm_width_out(p, n);
+}
+
+static void scale_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = lm_width_out(p, n);
+    c->reads  = lm_width_out(p, n);
+    c->writes = lm_width_out(p, n);
+}
+
+static void scale_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, "× %g", (double)n->scale.factor);
+}
+
+static void softcap_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, "%g tanh(x / %g)", (double)n->scale.factor, (double)n->scale.factor);
+}
+
+static void clamp_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, _("to ±%g"), (double)n->scale.factor);
+}
+
+static const lm_op_number factor_numbers[] = {
+    LM_NODE_NUMBER(FLOAT, scale.factor, "multipliers"),
+    { 0 }
+};
+
+const lm_op lm_op_scale = {
+    .name          = "scale",
+    .numbers       = factor_numbers,
+    .cost          = scale_cost,
+    .describe      = scale_describe,
+    .formula       = "c x",
+    .expression    = "{0} * {factor}",
+    .in_place      = true,
+    .lanewise      = true,
+    .trains_inputs = 1,
+};
+
+const lm_op lm_op_softcap = {
+    .name          = "softcap",
+    .numbers       = factor_numbers,
+    .cost          = act_cost,
+    .describe      = softcap_describe,
+    .formula       = "c tanh(x / c)",
+    .expression    = "{factor} * $.tanh({0} / {factor})",
+    .in_place      = true,
+    .lanewise      = true,
+    .trains_inputs = 1,
+    .reverse_reads = LM_OUT,
+};
+
+const lm_op lm_op_clamp = {
+    .name          = "clamp",
+    .numbers       = factor_numbers,
+    .cost          = scale_cost,
+    .describe      = clamp_describe,
+    .formula       = "min(max(x, −c), c)",
+    .form          = "clamp({x}, -{factor}, {factor})",
+    .expression    = "{0}.clip(-{factor}, {factor})",
+    .in_place      = true,
+    .lanewise      = true,
+    .trains_inputs = 1,
+    .reverse_reads = LM_IN0,
+};
+
+/* ---- act: act(x); glu: act(gate) * up ---- */
+
+lm_value lm_activate(lm_builder *b, lm_value x, lm_act act)
+{
+    lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n = lm_record_unary(b, LM_OP_ACT, lm_record_here(b), x, lm_record_width(b, x));
+    n->glu.act = act;
+    lm_value y = n->out;
+    lm_pop(b);
+    return y;
+}
+
+static lm_value glu(lm_builder *b, const char *path, lm_value gate, lm_value up, lm_act act)
+{
+    lm_node *n = lm_record_unary(b, LM_OP_GLU, path, gate, lm_record_width(b, up));
+
+    n->n_in    = 2;
+    n->in[1]   = up;
+    n->glu.act = act;
+    return n->out;
+}
+
+lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b, lm_record_width(b, gate) == 1, word, "a gate for all dimensions is one dimension");
+    return glu(b, lm_record_path(b, word), gate, x, act);
+}
+
+lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu",
+                   "gate and up have different widths");
+    lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
+    lm_pop(b);
+    return glu(b, lm_record_path(b, "gated"), gate, up, act);
+}
+
+/* SiLU: negate, exp, add, divide; then the product */
+static void glu_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = 5 * lm_width_out(p, n);
+    c->reads  = 2 * lm_width_out(p, n);
+    c->writes = lm_width_out(p, n);
+    if (p->values[n->in[0]].width != lm_width_out(p, n)) {      /* one gate for all lanes */
+        c->flops = lm_width_out(p, n) + 4;
+        c->reads = lm_width_out(p, n) + 1;
+    }
+}
+
+static void glu_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, "%s(gate) ⊙ up", lm_act_id(n->glu.act));
+}
+
+static void act_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_add_str(out, lm_act_id(n->glu.act));
+}
+
+static const lm_op_number act_numbers[] = {
+    LM_NODE_NUMBER(ACT, glu.act, "activation"),
+    { 0 }
+};
+
+const lm_op lm_op_glu = {
+    .name          = "glu",
+    .numbers       = act_numbers,
+    .cost          = glu_cost,
+    .describe      = glu_describe,
+    .formula       = "act(gate) ⊙ up",
+    .expression    = "{act}({0}) * {1}",
+    .work          = "activations",
+    .in_place      = true,
+    .trains_inputs = 3,
+    .reverse_reads = LM_IN0 | LM_IN1,
+    .reverse_flops = 9,
+};
+
+const lm_op lm_op_act = {
+    .name          = "act",
+    .numbers       = act_numbers,
+    .cost          = act_cost,
+    .describe      = act_describe,
+    .formula       = "act(x)",
+    .expression    = "{act}({0})",
+    .work          = "activations",
+    .in_place      = true,
+    .trains_inputs = 1,
+    .reverse_reads = LM_IN0,
+    .reverse_flops = 9,
+};

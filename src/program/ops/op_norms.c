@@ -1,0 +1,157 @@
+/* op_norms.c - norms of rows, or of equal parts of a row: rms_norm, layer_norm. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/language.h"
+#include "program/op.h"
+#include "program/record.h"
+
+static lm_value norm(lm_builder *b, lm_op_code code, const char *name, const char *class_name, lm_value x,
+                     float eps, bool bias)
+{
+    lm_push(b, name, class_name);
+    if (b->failed)
+        return LM_NONE;
+    const char *path = lm_record_here(b);
+    uint32_t    w    = lm_record_weight(b, path, "weight", LM_VECTOR, 1, lm_record_width(b, x), 1);
+    uint32_t wb = bias ? lm_record_weight(b, path, "bias", LM_VECTOR, 1, lm_record_width(b, x), 1) : LM_NONE;
+    lm_node    *n    = lm_record_unary(b, code, path, x, lm_record_width(b, x));
+    n->weights[0]    = w;
+    n->weights[1]    = wb;
+    n->norm.eps      = eps;
+    n->norm.groups   = 1;
+    lm_value y       = n->out;
+    lm_pop(b);
+    return y;
+}
+
+lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps)
+{
+    return norm(b, LM_OP_RMS_NORM, name, "%sRMSNorm", x, eps, false);
+}
+
+lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias)
+{
+    return norm(b, LM_OP_LAYER_NORM, name, "LayerNorm", x, eps, bias);
+}
+
+lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps)
+{
+    lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0), name,
+                   "heads do not divide the width");
+    lm_push(b, name, "%sRMSNorm");
+    if (b->failed)
+        return LM_NONE;
+    const char *path = lm_record_here(b);
+    uint32_t    w    = lm_record_weight(b, path, "weight", LM_VECTOR, 1, lm_record_width(b, x) / n_heads, 1);
+    lm_node    *n    = lm_record_unary(b, LM_OP_RMS_NORM, path, x, lm_record_width(b, x));
+    n->weights[0]    = w;
+    n->norm.eps      = eps;
+    n->norm.groups   = n_heads;
+    lm_value y       = n->out;
+    lm_pop(b);
+    return y;
+}
+
+lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows,
+                             float eps)
+{
+    lm_record_need(b,
+                   b->failed ||
+                       (n_heads && lm_record_width(b, x) % n_heads == 0 && (!rows || rows == n_heads)),
+                   name, "heads do not divide the width");
+    lm_push(b, name, rows ? "%sLayerNormPerHead" : "LayerNorm");
+    if (b->failed)
+        return LM_NONE;
+    const char *path  = lm_record_here(b);
+    uint32_t    width = lm_record_width(b, x) / n_heads;
+    uint32_t w = lm_record_weight(b, path, "weight", LM_VECTOR, rows ? 2 : 1, rows ? rows : width, width);
+    uint32_t    wb    = rows ? LM_NONE : lm_record_weight(b, path, "bias", LM_VECTOR, 1, width, 1);
+    lm_node    *n     = lm_record_unary(b, LM_OP_LAYER_NORM, path, x, lm_record_width(b, x));
+    n->weights[0]     = w;
+    n->weights[1]     = wb;
+    n->norm.eps       = eps;
+    n->norm.groups    = n_heads;
+    n->norm.own       = rows;
+    lm_value y        = n->out;
+    lm_pop(b);
+    return y;
+}
+
+/* square, sum, divide, square root, multiply by 1/rms, multiply by the weight */
+static void rms_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t d = lm_width_in(p, n);
+
+    c->flops           = 4 * d + 2 * (uint64_t)n->norm.groups;
+    c->reads           = d;
+    c->writes          = d;
+    c->weight_elements = d / n->norm.groups;
+}
+
+/* sum, centre, square, sum, multiply, scale, shift */
+static void layer_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t d = lm_width_in(p, n);
+    uint64_t w = n->norm.own ? d : d / n->norm.groups;
+
+    c->flops           = 7 * d + 3 * (uint64_t)n->norm.groups;
+    c->reads           = d;
+    c->writes          = d;
+    c->weight_elements = n->weights[1] != LM_NONE ? 2 * w : w;
+}
+
+static void norm_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, "eps %g", (double)n->norm.eps);
+    if (n->norm.groups > 1)
+        lm_text_printf(out, _(", each of %u heads%s"), n->norm.groups,
+                       n->norm.own ? _(" with separate weights") : "");
+}
+
+static const lm_op_number norm_numbers[] = {
+    LM_NODE_NUMBER(FLOAT, norm.eps, "epsilon of norms"),
+    LM_NODE_NUMBER(U32, norm.groups, NULL),
+    LM_NODE_NUMBER(BOOL, norm.own, NULL),
+    { 0 }
+};
+
+const lm_op lm_op_rms_norm = {
+    .name     = "rms_norm",
+    .weights  = { "weight" },
+    .numbers  = norm_numbers,
+    .cost     = rms_norm_cost,
+    .describe = norm_describe,
+    .formula  = "x / √(mean(x²) + ε) ⊙ γ",
+    .helper   = "def rms_norm(x, weight, eps):\n"
+                "    \"\"\"x / sqrt(mean(x^2) + eps) * weight: every row at the same size (RMSNorm, arXiv 1910.07467).\"\"\"\n"
+                "    y = x / $.sqrt((x * x).mean(-1, keepdims=True) + eps)\n"
+                "    return y if weight is None else y * weight\n\n\n",
+    .work     = "norms",
+    .trains_inputs          = 1,
+    .trains_weights         = 1,
+    .reverse_reads          = LM_IN0,
+    .reverse_flops          = 8,
+};
+
+const lm_op lm_op_layer_norm = {
+    .name     = "layer_norm",
+    .weights  = { "weight", "bias" },
+    .numbers  = norm_numbers,
+    .cost     = layer_norm_cost,
+    .describe = norm_describe,
+    .formula  = "(x − μ) / √(var + ε) ⊙ γ + β",
+    .formula_without_bias = "(x − μ) / √(var + ε) ⊙ γ",
+    .helper   = "def layer_norm(x, weight, bias, eps):\n"
+                "    \"\"\"(x - mean) / sqrt(variance + eps) * weight + bias (LayerNorm, arXiv 1607.06450).\"\"\"\n"
+                "    y = x - x.mean(-1, keepdims=True)\n"
+                "    y = y / $.sqrt((y * y).mean(-1, keepdims=True) + eps)\n"
+                "    y = y if weight is None else y * weight\n"
+                "    return y if bias is None else y + bias\n\n\n",
+    .work     = "norms",
+    .trains_inputs          = 1,
+    .trains_weights         = 3,
+    .reverse_reads          = LM_IN0,
+    .reverse_flops          = 11,
+};

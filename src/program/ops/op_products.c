@@ -1,0 +1,134 @@
+/* op_products.c - products of rows and matrices: linear, head_linear. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/language.h"
+#include "program/op.h"
+#include "program/record.h"
+
+/* ---- linear: x W^T + b ---- */
+
+lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
+{
+    lm_push(b, name, "Linear");
+    if (b->failed)
+        return LM_NONE;
+    const char *path = lm_record_here(b);
+    uint32_t    w    = lm_record_weight(b, path, "weight", LM_MATRIX, 2, out, lm_record_width(b, x));
+    uint32_t    wb   = bias ? lm_record_weight(b, path, "bias", LM_VECTOR, 1, out, 1) : LM_NONE;
+    lm_node    *n    = lm_record_unary(b, LM_OP_LINEAR, path, x, out);
+    n->weights[0]    = w;
+    n->weights[1]    = wb;
+    lm_value y       = n->out;
+    lm_pop(b);
+    return y;
+}
+
+lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to)
+{
+    if (!tied_to)
+        return lm_linear(b, name, x, n_vocab, false);
+    lm_push(b, name, "Linear");
+    if (b->failed)
+        return LM_NONE;
+    const char *path = lm_record_here(b);
+    uint32_t    w    = lm_record_weight(b, tied_to, "weight", LM_TABLE, 2, n_vocab, lm_record_width(b, x));
+    lm_record_need(b,
+                   b->failed || (b->p->weights[w].dims[0] == n_vocab &&
+                                 b->p->weights[w].dims[1] == lm_record_width(b, x)),
+                   path, "the tied table has another shape");
+    lm_node *n    = lm_record_unary(b, LM_OP_LINEAR, path, x, n_vocab);
+    n->weights[0] = w;
+    lm_value y    = n->out;
+    lm_pop(b);
+    return y;
+}
+
+static void linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t in = lm_width_in(p, n), out = lm_width_out(p, n);
+    bool     bias = n->weights[1] != LM_NONE;
+
+    c->mult_adds       = in * out;
+    c->flops           = 2 * in * out + (bias ? out : 0);
+    c->reads           = in;
+    c->writes          = out;
+    c->weight_elements = in * out + (bias ? out : 0);
+}
+
+static void linear_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    lm_text_printf(out, "%" PRIu64 " → %" PRIu64 "%s", lm_width_in(p, n), lm_width_out(p, n),
+                   n->weights[1] != LM_NONE ? _(" + bias") : "");
+}
+
+/* A product with a matrix for the gradient of the input, and one for that of the weight. */
+static void product_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
+{
+    (void)n;
+    c->mult_adds       = (r->into[0] ? forward->mult_adds : 0) + (r->trains[0] ? forward->mult_adds : 0);
+    c->flops           = 2 * c->mult_adds;
+    c->weight_elements = r->into[0] ? forward->mult_adds : 0;
+    if (r->trains[1])
+        c->flops += forward->writes;
+}
+
+const lm_op lm_op_linear = {
+    .name                   = "linear",
+    .weights                = { "weight", "bias" },
+    .cost                   = linear_cost,
+    .describe               = linear_describe,
+    .formula                = "x Wᵀ + b",
+    .formula_without_bias   = "x Wᵀ",
+    .trains_inputs          = 1,
+    .trains_weights         = 3,
+    .reverse_reads_to_train = LM_IN0,
+    .reverse_cost           = product_cost,
+};
+
+/* ---- head_linear: each head's part of x, or all of x, times the head's own matrix (recorded by
+ * program/latent.c) ---- */
+
+/* one matrix per head */
+static void head_linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t each = n->heads.shared ? lm_width_in(p, n) : lm_width_in(p, n) / n->heads.n_heads;
+
+    c->mult_adds       = each * lm_width_out(p, n);
+    c->flops           = 2 * c->mult_adds;
+    c->reads           = lm_width_in(p, n);
+    c->writes          = lm_width_out(p, n);
+    c->weight_elements = c->mult_adds;
+}
+
+static void head_linear_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    uint32_t h = n->heads.n_heads;
+
+    lm_text_printf(out, _("%u heads, each %" PRIu64 " → %" PRIu64 "%s"), h,
+                   n->heads.shared ? lm_width_in(p, n) : lm_width_in(p, n) / h, lm_width_out(p, n) / h,
+                   n->heads.shared ? _(" of the same input") : "");
+}
+
+static const lm_op_number heads_numbers[] = {
+    LM_NODE_NUMBER(U32, heads.n_heads, NULL),
+    LM_NODE_NUMBER(BOOL, heads.shared, NULL),
+    { 0 }
+};
+
+const lm_op lm_op_head_linear = {
+    .name     = "head_linear",
+    .weights  = { "weight" },
+    .numbers  = heads_numbers,
+    .cost     = head_linear_cost,
+    .describe = head_linear_describe,
+    .formula  = N_("x_h W_hᵀ of each head"),
+    .helper   = "def per_head(x, weight):\n"
+                "    \"\"\"Each head's lanes times a matrix of its own: x [T, H or 1, in], weight [H, out, in].\"\"\"\n"
+                "    return (weight @ x[..., None]).reshape(len(x), -1)\n\n\n",
+    .trains_inputs          = 1,
+    .trains_weights         = 1,
+    .reverse_reads_to_train = LM_IN0,
+    .reverse_cost           = product_cost,
+};

@@ -1,0 +1,179 @@
+/* row_elements.c - functions of single lanes: add, scale, glu, act, softcap, clamp. */
+#include "runtime/ops/rowops.h"
+
+/* ---- add ---- */
+
+static void add(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
+        r->kernels->add(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i), 1, w);
+}
+
+static void add_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
+
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++)
+        for (uint32_t k = 0; k < 2; k++)
+            if (b->din[k].at)
+                lm_put_gradient(lm_row_of(b->din[k], i), lm_row_of(b->dout, i), 1, w, b->first[k]);
+}
+
+const lm_row_op lm_row_add = { .forward = add, .reverse = add_back };
+
+/* ---- scale ---- */
+
+static void scale(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
+        r->kernels->scale(lm_row_of(r->out, i), lm_row_of(r->in[0], i), r->node->scale.factor, w);
+}
+
+static void scale_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
+
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++)
+        lm_put_gradient(lm_row_of(b->din[0], i), lm_row_of(b->dout, i), b->rows.node->scale.factor, w,
+                        b->first[0]);
+}
+
+const lm_row_op lm_row_scale = { .forward = scale, .reverse = scale_back };
+
+/* ---- softcap ---- */
+
+static void softcap(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
+        r->kernels->softcap(lm_row_of(r->out, i), lm_row_of(r->in[0], i), r->node->scale.factor, w);
+}
+
+static void softcap_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    float    cap = b->rows.node->scale.factor;
+    uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
+
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++) {
+        float       *dx = lm_row_of(b->din[0], i);
+        const float *y = lm_row_of(b->rows.out, i), *dy = lm_row_of(b->dout, i);
+        for (uint64_t k = 0; k < w; k++) {
+            float t = y[k] / cap, d = dy[k] * (1.0f - t * t);
+            dx[k]   = b->first[0] ? d : dx[k] + d;
+        }
+    }
+}
+
+const lm_row_op lm_row_softcap = { .forward = softcap, .reverse = softcap_back };
+
+/* ---- clamp ---- */
+
+static void clamp(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    float limit = r->node->scale.factor;
+
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
+        r->kernels->clamp(lm_row_of(r->out, i), lm_row_of(r->in[0], i), -limit, limit, w);
+}
+
+static void clamp_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    float    limit = b->rows.node->scale.factor;
+    uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
+
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++) {
+        float       *dx = lm_row_of(b->din[0], i);
+        const float *x = lm_row_of(b->rows.in[0], i), *dy = lm_row_of(b->dout, i);
+        for (uint64_t k = 0; k < w; k++) {
+            float d = x[k] >= -limit && x[k] <= limit ? dy[k] : 0.0f;
+            dx[k]   = b->first[0] ? d : dx[k] + d;
+        }
+    }
+}
+
+const lm_row_op lm_row_clamp = { .forward = clamp, .reverse = clamp_back };
+
+/* ---- act ---- */
+
+static void act(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
+        r->kernels->act(lm_row_of(r->out, i), lm_row_of(r->in[0], i), r->node->glu.act, w);
+}
+
+static void act_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
+
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++)
+        b->kernels->act(lm_row_of(b->din[0], i), lm_row_of(b->rows.in[0], i), lm_row_of(b->dout, i),
+                        b->rows.node->glu.act, w, b->first[0]);
+}
+
+const lm_row_op lm_row_act = { .forward = act, .reverse = act_back };
+
+/* ---- glu: one gate per lane, or one for all lanes ---- */
+
+static bool has_one_gate(const lm_rows *r)
+{
+    return lm_lanes_of(r, r->node->in[0]) != lm_lanes_of(r, r->node->out);
+}
+
+static void glu(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    uint64_t w   = lm_lanes_of(r, r->node->out);
+    bool     one = has_one_gate(r);
+    float    gate;
+
+    for (uint64_t i = from; i < to; i++) {
+        if (!one) {
+            r->kernels->glu(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i),
+                            r->node->glu.act, w);
+            continue;
+        }
+        r->kernels->act(&gate, lm_row_of(r->in[0], i), r->node->glu.act, 1);
+        r->kernels->scale(lm_row_of(r->out, i), lm_row_of(r->in[1], i), gate, w);
+    }
+}
+
+/* The gradient of a gate for all lanes is a sum over lanes. */
+static void one_gate_back(const lm_rows_back *b, uint64_t i)
+{
+    const lm_rows *r = &b->rows;
+    uint64_t       w = lm_lanes_of(r, r->node->out);
+    const float   *x = lm_row_of(r->in[1], i), *dy = lm_row_of(b->dout, i);
+    float          a, sum;
+    double         exact = 0;
+
+    r->kernels->act(&a, lm_row_of(r->in[0], i), r->node->glu.act, 1);
+    for (uint64_t j = 0; b->din[0].at && j < w; j++)
+        exact += (double)dy[j] * (double)x[j];
+    sum = (float)exact;
+    if (b->din[0].at)
+        b->kernels->act(lm_row_of(b->din[0], i), lm_row_of(r->in[0], i), &sum, r->node->glu.act, 1,
+                        b->first[0]);
+    if (b->din[1].at)
+        lm_put_gradient(lm_row_of(b->din[1], i), dy, a, w, b->first[1]);
+}
+
+static void glu_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    const lm_rows *r   = &b->rows;
+    bool           one = has_one_gate(r);
+
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++)
+        if (one)
+            one_gate_back(b, i);
+        else
+            b->kernels->glu(b->din[0].at ? lm_row_of(b->din[0], i) : NULL,
+                            b->din[1].at ? lm_row_of(b->din[1], i) : NULL, lm_row_of(r->in[0], i),
+                            lm_row_of(r->in[1], i), lm_row_of(b->dout, i), r->node->glu.act,
+                            lm_lanes_of(r, r->node->out), b->first[0], b->first[1]);
+}
+
+const lm_row_op lm_row_glu = { .forward = glu, .reverse = glu_back };

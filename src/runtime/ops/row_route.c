@@ -1,0 +1,118 @@
+/* row_route.c - route: which experts a row is routed to: softmax or sigmoid scores, the best groups (arXiv
+ * 2405.04434), the best k experts. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/ops/rowops.h"
+
+/* Return the best open entry, the lowest number among equals; LM_NONE if none is open. */
+static uint32_t best_of(const float *x, uint32_t n, const bool *closed)
+{
+    uint32_t best = LM_NONE;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!closed[i] && (best == LM_NONE || x[i] > x[best]))
+            best = i;
+    return best;
+}
+
+/* Close the experts of all groups but the best ones. */
+static void close_groups(const lm_route_spec *r, const float *choice, bool *closed)
+{
+    uint32_t each = r->n_experts / r->n_groups;
+    float    score[LM_MAX_GROUPS];
+    bool     taken[LM_MAX_GROUPS] = { false };
+
+    for (uint32_t g = 0; g < r->n_groups; g++) {
+        float first = -INFINITY, second = -INFINITY;
+        for (uint32_t i = g * each; i < (g + 1) * each; i++) {
+            second = choice[i] > first ? first : choice[i] > second ? choice[i] : second;
+            first  = choice[i] > first ? choice[i] : first;
+        }
+        score[g] = r->group_sum_two && each > 1 ? first + second : first;
+    }
+    for (uint32_t k = 0; k < r->top_groups; k++) {
+        uint32_t g = best_of(score, r->n_groups, taken);
+        if (g != LM_NONE)
+            taken[g] = true;
+    }
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        closed[i] = !taken[i / each];
+}
+
+/* Compute softmax or sigmoid of `logits`; both arrays are [n_experts]. */
+static void compute_scores(const lm_route_spec *r, const float *logits, float *scores,
+                           const lm_row_kernels *k)
+{
+    memcpy(scores, logits, r->n_experts * sizeof *scores);
+    if (r->sigmoid)
+        for (uint32_t i = 0; i < r->n_experts; i++)
+            scores[i] = 1 / (1 + expf(-scores[i]));
+    else
+        k->softmax(scores, r->n_experts);
+}
+
+/* Route one row. out: [top_k] weights, then [top_k] expert numbers. `correction` [n_experts] is added for the
+ * choice only; NULL: none. */
+static void route_row(const lm_route_spec *r, const float *logits, const float *correction, float *out,
+                      const lm_row_kernels *k)
+{
+    float scores[LM_MAX_EXPERTS], choice[LM_MAX_EXPERTS], sum = 0;
+    bool  closed[LM_MAX_EXPERTS] = { false };
+
+    compute_scores(r, logits, scores, k);
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        choice[i] = correction ? scores[i] + correction[i] : scores[i];
+    if (r->n_groups > 1)
+        close_groups(r, choice, closed);
+    for (uint32_t i = 0; i < r->top_k; i++) {
+        uint32_t e        = best_of(choice, r->n_experts, closed);
+        e                 = e == LM_NONE ? 0 : e;    /* not reached: a program opens at least top_k experts */
+        closed[e]         = true;
+        out[i]            = scores[e];
+        out[r->top_k + i] = (float)e;
+        sum += scores[e];
+    }
+    for (uint32_t i = 0; i < r->top_k; i++)
+        out[i] = (r->renormalise ? out[i] / (sum + 1e-20f) : out[i]) * r->scale;
+}
+
+static void route(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++)
+        route_row(&r->node->route.spec, lm_row_of(r->in[0], i), r->weights[0], lm_row_of(r->out, i),
+                  r->kernels);
+}
+
+/* The selection of experts has no gradient; it flows through the scores of the selected ones only. */
+static void row_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout,
+                     float *dlogits, bool first, const lm_row_kernels *k)
+{
+    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, sum = 1e-20f, along = 0;
+
+    compute_scores(r, logits, scores, k);
+    for (uint32_t i = 0; i < r->top_k; i++)
+        sum += scores[(uint32_t)out[r->top_k + i]];
+    for (uint32_t i = 0; r->renormalise && i < r->top_k; i++)
+        along += r->scale * dout[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
+    for (uint32_t i = 0; i < r->top_k; i++)
+        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (r->scale * dout[i] - along) / sum
+                                                        : r->scale * dout[i];
+    float mean = 0;
+    for (uint32_t i = 0; !r->sigmoid && i < r->n_experts; i++)
+        mean += d[i] * scores[i];
+    for (uint32_t i = 0; i < r->n_experts; i++) {
+        float z    = r->sigmoid ? d[i] * scores[i] * (1 - scores[i]) : scores[i] * (d[i] - mean);
+        dlogits[i] = first ? z : dlogits[i] + z;
+    }
+}
+
+static void route_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++)
+        row_back(&b->rows.node->route.spec, lm_row_of(b->rows.in[0], i), lm_row_of(b->rows.out, i),
+                 lm_row_of(b->dout, i), lm_row_of(b->din[0], i), b->first[0], b->rows.kernels);
+}
+
+const lm_row_op lm_row_route = { .forward = route, .reverse = route_back };

@@ -1,0 +1,23 @@
+/* rowops.c - the table of operations on single rows. */
+#include "runtime/ops/rowops.h"
+
+#define ROW_OPS(X) \
+    X(SINUSOID, sinusoid) \
+    X(RMS_NORM, rms_norm) \
+    X(LAYER_NORM, layer_norm) \
+    X(ROPE, rope) \
+    X(ADD, add) \
+    X(SCALE, scale) \
+    X(GLU, glu) \
+    X(ACT, act) \
+    X(COLUMNS, columns) \
+    X(SOFTCAP, softcap) \
+    X(CLAMP, clamp) \
+    X(ROUTE, route) \
+    X(JOIN, join)
+
+#define DECLARE(code, name) extern const lm_row_op lm_row_##name;
+ROW_OPS(DECLARE)
+
+#define ENTRY(code, name) [LM_OP_##code] = &lm_row_##name,
+const lm_row_op *const lm_row_ops[LM_OP_COUNT] = { ROW_OPS(ENTRY) };

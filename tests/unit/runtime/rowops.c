@@ -1,0 +1,240 @@
+/* rowops.c - the reverse of every operation on single rows, against differences of its forward pass. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "program/builder.h"
+#include "program/op.h"
+#include "runtime/ops/rowops.h"
+
+enum { WIDTH = 12, ROWS = 3, MOST = 4 * WIDTH };
+
+static const lm_name names[] = { { NULL, NULL } };
+
+/* ---- one operation on one or two values of WIDTH lanes (a router: 8) ---- */
+
+static lm_value rms(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_rms_norm_heads(b, "norm", x, 3, 1e-5f);
+}
+
+static lm_value layer(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_layer_norm(b, "norm", x, 1e-5f, true);
+}
+
+static lm_value layer_heads(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_layer_norm_heads(b, "norm", x, 3, 3, 1e-5f);
+}
+
+static lm_value rope(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_rope(b, x, 2, &(lm_rope_spec){ .dim = 4, .base = 100, .factor = 1 });
+}
+
+static lm_value add(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_add(b, x, y);
+}
+
+static lm_value scale(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_scale(b, x, -1.75f);
+}
+
+static lm_value glu(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_glu(b, x, y, LM_ACT_SILU);
+}
+
+static lm_value gate(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_gate(b, "gate", lm_columns(b, "one", x, 1, 5, 1), y, LM_ACT_SIGMOID);
+}
+
+static lm_value act(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_activate(b, x, LM_ACT_GELU_TANH);
+}
+
+static lm_value columns(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_columns(b, "part", x, 3, 1, 2);
+}
+
+static lm_value softcap(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_softcap(b, x, 1.5f);
+}
+
+static lm_value clamp(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_clamp(b, x, 0.5f);
+}
+
+static lm_value join(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_join(b, "both", x, y, 3, false);
+}
+
+static lm_value join_shared(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_join(b, "both", x, y, 3, true);
+}
+
+static lm_value route(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_route(b, x, &(lm_route_spec){ .n_experts = WIDTH, .top_k = 3, .renormalise = true, .scale = 2 },
+                    NULL);
+}
+
+typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
+
+static const maker makers[] = {
+    rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act,
+    columns, softcap, clamp,       join, join_shared, route,
+};
+
+/* ---- values ---- */
+
+typedef struct data {
+    float in[2][ROWS * MOST], out[ROWS * MOST], rotation[ROWS * MOST];
+    float weights[LM_MAX_WEIGHTS][MOST];
+} data;
+
+/* Values of a row are at least 1/128 apart and not at the edge of a clamp: a small difference changes no
+ * choice. */
+static void fill(float *x, uint32_t n, uint64_t seed)
+{
+    uint32_t draws[4];
+
+    for (uint32_t i = 0; i < n; i++) {
+        lm_rng_block(seed, 0, i, draws);
+        x[i] = (float)((int)(draws[0] % 24) - 12) / 8 + (float)(i % WIDTH) / 128 + 1.0f / 300;
+    }
+}
+
+static void set_up(const lm_program *p, const lm_node *n, data *d, const lm_row_kernels *k, lm_rows *r)
+{
+    *r = (lm_rows){ .program = p, .node = n, .kernels = k, .out = { d->out, p->values[n->out].width } };
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        fill(d->in[i], ROWS * p->values[n->in[i]].width, 7 + i);
+        r->in[i] = (lm_operand){ d->in[i], p->values[n->in[i]].width };
+    }
+    for (uint32_t i = 0; i < LM_MAX_WEIGHTS; i++)
+        if (n->weights[i] != LM_NONE) {
+            fill(d->weights[i], (uint32_t)p->weights[n->weights[i]].elements, 70 + i);
+            r->weights[i] = d->weights[i];
+        }
+    fill(d->rotation, ROWS * 4, 700);
+    r->rotation = (lm_operand){ d->rotation, 4 };
+}
+
+/* A loss whose gradient of output i is 1/(i % 5 + 1). */
+static float slope(uint64_t i)
+{
+    return 1.0f / (float)(i % 5 + 1);
+}
+
+static double loss(const lm_rows *r, const lm_row_op *op)
+{
+    uint64_t n   = ROWS * lm_lanes_of(r, r->node->out);
+    double   sum = 0;
+
+    op->forward(r, 0, ROWS);
+    for (uint64_t i = 0; i < n; i++)
+        sum += (double)slope(i) * (double)r->out.at[i];
+    return sum;
+}
+
+static void check_slopes(const lm_rows *r, const lm_row_op *op, float *x, const float *gradient, uint64_t n)
+{
+    const float h = 1.0f / 1024;
+
+    for (uint64_t i = 0; i < n; i++) {
+        float at = x[i];
+        x[i]     = at + h;
+        double up = loss(r, op);
+        x[i]      = at - h;
+        double slope_of = (up - loss(r, op)) / (2 * (double)h);
+        x[i]            = at;
+        if (fabs(slope_of - (double)gradient[i]) > 4e-3 * (1 + fabs(slope_of)))
+            fail_msg("%s: gradient %llu is %g, the slope %g", lm_op_of(r->node->code)->name,
+                     (unsigned long long)i, (double)gradient[i], slope_of);
+    }
+}
+
+static void reverses_are_slopes(void **state)
+{
+    lm_kernels          kernels;
+    lm_gradient_kernels gradients;
+    bool                seen[LM_OP_COUNT] = { false };
+
+    (void)state;
+    lm_kernels_init_ref(&kernels);
+    lm_gradient_kernels_init_ref(&gradients);
+    for (size_t m = 0; m < sizeof makers / sizeof *makers; m++) {
+        static data  d;
+        static float din[2][ROWS * MOST], dout[ROWS * MOST], dw[LM_MAX_WEIGHTS][MOST], scratch[2 * MOST];
+        bool         first[LM_MAX_INPUTS] = { true, true, true, true };
+        lm_builder  *b = lm_builder_new("rows", "Rows", NULL, names);
+        lm_program  *p = NULL;
+        lm_error     e = { 0 };
+        lm_rows      r;
+        lm_value     x = lm_embedding(b, "x", 10, WIDTH);
+        lm_value     y = lm_embedding(b, "y", 10, makers[m] == join_shared ? 4 : WIDTH);
+        lm_value     made = makers[m](b, x, y);
+
+        assert_int_equal(lm_builder_finish(b, lm_head(b, "head", made, 10, NULL), &p, &e), LM_OK);
+        const lm_node   *n  = &p->nodes[p->values[made].producer];
+        const lm_row_op *op = lm_row_ops[n->code];
+        assert_non_null(op);
+        set_up(p, n, &d, &kernels.row, &r);
+        op->forward(&r, 0, ROWS);
+        lm_rows_back back = { .rows = r, .kernels = &gradients, .first = first };
+        back.dout         = (lm_operand){ dout, r.out.row };
+        for (uint64_t i = 0; i < ROWS * r.out.row; i++)
+            dout[i] = n->code == LM_OP_ROUTE && i % r.out.row >= 3 ? 0 : slope(i);
+        for (uint32_t i = 0; i < n->n_in; i++)
+            back.din[i] = (lm_operand){ din[i], r.in[i].row };
+        memset(dw, 0, sizeof dw);
+        for (uint32_t i = 0; i < LM_MAX_WEIGHTS; i++)
+            back.dw[i] = r.weights[i] ? dw[i] : NULL;
+        assert_true(op->scratch_rows * r.out.row <= sizeof scratch / sizeof *scratch);
+        op->reverse(&back, 0, ROWS, scratch);
+        if (op->reverse_weights)
+            op->reverse_weights(&back, 0, ROWS);
+        for (uint32_t i = 0; i < n->n_in; i++)
+            check_slopes(&r, op, d.in[i], din[i], ROWS * r.in[i].row);
+        for (uint32_t i = 0; i < LM_MAX_WEIGHTS; i++)
+            if (r.weights[i] && lm_op_of(n->code)->trains_weights >> i & 1)
+                check_slopes(&r, op, d.weights[i], dw[i], p->weights[n->weights[i]].elements);
+        seen[n->code] = true;
+        lm_program_free(p);
+    }
+    for (lm_op_code c = 0; c < LM_OP_COUNT; c++)
+        if (lm_row_ops[c] && lm_row_ops[c]->reverse && !seen[c])
+            fail_msg("%s has a reverse that is not checked here", lm_op_of(c)->name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(reverses_are_slopes) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
