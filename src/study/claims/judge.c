@@ -372,6 +372,31 @@ static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgeme
 
 /* The engine's facts decide, but repeating the description verbatim is also right: it counts the heads of
  * latent attention before they are absorbed, and has its own names for activations. */
+/* Active parameters are published with the embedding or without it, and often cut off: 2.4B for
+ * 2,451,435,008. */
+static lm_status judge_active(lm_facts *f, const char *text, lm_judgement *out, lm_error *e)
+{
+    static const char *const paths[] = { "parameters.active", "parameters.active_without_embedding" };
+    const lm_fact *x;
+    lm_judgement   other;
+    lm_claimed     c;
+
+    if (out->verdict != LM_CLAIM_WRONG || strcmp(out->path, paths[0]) != 0 || !lm_read_claim(text, false, &c))
+        return LM_OK;
+    for (size_t i = 0; i < 2 && out->verdict == LM_CLAIM_WRONG; i++) {
+        LM_TRY(lm_facts_find(f, paths[i], &x, e));
+        double cut = (double)x->count - c.is.value;
+        judge_by(f, x, text, &other);
+        if (other.verdict == LM_CLAIM_WRONG && cut > 0 && cut < 2 * c.is.half && cut < 0.05 * c.is.value) {
+            other.verdict = LM_CLAIM_ROUNDED;
+            snprintf(other.why, sizeof other.why, "%s", N_("cut off"));
+        }
+        if (other.verdict <= LM_CLAIM_ROUNDED)
+            *out = other;
+    }
+    return LM_OK;
+}
+
 lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm_judgement *out, lm_error *e)
 {
     LM_REQUIRE(e, f && quantity && text && out);
@@ -396,6 +421,7 @@ lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm
         if (better || (both && strcmp(described.truth, out->truth) != 0))
             *out = described;
     }
+    LM_TRY(judge_active(f, text, out, e));
     return lm_facts_check(f, e);
 }
 

@@ -329,10 +329,14 @@ static void derive_active(lm_derivation *d, const counting *c)
 
     for (uint32_t i = 0; i < c->p->n_nodes; i++)
         layers += c->p->nodes[i].code == LM_OP_EXPERTS;
-    if (layers)
-        lm_derivef(d, "active", _("active per token: without the experts that are not selected"),
-                   LM_UNIT_PARAMETERS, "parameters.active", "total - %s * (%s) * (experts - top_k)",
-                   lm_layers_formula(d, layers), lm_expert_formula(d));
+    if (!layers)
+        return;
+    lm_derivef(d, "active", _("active per token: without the experts that are not selected"),
+               LM_UNIT_PARAMETERS, "parameters.active", "total - %s * (%s) * (experts - top_k)",
+               lm_layers_formula(d, layers), lm_expert_formula(d));
+    if (!lm_facts_truth(d->f, "architecture.tied"))
+        lm_derive(d, "multiplied", _("active, without embedding"), LM_UNIT_PARAMETERS,
+                  "parameters.active_without_embedding", "active - vocab * hidden");
 }
 
 void lm_derive_parameters(lm_derivation *d)

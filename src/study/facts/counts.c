@@ -24,6 +24,7 @@ void lm_count_parameters(const lm_ledger *l, lm_parameter_counts *out)
         shared = p->weights[head->weights[0]].elements;
     out->untied_total = out->total + shared;
     out->active       = lm_program_active(p);
+    out->multiplied   = out->active - out->part[LM_PART_EMBEDDING] + shared;
 }
 
 uint32_t lm_acting_window(const lm_program *p, uint32_t window)

@@ -22,6 +22,8 @@ typedef struct lm_parameter_counts {
     uint64_t untied_total;       /* if the head had its own matrix */
     uint64_t active;             /* read per token, including all experts visited; look-ups count whole
                                     tables */
+    uint64_t multiplied;         /* of active, without tables of which a token reads one row; a tied head
+                                    counts */
     uint64_t part[LM_PARTS];     /* adds up to total, except weights that no operation reads */
 } lm_parameter_counts;
 

@@ -80,6 +80,8 @@ static void write_figures(lm_document *d)
     lm_figure_row(t, _("parameters"), LM_EXACT, "parameters.total");
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
         lm_figure_row(t, _("of these, active per token"), LM_EXACT, "parameters.active");
+    if (lm_reads_embedding_apart(f))
+        lm_figure_row(t, _("active, without embedding"), LM_EXACT, "parameters.active_without_embedding");
     lm_figure_row(t, _("weights as stored"), LM_BOTH, "weights.bytes");
     const char *published = lm_precision_published(f->s.program);
     lm_figure_row(t, strcmp(published, "f16") == 0 ? _("weights as f16") : _("weights as MXFP4"), LM_BOTH,

@@ -75,6 +75,14 @@ static void put_outside(lm_doc_table *t)
     }
 }
 
+bool lm_reads_embedding_apart(lm_facts *f)
+{
+    uint64_t active = lm_facts_count(f, "parameters.active");
+
+    return active != lm_facts_count(f, "parameters.total") &&
+           active != lm_facts_count(f, "parameters.active_without_embedding");
+}
+
 static void put_of_which(lm_doc_table *t, const char *label, const char *path)
 {
     if (!lm_facts_count(t->d->facts, "%s", path))
@@ -105,6 +113,8 @@ void lm_part_parameters(lm_document *d)
     put_of_which(t, _("of which experts"), "parameters.experts");
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
         put_of_which(t, _("active per token"), "parameters.active");
+    if (lm_reads_embedding_apart(f))
+        put_of_which(t, _("active, without embedding"), "parameters.active_without_embedding");
 }
 
 /* ---- by part (O-12) ---- */
@@ -139,6 +149,8 @@ static void write_shares(lm_document *d)
         lm_fact_row(t, _("if the head were untied"), LM_EXACT, "parameters.untied_total", NULL);
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
         lm_fact_row(t, _("active per token"), LM_EXACT, "parameters.active", NULL);
+    if (lm_reads_embedding_apart(f))
+        lm_fact_row(t, _("active, without embedding"), LM_EXACT, "parameters.active_without_embedding", NULL);
     lm_doc_note(d, tied ? _("Every stored weight is counted once; the head shares the embedding table.")
                         : _("Every stored weight is counted once, by the operation that reads it first."));
 }

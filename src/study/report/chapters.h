@@ -46,6 +46,9 @@ lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, boo
 /* Add a fact as a row with a label, if the model has it. */
 void lm_figure_row(lm_doc_table *t, const char *label, lm_manner m, const char *path);
 
+/* Return whether a token uses some parameters only, among them an embedding of which it reads one row. */
+bool lm_reads_embedding_apart(lm_facts *f);
+
 /* Add what `lamina explain TOPIC` shows: the formula, the diagram, the letters and the arithmetic in a fold.
  * A diagram of this model that the report already contains is not drawn again. */
 typedef enum lm_topic_parts {

@@ -101,7 +101,8 @@ static void put_parameters(lm_page *v)
     lm_facts *f      = v->f;
     uint64_t total = lm_facts_count(f, "parameters.total"),
              untied = lm_facts_count(f, "parameters.untied_total");
-    uint64_t  active = lm_facts_count(f, "parameters.active");
+    uint64_t active = lm_facts_count(f, "parameters.active"),
+             inner  = lm_facts_count(f, "parameters.active_without_embedding");
     char      figure[LM_FIG];
 
     lm_text_add_str(v->out, "\n  ");
@@ -126,6 +127,8 @@ static void put_parameters(lm_page *v)
     }
     if (active != total)
         put_part(v, _("active per token"), active, total, false);
+    if (active != total && inner != active)
+        put_part(v, _("without embedding"), inner, total, false);
 }
 
 /* ---- memory ---- */

@@ -435,6 +435,24 @@ def test_units_and_rounding(lamina, tmp_path):
     assert [s["verdict"] for s in found] == ["rounded", "rounded", "wrong", "rounded", "rounded", "rounded", "wrong", "wrong"]
 
 
+# As published: OpenAI (arXiv 2508.10925, table 1), DeepSeek (2405.04434, 2412.19437), Qwen (2505.09388; model cards), Mistral (2401.04088).
+ACTIVE = {"gpt-oss-20b": "3.61B", "gpt-oss-120b": "5.13B", "deepseek-v2-lite": "2.4B", "deepseek-v2": "21B", "deepseek-v3": "37B",
+          "qwen3-30b-a3b": "3.3B", "qwen3-235b-a22b": "22B", "qwen1.5-moe-a2.7b": "2.7B", "mixtral-8x7b": "13B"}
+WITHOUT_EMBEDDING = {"gpt-oss-20b", "gpt-oss-120b", "deepseek-v2-lite"}
+
+
+@pytest.mark.parametrize("model", ACTIVE)
+def test_active_parameters_are_counted_with_and_without_the_embedding(lamina, tmp_path, model):
+    page, listed = tmp_path / "page.md", tmp_path / "list.tsv"
+    page.write_text(f"- Active parameters: {ACTIVE[model]}\n")
+    listed.write_text(f"model\tquantity\tclaim\n{model}\tactive parameters\t{ACTIVE[model]}\n{model}\tactive parameters\t0.4B\n")
+    [said] = json.loads(lamina("audit", page, "-m", model, "--json").stdout)["statements"]
+    right, wrong = json.loads(lamina("audit", listed, "--json").stdout)["statements"]
+    path = "parameters.active" + "_without_embedding" * (model in WITHOUT_EMBEDDING)
+    assert said["verdict"] == right["verdict"] == "rounded" and wrong["verdict"] == "wrong"
+    assert said["fact"] == path and said["true"] == right["true"] == lamina("inspect", model, "--query", path).stdout.strip()
+
+
 def test_each_number_has_its_model_its_fact_and_its_derivation(lamina, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# GPT-2\n\n- Layers: 13\n- Context length: 1,024\n")

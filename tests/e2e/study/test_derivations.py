@@ -221,6 +221,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"parameters\.saved_by_tying", lambda f, m: f["architecture.vocabulary"] * f["architecture.hidden"] if f["parameters.head"] == 0
         and plain_head(f) and f["parameters.saved_by_tying"] else None),
     (r"parameters\.active", lambda f, m: f["parameters.total"] if dense(f) else None),
+    (r"parameters\.active_without_embedding", lambda f, m: f["parameters.active"] - f["parameters.embedding"] + f["parameters.saved_by_tying"]),
     (r"parameters\.experts", lambda f, m: 0 if dense(f) else None),
     (r"parameters\.mlp", lambda f, m: f["architecture.layers"] * f["mlp.matrices"] * f["architecture.hidden"] * f["mlp.intermediate"]
         if plain_mlp(f) and f["parameters.biases"] == 0 else None),
