@@ -93,6 +93,16 @@ lm_status lm_check_utf8(const char *text, size_t n, uint64_t offset, const char 
     return lm_fail_hint(e, "iconv -f %s -t utf-8 %s", likely, name);
 }
 
+/* Return the line that byte `at` is in, from 1. */
+static size_t line_of(const char *text, size_t at)
+{
+    size_t line = 1;
+
+    for (size_t i = 0; i < at; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
 lm_status lm_check_text(lm_text *t, size_t from, const char *name, lm_error *e)
 {
     uint64_t offset = 0;
@@ -102,7 +112,12 @@ lm_status lm_check_text(lm_text *t, size_t from, const char *name, lm_error *e)
         memmove(t->data + from, t->data + from + MARK, t->size - from + 1);
         offset = MARK;
     }
-    return t->size > from ? lm_check_utf8(t->data + from, t->size - from, offset, name, e) : LM_OK;
+    lm_status status = t->size > from ? lm_check_utf8(t->data + from, t->size - from, offset, name, e)
+                                      : LM_OK;
+    if (status != LM_OK && e)
+        snprintf(e->where, sizeof e->where, "line %zu",
+                 line_of(t->data + from, (size_t)e->offset - (size_t)offset));
+    return status;
 }
 
 lm_status lm_read_bytes(FILE *f, const char *name, size_t max, lm_text *out, lm_error *e)

@@ -20,7 +20,8 @@
  * none. The error does not name the file. */
 lm_status lm_check_utf8(const char *text, size_t n, uint64_t offset, const char *name, lm_error *e);
 
-/* Remove the byte order mark after the first `from` bytes of `t`, and check the rest. */
+/* Remove the byte order mark after the first `from` bytes of `t`, and check the rest. The error has the line
+ * of the first invalid byte. */
 lm_status lm_check_text(lm_text *t, size_t from, const char *name, lm_error *e);
 
 /* Append the bytes of an open file, unchecked. LM_LIMIT: more than `max`. Errors name the file `name`. */

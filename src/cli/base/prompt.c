@@ -73,6 +73,14 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
     return status;
 }
 
+lm_status lm_read_document(const char *path, uint64_t max, lm_text *out, lm_error *e)
+{
+    size_t before = out->size;
+
+    LM_TRY(lm_text_load(out, path, max, e));
+    return lm_check_text(out, before, path, e) == LM_OK ? LM_OK : lm_fail_in(e, path);
+}
+
 lm_status lm_read_text(const char *path, lm_text *out, lm_error *e)
 {
     LM_TRY(lm_read_file(path, out, e));

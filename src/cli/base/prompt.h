@@ -16,7 +16,10 @@ const char *lm_input_name(const char *path);
  * than LM_MAX_INPUT bytes. */
 lm_status lm_read_file(const char *path, lm_text *out, lm_error *e);
 
-/* The same without one newline, \n or \r\n, at the end. */
+/* Append the text of a regular file of at most `max` bytes: a document, not endless input. */
+lm_status lm_read_document(const char *path, uint64_t max, lm_text *out, lm_error *e);
+
+/* The same as lm_read_file without one newline, \n or \r\n, at the end. */
 lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
 
 /* Append the tokens of such a text. `flags`: those of lm_tokenize. */

@@ -244,7 +244,7 @@ static lm_status load(audit *a, lm_error *e)
 
     a->name = strcmp(path, "-") == 0 ? "standard input" : path;
     if (a->name == path)
-        return lm_text_load(&a->text, path, MAX_BYTES, e);
+        return lm_read_document(path, MAX_BYTES, &a->text, e);
     LM_TRY(lm_read_file(path, &a->text, e));
     lm_text_add_str(&a->text, "");                    /* allocate a string even if there are no bytes */
     return a->text.data ? LM_OK : lm_fail_memory(e, a->name, 0);

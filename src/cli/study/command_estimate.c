@@ -8,6 +8,7 @@
 #include "cli/base/flags.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
+#include "cli/base/prompt.h"
 #include "lamina/study.h"
 
 typedef struct estimate_options {
@@ -78,8 +79,9 @@ static lm_status describe_tree(const estimate_options *o, lm_text *config, uint6
 {
     lm_text tree = { 0 }, notes = { 0 };
 
-    LM_TRY(lm_text_load(&tree, o->tree, UINT64_C(16) << 20, e));
-    lm_status status = lm_describe_tree(tree.data, tree.size, &o->sizes, config, &notes, parameters, e);
+    lm_status status = lm_read_document(o->tree, UINT64_C(16) << 20, &tree, e);
+    if (status == LM_OK)
+        status = lm_describe_tree(tree.data, tree.size, &o->sizes, config, &notes, parameters, e);
     lm_text_free(&tree);
     if (status != LM_OK)
         return lm_fail_in(e, o->tree);

@@ -72,6 +72,7 @@ def texts(done):
 READERS = [["run", MODEL, "-n", "1", "-f"], ["score", MODEL, "-f"], ["tokenize", MODEL, "-f"], ["embed", MODEL, "-f"], ["eval", MODEL, "perplexity", "-f"],
            ["run", MODEL, "-n", "1", "-p", "a", "--grammar-file"], ["run", MODEL, "-n", "1", "-p", "a", "--chat", "--chat-template-file"],
            ["tokenize", MODEL, "--jsonl"], ["embed", MODEL, "--jsonl"], ["score", MODEL, "--jsonl"],
+           ["audit", "-m", "llama-3.2-1b"], ["estimate", "--from-tree"],
            ["eval", MODEL, "choices", "-f"], ["trace", MODEL, "--vector", "v.safetensors", "--pairs"]]
 
 
@@ -80,7 +81,19 @@ def test_text_that_is_not_utf8_is_rejected(lamina, tmp_path, args):
     """llama.cpp#8691: a letter of Windows-1252 became U+FFFD, and the result was of another text."""
     path = tmp_path / "text"
     path.write_bytes(b'"a caf\xe9 in town"\n')
-    refused(lamina(*args, path, cwd=tmp_path), "not UTF-8", "windows-1252", "offset 6", "text")
+    refused(lamina(*args, path, cwd=tmp_path), "line 1", "not UTF-8", "windows-1252", "offset 6", "text")
+
+
+@pytest.mark.parametrize("name, text", [("d.md", b"# Notes\n\n| parameters | 1235814400 |\n| h\xe9ads | 32 |\n"), ("d.json", b'{\n"num_hidden_layers": 16,\n\n"caf\xe9 au lait": 1}\n'),
+                                        ("d.yaml", b"num_hidden_layers: 16\n\n\nna\xefve: 1\n")])
+def test_audit_names_the_line_of_foreign_bytes(lamina, tmp_path, name, text):
+    """A document of Windows-1252 was audited with U+FFFD in place of its letters."""
+    (tmp_path / name).write_bytes(text)
+    at = next(i for i, b in enumerate(text) if b >= 0x80)
+    for document in (tmp_path / name, "-"):
+        done = lamina("audit", document, "-m", "llama-3.2-1b", stdin=(tmp_path / name).open("rb"))
+        refused(done, "line 4", "windows-1252", f"offset {at}")
+        assert "iconv -f windows-1252" in done.stderr
 
 
 def test_train_and_imatrix_reject_it_too(lamina, tmp_path):
