@@ -15,13 +15,14 @@ ENDS = PATIENCE
 
 
 class Server:
-    """A `lamina serve` process, and plain HTTP requests to it."""
+    """A `lamina serve` process, and plain HTTP requests to it. It computes with one thread unless its flags say otherwise: suites run beside each
+    other, and threads that wait for a processor take a quarter more of it. No response depends on their number (tests/invariants)."""
 
     def __init__(self, build, *flags, model=MODEL, cwd=None):
         models = [] if model is None else [str(model)]       # None: flags name the models
         sandbox = ["--no-sandbox"] if SANITIZED else []      # at exit a sanitizer inspects the process from another one
         self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", *models, "--port", "0", *sandbox, *map(str, flags)],
-                                        stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE}, cwd=cwd)
+                                        stderr=subprocess.PIPE, text=True, env={"LAMINA_ARG_THREADS": "1", **os.environ, **BARE}, cwd=cwd)
         self.log = []
         while not (line := self.process.stderr.readline()).startswith("listening on "):
             assert line, self.log
