@@ -208,7 +208,8 @@ static void results_do_not_depend_on_which_thread_takes_a_range(void **state)
         lm_engine_free(g);
         for (uint32_t threads = 1; threads <= 4; threads++) {
             one_sequence(c, m, threads, expected, got);
-            crowd(c, m, threads, expected, got);
+            if (threads % 2 == 0)
+                crowd(c, m, threads, expected, got);
         }
         free(expected);
         free(got);
