@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo demo-cluster serve test e2e documents changed nightly avx2 anywhere browser web web-dev debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo demo-cluster serve test e2e documents changed nightly avx2 anywhere browser browser-page browser-reports web web-dev debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 RANKS  ?= 4
@@ -21,11 +21,11 @@ serve: build/release/build.ninja               ## serve the demo model over HTTP
 	@ninja -C build/release --quiet src/cli/lamina
 	build/release/src/cli/lamina serve --port $(PORT)
 
-test: build/test/build.ninja                   ## build with warnings as errors; library, kernels, golden models, house rules, and what needs the plain program
-	@scripts/test build/test --no-suite e2e --no-suite documents
+test: build/test/build.ninja                   ## build with warnings as errors, and run all but the server's requests (make asan) and the pages' commands (make documents)
+	@scripts/test build/test --no-suite server --no-suite documents
 
-e2e: build/test/build.ninja                    ## what runs the program end to end, on the plain build (make asan runs it under sanitizers)
-	@scripts/test build/test --suite e2e
+e2e: build/test/build.ninja                    ## what runs the program end to end, the server too, on the plain build
+	@scripts/test build/test --suite e2e --suite server
 
 documents: build/test/build.ninja              ## every command of the pages, the checklist, the patches of docs/dev/adding-*.md
 	@scripts/test build/test --suite documents
@@ -34,12 +34,13 @@ changed:                                       ## what .ci/run adds where its fi
 	@scripts/changed $(BASE)
 
 nightly:                                       ## everything, on both builds: what a release must pass (an hour)
-	@$(MAKE) test e2e documents changes browser static edge tsan
+	@$(MAKE) build/test/build.ninja && scripts/test build/test
+	@$(MAKE) changes browser static edge tsan
 	@$(MAKE) build/asan/build.ninja && LAMINA_CPU=avx2 scripts/test build/asan --no-suite lint
 
 avx2: build/test/build.ninja                   ## the suites that compute, once more without what the machine has beyond AVX2
 	@grep -qwE 'avx512f|avx_vnni' /proc/cpuinfo || { echo "this processor has nothing beyond AVX2: make test has shown it"; exit 0; }; \
-	 LAMINA_CPU=avx2 scripts/test build/test --suite unit --suite invariants --suite e2e
+	 LAMINA_CPU=avx2 scripts/test build/test --suite unit --suite invariants --suite e2e --suite server
 
 anywhere: build/test/build.ninja build/asan/build.ninja ## what other machines' conditions can break, under each of them, a table (hours; CONDITIONS="…": some of them; stopped, it goes on)
 	@scripts/setup anywhere
@@ -53,22 +54,29 @@ web-dev: build/release/build.ninja             ## the page as it is edited, in f
 	@scripts/setup browser
 	@cd web && PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node node_modules/vite/bin/vite.js
 
-browser: build/test/build.ninja                ## the page of `lamina serve` and reports in Chromium, Mermaid sources in Mermaid's parser, OpenAI's client for Node
+browser: browser-page browser-reports          ## the page of `lamina serve` and reports in Chromium, Mermaid sources in Mermaid's parser, OpenAI's client for Node
+
+node = PATH="$$PATH:$(CURDIR)/build/browser/node/bin"
+browser-page: build/test/build.ninja           ## the page alone: built again and compared, every flow in Chromium (WIDTH=390 or 1280: at one width), OpenAI's client
 	@scripts/setup browser
 	@ninja -C build/test --quiet src/cli/lamina
 	@rm -rf build/browser/shots
-	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" scripts/web --check
-	@LAMINA_CPU=avx2 PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/web.mjs
-	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs
-	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/trace.mjs
-	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
-	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/clients.mjs
+	@$(node) scripts/web --check
+	@LAMINA_CPU=avx2 $(node) node tools/browser/web.mjs $(WIDTH)
+	@$(node) node tools/browser/clients.mjs
+
+browser-reports: build/test/build.ninja        ## reports and traces alone, in Chromium; Mermaid sources
+	@scripts/setup browser
+	@ninja -C build/test --quiet src/cli/lamina
+	@$(node) node tools/browser/report.mjs
+	@$(node) node tools/browser/trace.mjs
+	@$(node) node tools/browser/mermaid.mjs
 
 debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
 	@ninja -C build/debug
 
-asan: build/asan/build.ninja                   ## readers, writers, the program end to end, under AddressSanitizer and UBSan
-	@scripts/test build/asan --suite unit --suite bad --suite fuzz --suite e2e
+asan: build/asan/build.ninja                   ## units, malformed files, the server, and what reads files of others end to end, under AddressSanitizer and UBSan
+	@scripts/test build/asan --suite unit --suite bad --suite fuzz --suite server --suite strangers
 
 tsan: build/tsan/build.ninja                   ## the suites that use threads, under ThreadSanitizer
 	@scripts/test build/tsan --suite threads
