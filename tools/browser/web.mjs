@@ -15,12 +15,14 @@ import { flows as rough } from "./web_rough.mjs";
 import { flows as traces } from "./web_traces.mjs";
 import { openPage, shots } from "./web_page.mjs";
 
-// Flows that do not depend on the width, run at one.
-const ANY_WIDTH = ["long", "start", "prefix", "failures"];
+// Flows that look at no layout: without WIDTH, each is run at one.
+const ONE_WIDTH = { long: 1280, start: 1280, prefix: 1280, failures: 1280, stopping: 390, keys: 390, reading: 390 };
 const heights = { 1280: 860, 390: 844 };
+const flows = { ...ordinary, ...more, ...rough, ...traces };
 
 function child(width) {
-    return new Promise((done) => spawn(process.execPath, [import.meta.filename, width, ...process.argv.slice(2)], { stdio: "inherit" }).on("close", (status) => done(status ?? 1)));
+    const named = process.argv.slice(2), names = named.length ? named : Object.keys(flows).filter((name) => Number(width) === (ONE_WIDTH[name] ?? Number(width)));
+    return new Promise((done) => spawn(process.execPath, [import.meta.filename, width, ...names], { stdio: "inherit" }).on("close", (status) => done(status ?? 1)));
 }
 
 // Run one flow with an empty browser; return the time it took, in milliseconds.
@@ -44,8 +46,8 @@ async function flowsAt(width, names) {
     mkdirSync(shots, { recursive: true });
     const browser = await chromium(), server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions");
     try {
-        for (const [name, flow] of Object.entries({ ...ordinary, ...more, ...rough, ...traces })) {
-            if (names.length ? !names.includes(name) : width < 800 && ANY_WIDTH.includes(name)) continue;
+        for (const [name, flow] of Object.entries(flows)) {
+            if (names.length && !names.includes(name)) continue;
             const before = failures();
             for (const bad of name === "hostile" ? ["✗"] : ["↻", "✗"]) {
                 if (failures() > before) forget(before);
