@@ -89,21 +89,50 @@ static lm_status copy_members(flattening *f, bool whole, lm_error *e)
     return LM_OK;
 }
 
-static void add_sizes(flattening *f, size_t class)
+/* Add the sizes that the config leaves out to `out`. */
+static void add_sizes(const flattening *f, const lm_nested_class *c, lm_text *out)
 {
     const struct { const char *name; uint32_t n; } sizes[] = {
-        { "vocab_size", lm_nested_classes[class].vocab }, { "hidden_size", lm_nested_classes[class].hidden }, { "intermediate_size", lm_nested_classes[class].intermediate },
-        { "num_hidden_layers", lm_nested_classes[class].layers }, { "num_attention_heads", lm_nested_classes[class].heads },
-        { "num_key_value_heads", lm_nested_classes[class].kv_heads }, { "max_position_embeddings", lm_nested_classes[class].context },
+        { "vocab_size", c->vocab }, { "hidden_size", c->hidden }, { "intermediate_size", c->intermediate },
+        { "num_hidden_layers", c->layers }, { "num_attention_heads", c->heads },
+        { "num_key_value_heads", c->kv_heads }, { "max_position_embeddings", c->context },
     };
 
     for (size_t i = 0; i < COUNT(sizes); i++)
         if (sizes[i].n && !under(f, sizes[i].name))
-            lm_text_printf(&f->out, "\"%s\": %u,\n", sizes[i].name, sizes[i].n);
+            lm_text_printf(out, "\"%s\": %u,\n", sizes[i].name, sizes[i].n);
     if (!under(f, "rope_theta") && !under(f, "rope_parameters"))
-        lm_text_printf(&f->out, "\"rope_theta\": %.1f,\n", lm_nested_classes[class].theta);
+        lm_text_printf(out, "\"rope_theta\": %.1f,\n", c->theta);
     if (!under(f, "rms_norm_eps"))
-        lm_text_printf(&f->out, "\"rms_norm_eps\": %g,\n", lm_nested_classes[class].eps);
+        lm_text_printf(out, "\"rms_norm_eps\": %g,\n", c->eps);
+}
+
+/* The class of a type; NULL: none of the table. */
+static const lm_nested_class *class_of(lm_view type)
+{
+    for (const lm_nested_class *c = lm_nested_classes; c->type; c++)
+        if (lm_view_is(type, c->type))
+            return c;
+    return NULL;
+}
+
+/* Whether the config is a `text_config` that was taken out of the whole: its type is one of language models
+ * of vision-language models, and no family reads it as it is. */
+static bool is_language_model(flattening *f, lm_view *type)
+{
+    const lm_nested_class *c;
+    lm_text missing = { 0 };
+
+    f->flat = true;
+    if (lm_meta_string(f->meta, "model_type", type, NULL) != LM_OK)
+        return false;
+    c = lm_view_ends(*type, LM_VIEW("_text")) ? class_of(*type) : NULL;
+    if (!c)
+        return false;
+    add_sizes(f, c, &missing);
+    bool is = missing.size || !lm_view_is(*type, c->family);
+    lm_text_free(&missing);
+    return is;
 }
 
 /* Write whether the embedding is tied, as the whole model or its language model says. If
@@ -119,15 +148,13 @@ static void add_tied(flattening *f, int has_head)
 
 static lm_status flatten(flattening *f, lm_view text_type, int has_head, lm_error *e)
 {
-    size_t class = 0;
+    const lm_nested_class *c = class_of(text_type);
 
-    while (lm_nested_classes[class].type && !lm_view_is(text_type, lm_nested_classes[class].type))
-        class++;
     lm_text_add_str(&f->out, "{\n");
     LM_TRY(copy_members(f, !f->flat, e));
-    if (lm_nested_classes[class].type) {
-        add_sizes(f, class);
-        text_type = lm_view_of(lm_nested_classes[class].family);
+    if (c) {
+        add_sizes(f, c, &f->out);
+        text_type = lm_view_of(c->family);
     }
     add_tied(f, has_head);
     lm_text_printf(&f->out, "\"model_type\": \"%.*s\"\n}\n", (int)(text_type.size < 64 ? text_type.size : 64),
@@ -188,18 +215,18 @@ lm_status lm_nested_config(char **text, size_t *size, const char *file, int has_
         return LM_OK;
     f.meta = meta;
     LM_TRY_GOTO(status, kind_of(meta, &kind, e), done);
-    if (!kind)
+    if (!kind && !is_language_model(&f, &text_type))
         goto done;
     lm_meta_value nested;
     f.flat = !(lm_meta_get(meta, "text_config", &nested) && nested.kind == LM_META_OBJECT);
-    if (f.flat || lm_meta_string(meta, "text_config/model_type", &text_type, NULL) != LM_OK)
+    if (kind && (f.flat || lm_meta_string(meta, "text_config/model_type", &text_type, NULL) != LM_OK))
         text_type = lm_view_of(kind->text_type);
     if (!(copy = lm_alloc(*size + 1)))
         LM_TRY_GOTO(status, lm_fail_memory(e, "config.json", *size), done);
     memcpy(copy, *text, *size + 1);
     f.j = (lm_json){ .text = copy, .size = *size, .file = file, .max_depth = LM_JSON_DEPTH };
     LM_TRY_GOTO(status, flatten(&f, text_type, has_head, e), done);
-    if (note)
+    if (note && kind)
         lm_text_printf(note, "%s: only its language model is read; ignored: %s", kind->type, f.ignored.data);
     lm_free(*text);
     *text      = f.out.data;

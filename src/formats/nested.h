@@ -26,8 +26,9 @@ typedef struct lm_nested_class {
 extern const lm_nested_class lm_nested_classes[];
 
 /* Replace the config.json of such a model, *text with *size bytes from lm_alloc, by the config.json of its
- * language model, with the sizes of transformers' class for what `text_config` leaves out. Any other text is
- * unchanged, even if it is broken.
+ * language model, with the sizes of transformers' class for what `text_config` leaves out; a config.json that
+ * is only such a `text_config` becomes one too, without a note. Any other text is unchanged, even if it is
+ * broken.
  *   has_head  whether the weights have lm_head.weight; -1: unknown
  *   note      NULL, or where one line without its end is appended that says what is read and which members
  *             are ignored

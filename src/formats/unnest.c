@@ -77,9 +77,10 @@ lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e)
 
     LM_TRY(lm_container_text(c, name, &text, e));
     LM_TRY(lm_container_document(c, name, &d, e));
+    const char *before = d->text;
     LM_TRY_GOTO(status, lm_nested_config(&d->text, &d->size, lm_meta_file(c->meta), has_head(c), &note, e),
                 done);
-    if (!note.size)
+    if (d->text == before)
         goto done;
     if (d->meta)
         lm_meta_free(d->meta);
@@ -94,6 +95,8 @@ lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e)
                      : lm_fail_memory(e, name, 0),
                 done);
     c->meta = d->meta;
+    if (!note.size)                      /* it describes the language model only */
+        goto done;
     for (size_t i = 0; i < c->n_tensors && !prefixed; i++)
         prefixed = lm_nested_prefix(c->tensors[i].name);
     LM_TRY_GOTO(status, keep_language_model(c, prefixed, &note, e), done);

@@ -84,19 +84,57 @@ WHOLE = {"gemma3_text": "gemma3", "mistral": "mistral3", "llama": "llava", "qwen
          "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl", "qwen3_vl_text": "qwen3_vl"}
 
 
+def language_part(kind):
+    """The text_config of a golden model by itself, as a person cuts it out, or transformers saves it."""
+    whole = json.loads((MODELS / kind / "config.json").read_text())
+    text = whole.get("text_config") or {k: v for k, v in whole.items() if k != "vision_config"} | {"model_type": f"{whole['model_type']}_text"}
+    return text | {k: whole[k] for k in ("tie_word_embeddings",) if k in whole}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_config_of_the_language_part_alone(lamina, kind, tmp_path):
+    """It describes the same model as the whole, without a word about other parts."""
+    whole = json.loads(run(lamina, "inspect", MODELS / kind / "config.json", "--json").stdout)
+    done = described(lamina, tmp_path, json.dumps(language_part(kind)))
+    assert done.returncode == 0 and "ignored" not in done.stderr, done.stderr
+    model = json.loads(done.stdout)
+    same = ("architecture", "attention", "mlp", "rope", "parameters", "kv", "flops")
+    assert {k: model[k] for k in same} == {k: whole[k] for k in same}
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+def test_a_folder_of_the_language_part_alone(lamina, kind, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(language_part(kind)))
+    data = (MODELS / kind / "model.safetensors").read_bytes()
+    n = struct.unpack_from("<Q", data)[0]
+    head = json.loads(data[8:8 + n])
+    names = {k: k.removeprefix("language_model.").replace("model.language_model.", "model.") for k in head
+             if "vis" not in k and "projector" not in k and k != "__metadata__"}
+    out, body = {}, b""
+    for k, name in names.items():
+        begin, end = head[k]["data_offsets"]
+        out[name] = head[k] | {"data_offsets": [len(body), len(body) + end - begin]}
+        body += data[8 + n + begin:8 + n + end]
+    text = json.dumps(out).encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
+    assert "ignored" not in agree(lamina, tmp_path, *golden(MODELS / kind))
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_missing_keys_of_a_text_config_have_the_class_defaults(lamina, name, tmp_path):
     """Google publishes Gemma 3 4B without vocab_size and heads. A description that contains every default gives the same model."""
     family = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}.get(name, name)
     whole = {k: v for k, v in CLASSES[name].items() if v is not None} | {"model_type": family}
     texts = [config({"model_type": name}, WHOLE[name]), json.dumps(whole)]
+    if name.endswith("_text"):
+        texts.append(json.dumps({"model_type": name}))                       # text_config alone
     models = []
     for text in texts:
         done = described(lamina, tmp_path, text)
         assert done.returncode == 0, done.stderr
         model = json.loads(done.stdout)
         models.append({k: v for k, v in model.items() if k not in ("warnings", "source", "fingerprint", "departures", "config")})
-    differ = [k for k in models[0].keys() | models[1].keys() if models[0].get(k) != models[1].get(k)]
+    differ = [k for m in models[1:] for k in models[0].keys() | m.keys() if models[0].get(k) != m.get(k)]
     assert not differ
 
 
@@ -113,6 +151,8 @@ def test_gemma_3_4b_as_published(lamina, tmp_path):
     (config({"model_type": "gemma"}, "paligemma"), 'the language model of "paligemma" is not read alone'),
     (config({"model_type": "cohere2"}, "aya_vision"), 'the language model of "aya_vision" is not read alone'),
     (config({"model_type": "mllama_text_model"}, "mllama"), 'the language model of "mllama" is not read alone'),
+    (json.dumps({"model_type": "llama4_text", "hidden_size": 8}), 'unknown model family "llama4_text"'),
+    (json.dumps({"model_type": "mllama_text_model", "hidden_size": 8}), 'unknown model family "mllama_text_model"'),
     (config({"model_type": "no_such"}), 'unknown model family "no_such"'), (json.dumps({"model_type": "gemma3"}), "text_config"),
     (config({"model_type": "gemma3_text", "attn_logit_softcapping": 30.0}), "attn_logit_softcapping"),
     (config({"model_type": "gemma3_text"}, quantization_config={"quant_method": "gptq"}), "quantised by gptq"),
