@@ -25,18 +25,9 @@ def doctor(lamina, cache, *flags, **environment):
 
 
 @pytest.fixture(scope="module")
-def measured(lamina, tmp_path_factory):
-    """The file of measured limits, made once: measuring takes seconds."""
-    folder = tmp_path_factory.mktemp("measured")
-    doctor(lamina, folder)
-    (path,) = folder.glob("limits-*.json")
-    return path
-
-
-@pytest.fixture(scope="module")
-def cache(measured, tmp_path_factory):
+def cache(limits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
-    shutil.copy(measured, folder)
+    shutil.copy(limits, folder)
     return folder
 
 
@@ -71,9 +62,9 @@ def test_measurements_are_stored_until_fresh_ones_are_requested(lamina, cache):
     assert doctor(lamina, cache)["limits"]["measured_now"]
 
 
-def test_lower_measurements_are_not_the_limit(lamina, measured, tmp_path):
+def test_lower_measurements_are_not_the_limit(lamina, limits, tmp_path):
     """If the cached limits are a thousand times what the machine reaches, doctor measures again, but reports and stores the cached ones."""
-    path = pathlib.Path(shutil.copy(measured, tmp_path))
+    path = pathlib.Path(shutil.copy(limits, tmp_path))
     known = json.loads(path.read_text())
     for kind in ("int8", "bf16", "f32", "memory"):
         known[kind] |= {key: 1000 * known[kind][key] for key in ("one", "all", "best")}
@@ -87,9 +78,9 @@ def test_lower_measurements_are_not_the_limit(lamina, measured, tmp_path):
 
 
 @explains
-def test_a_busy_machine_has_no_speed(lamina, measured, tmp_path):
+def test_a_busy_machine_has_no_speed(lamina, limits, tmp_path):
     """Limits measured under load are not dropped with age while nothing better is known, but no speed is derived from them."""
-    path = pathlib.Path(shutil.copy(measured, tmp_path))
+    path = pathlib.Path(shutil.copy(limits, tmp_path))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
     os.utime(path, (1, 1))
     env = {**os.environ, "LAMINA_CACHE": str(tmp_path), "LC_ALL": "C.UTF-8"}
@@ -107,9 +98,9 @@ def test_a_busy_machine_has_no_speed(lamina, measured, tmp_path):
     assert all(row["one_stream"] is None for row in best["splits"]), best["splits"][0]
 
 
-def test_busy_measurements_are_repeated_once(lamina, measured, tmp_path):
+def test_busy_measurements_are_repeated_once(lamina, limits, tmp_path):
     """Limits measured under load are measured again after ten minutes, but only once, even if no better ones are found."""
-    path = pathlib.Path(shutil.copy(measured, tmp_path))
+    path = pathlib.Path(shutil.copy(limits, tmp_path))
     known = json.loads(path.read_text())
     for kind in ("int8", "bf16", "f32", "memory"):
         known[kind] |= {key: 1000 * known[kind][key] for key in ("one", "all", "best")}
@@ -126,7 +117,8 @@ def test_levels_and_threads_are_measured_apart(lamina, cache):
     plain = doctor(lamina, cache, "--cpu", "ref", "--threads", "1")
     assert plain["limits"]["level"] == "ref" and plain["limits"]["threads"] == 1 and plain["limits"]["bf16"] is None
     assert plain["limits"]["int8"]["by"] == "plain C"
-    limited = doctor(lamina, cache, LAMINA_CPU="ref")
+    limited = doctor(lamina, cache, "--threads", "1", LAMINA_CPU="ref")
+    assert limited["limits"] == plain["limits"] | {"measured_now": False, "seconds": 0}
     assert limited["cpu"]["usable"] == "ref"
     if limited["cpu"]["detected"] != "ref":
         assert limited["cpu"]["limited_by"] == "ref" and any("LAMINA_CPU" in w for w in limited["warnings"])

@@ -94,7 +94,8 @@ def caches(tmp_path, source):
     return {**os.environ, "LAMINA_CACHE": str(own), "HF_HUB_CACHE": str(hub)}
 
 
-def test_doctor_lists_both(lamina, caches):
+def test_doctor_lists_both(lamina, limits, caches):
+    shutil.copy(limits, caches["LAMINA_CACHE"])
     document = json.loads(run(lamina, "doctor", "--json", env=caches).stdout)["cache"]
     assert [m["name"] for m in document["models"]] == ["SmolLM2-135M-Instruct.Q4_1.gguf"]
     assert [m["name"] for m in document["huggingface"]] == ["org/folder", "org/many:Q4_0", "org/many:Q8_0", "org/one"]
