@@ -77,6 +77,38 @@ async function stopping({ page, where }) {
     check(await page.locator(".message").count() === 2, `${where}: a continued answer is another message`);
 }
 
+// Messages are searched, also in branches that are not shown; the message that is chosen is brought into view.
+async function searched({ page, where, open, titles }) {
+    const words = "word ".repeat(300), messages = Array.from({ length: 40 }, (_, i) => ({ id: `m${i}`, type: "text", role: i % 2 ? "assistant" : "user", content: i === 9 ? `${words} A Pelican\n\nflew. ${words}` : words,
+        parent: i ? `m${i - 1}` : null, model: "other" }));
+    messages.push({ id: "b", type: "text", role: "assistant", content: "An ostrich & <b>emu</b> ran.", parent: "m20", model: "other" });
+    await open();
+    await page.setInputFiles(".sidebar input[type=file]", { name: "x.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify({ conv: { id: "2", name: "Birds", lastModified: 2, currNode: "m39" }, messages })) });
+    await until(async () => (await titles()).includes("Birds"), async () => `${where}: imported: ${await titles()}`);
+    const hits = page.locator(".sidebar .hits a"), field = page.locator(".sidebar input[type=search]");
+    const inView = (text) => until(async () => await page.locator(".message.found").evaluateAll((all, text) => {
+        const box = all[0]?.getBoundingClientRect(), list = document.querySelector(".messages").getBoundingClientRect();
+        return all.length === 1 && all[0].textContent.includes(text) && box.top >= list.top - 2 && box.top < list.bottom - 40;
+    }, text), `${where}: "${text}" is brought into view`);
+    await field.fill("pelican flew");
+    await until(async () => (await titles()).join() === "Birds" && await hits.count() === 1 && /^…?(word )*A Pelican flew\. word .*…$/.test(await hits.innerText()), async () => `${where}: found in a message: ${await page.locator(".sidebar").innerText()}`);
+    check(await page.locator(".sidebar .hits mark").innerText() === "Pelican flew", `${where}: what was sought is marked`);
+    await look(page, where, "search");
+    await hits.click();
+    await inView("Pelican");
+    await open();
+    await field.fill("<B>emu");
+    await until(async () => await hits.count() === 1 && await hits.innerText() === "An ostrich & <b>emu</b> ran.", async () => `${where}: found in another branch: ${await page.locator(".sidebar").innerText()}`);
+    await hits.click();
+    await inView("ostrich");
+    check(await page.locator(".message").count() === 22, `${where}: the branch of the message is shown`);
+    await open();
+    await field.fill("no such words");
+    await until(async () => await page.locator(".sidebar .days").innerText() === "Nothing found.", async () => `${where}: nothing found: ${await page.locator(".sidebar .days").innerText()}`);
+    await field.fill("");
+    await until(async () => (await titles()).length > 3 && await page.locator(".message.found").count() === 0, `${where}: the search is over`);
+}
+
 async function several({ page, where, width }) {
     const open = async () => { if (width < 800 && !await page.locator(".sidebar").count()) await page.getByRole("button", { name: "Chats" }).click(); };
     await page.fill(".composer textarea", "Count from one to two hundred, in words.");
@@ -107,7 +139,7 @@ async function several({ page, where, width }) {
     await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
     await until(async () => await page.locator(".sidebar li a").count() === 3, `${where}: deleting`);
     // Renamed, pinned, found, saved as Markdown; the chats of another program.
-    const titles = () => page.locator(".sidebar li a").allInnerTexts();
+    const titles = () => page.locator(".sidebar section > ul > li > a").allInnerTexts();
     await option(2, "Rename");
     await page.keyboard.type("Greeting");
     await page.keyboard.press("Enter");
@@ -127,6 +159,7 @@ async function several({ page, where, width }) {
     check(markdown.suggestedFilename() === "Seas.md" && readFileSync(await markdown.path(), "utf8") === "# Seas\n\n## You\n\nWhy?\n\n## other\n\nRivers.\n", `${where}: Markdown: ${readFileSync(await markdown.path(), "utf8")}`);
     await page.locator(".sidebar li a").nth(seas).click();
     await until(async () => await text(page, ".message.assistant .markdown") === "Rivers.", `${where}: the imported chat`);
+    await searched({ page, where, open, titles });
     // Files in a message.
     const file = page.locator(".talk input[type=file]"), draft = () => page.inputValue(".composer textarea");
     await file.setInputFiles([{ name: "a.py", mimeType: "text/x-python", buffer: Buffer.from("a = 1\n") }]);

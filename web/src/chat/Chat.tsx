@@ -2,6 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t, type Key } from "../i18n";
 import { Inspector } from "../inspect/Inspector";
 import { saveTurn, type Conversation } from "../store/chats";
+import { found, seeking } from "../store/search";
 import { lastChat, sidebar, surprise, tracing } from "../store/prefs";
 import { contextOf, models, onlyModel } from "../store/server";
 import { attached, textOf } from "../text/attached";
@@ -71,11 +72,11 @@ function Empty({ c }: { c: Conversation }) {
 }
 
 export function Chat({ c }: { c: Conversation }) {
-    const list = useRef<HTMLDivElement>(null), bottom = useRef(true), top = useRef(0), [away, setAway] = useState(false);
+    const list = useRef<HTMLDivElement>(null), bottom = useRef(true), held = useRef(false), top = useRef(0), [away, setAway] = useState(false);
     const settings = rest.value.endsWith("/settings"), id = c.meta.value.id;
     // Each chat has an address, also when none was asked for.
     useEffect(() => { if (rest.value.split("/")[0] !== id) { history.replaceState(null, "", `#/chat/${id}`); address.value = `chat/${id}`; } }, [c, rest.value]);
-    useEffect(() => { void c.load(); lastChat.value = id; picked.value = null; bottom.current = true; }, [c]);
+    useEffect(() => { void c.load(); lastChat.value = id; picked.value = null; }, [c]);
     useEffect(() => { const m = c.meta.value.model || onlyModel.value; if (m) void contextOf(m).catch(() => undefined); }, [c, c.meta.value.model, onlyModel.value]);
     useEffect(() => {
         const save = (): void => {
@@ -90,20 +91,27 @@ export function Chat({ c }: { c: Conversation }) {
     // Keep the end visible while it grows, unless the reader has scrolled away from it. A new message is always brought into view.
     useLayoutEffect(() => { if (busy) bottom.current = true; }, [lastId, Boolean(busy)]);
     const toEnd = (): void => { const l = list.current; if (l) { l.scrollTop = l.scrollHeight; top.current = l.scrollTop; } };
-    useLayoutEffect(() => { if (bottom.current) toEnd(); });
+    // A message that was found is kept in view until the reader scrolls.
+    const sought = seeking.value && path.some((x) => x.peek().id === found.peek());
+    const toFound = (): void => { list.current?.querySelector(".found")?.scrollIntoView({ block: "start" }); top.current = list.current?.scrollTop ?? 0; };
+    useLayoutEffect(() => { if (busy) held.current = false; else if (sought) { held.current = true; bottom.current = seeking.value = false; } }, [sought, busy]);
+    const follow = (): void => { if (held.current) toFound(); else if (bottom.current) toEnd(); };
+    useLayoutEffect(follow);
     // Also while a long text is rendered in steps, and when messages out of view turn out to be longer than estimated.
     useEffect(() => {
-        const l = list.current!, watch = new ResizeObserver(() => { if (bottom.current) toEnd(); });
+        const l = list.current!, watch = new ResizeObserver(follow);
         for (const message of l.children) watch.observe(message);
         return () => watch.disconnect();
     }, [c, path.length, lastId]);
     // Only upwards is away: a text that grows leaves the end behind until it is scrolled to again.
     const onScroll = (): void => {
+        if (held.current) return;
         const l = list.current!, near = l.scrollHeight - l.scrollTop - l.clientHeight < 60;
         if (near || l.scrollTop < top.current) bottom.current = near;
         top.current = l.scrollTop;
         setAway(!bottom.current);
     };
+    const release = (): void => { held.current = false; };
     const open = sidebar.value, p = picked.value, chosen = p && p.chat === id ? c.turns.get(p.turn) : undefined;
     return <div class={`chat ${open ? "with-sidebar" : ""} ${chosen ? "with-inspector" : ""}`}>
         {open && <><div class="shade only-narrow" onClick={() => { sidebar.value = false; }} /><Sidebar current={c} close={() => { if (innerWidth < 800) sidebar.value = false; }} /></>}
@@ -117,7 +125,7 @@ export function Chat({ c }: { c: Conversation }) {
                 <IconButton icon="settings" label={t("settings")} onClick={() => go(`chat/${id}/settings`)} />
             </div>
             {surprise.value && <div class="legend-row"><Legend /><Switch label={t("tracing")} on={tracing.value} title={t("hTracing")} onChange={(on) => { tracing.value = on; }} /></div>}
-            <div class="messages" ref={list} onScroll={onScroll} tabIndex={0} role="log" aria-label={t("conversation")} aria-live="off">
+            <div class="messages" ref={list} onScroll={onScroll} onWheel={release} onTouchMove={release} onPointerDown={release} onKeyDown={release} tabIndex={0} role="log" aria-label={t("conversation")} aria-live="off">
                 {path.length ? path.map((turn) => <Message key={turn.peek().id} c={c} turn={turn} last={turn === last} />) : <Empty c={c} />}
             </div>
             {away && busy && <button type="button" class="to-end" onClick={() => { bottom.current = true; toEnd(); }}>{t("toEnd")} ↓</button>}

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { t } from "../i18n";
 import { writing, answerCalls, continueAnswer, endsEarly, regenerate, retry, send } from "./generate";
 import { newChat, type Conversation } from "../store/chats";
+import { found } from "../store/search";
 import { surprise, tracing } from "../store/prefs";
 import { contexts } from "../store/server";
 import { SideBySide } from "../inspect/SideBySide";
@@ -98,7 +99,7 @@ export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Tu
         void navigator.clipboard?.writeText(turn.text).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); }).catch(() => undefined);
     };
     const again = (): void => { c.meta.peek().id && newChatFrom(c); };
-    return <article class={`message ${turn.role}`} aria-label={name} aria-busy={busy}>
+    return <article class={`message ${turn.role}${found.value === turn.id ? " found" : ""}`} aria-label={name} aria-busy={busy}>
         <header>
             <h2 dir="auto">{visible(name)}</h2>
             {turn.changed?.map((x) => <code class="changed" key={x} title={t("changedBy")}>{x}</code>)}

@@ -1,7 +1,7 @@
 export const en = {
     // the frame
     chat: "Chat", model: "Model", compare: "Compare", tokens: "Tokens", machine: "Machine", views: "Views", language: "Language", theme: "Colours", themeAuto: "as the system", themeLight: "light", themeDark: "dark",
-    help: "Help", skip: "Skip to the content", close: "Close", cancel: "Cancel", delete: "Delete", use: "Use", send: "Send", stop: "Stop", edit: "Edit", copy: "Copy", copied: "Copied", search: "Search",
+    help: "Help", skip: "Skip to the content", close: "Close", cancel: "Cancel", delete: "Delete", use: "Use", send: "Send", stop: "Stop", edit: "Edit", copy: "Copy", copied: "Copied", search: "Search", searchNone: "Nothing found.", searchPartial: "Only the newest messages were searched.",
     aboutText: "This page and the models behind it run on the machine that serves it. Conversations are kept in this browser alone; nothing is sent anywhere else.",
     keyEnter: "send the message", keyShiftEnter: "new line", keyEsc: "close the open panel", keyArrows: "move from token to token while surprise is shown", keyViews: "go to a view", keyNew: "new chat", keyHelpKey: "this help",
     keyTitle: "API key", keyHelp: "The server requires an API key. It was set when the server was started (--api-key).", key: "Key", keyKeep: "Keep it in this browser", enterKey: "Enter the key",

@@ -2,7 +2,7 @@ import type { Texts } from "./index";
 
 export const zhHans: Texts = {
     chat: "对话", model: "模型", compare: "比较", tokens: "词元", machine: "机器", views: "视图", language: "语言", theme: "颜色", themeAuto: "跟随系统", themeLight: "浅色", themeDark: "深色",
-    help: "帮助", skip: "跳到内容", close: "关闭", cancel: "取消", delete: "删除", use: "使用", send: "发送", stop: "停止", edit: "编辑", copy: "复制", copied: "已复制", search: "搜索",
+    help: "帮助", skip: "跳到内容", close: "关闭", cancel: "取消", delete: "删除", use: "使用", send: "发送", stop: "停止", edit: "编辑", copy: "复制", copied: "已复制", search: "搜索", searchNone: "未找到。", searchPartial: "只搜索了最新的消息。",
     aboutText: "此页面与其背后的模型都在提供它的机器上运行。对话只保存在这个浏览器中，不会发往其他地方。",
     keyEnter: "发送消息", keyShiftEnter: "换行", keyEsc: "关闭已打开的部分", keyArrows: "打开意外度时，在词元间移动", keyViews: "前往视图", keyNew: "新对话", keyHelpKey: "此帮助",
     keyTitle: "API 密钥", keyHelp: "服务器要求密钥。密钥由启动服务器的人设定（--api-key）。", key: "密钥", keyKeep: "保存在这个浏览器中", enterKey: "输入密钥",

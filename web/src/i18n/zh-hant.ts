@@ -2,7 +2,7 @@ import type { Texts } from "./index";
 
 export const zhHant: Texts = {
     chat: "對話", model: "模型", compare: "比較", tokens: "詞元", machine: "機器", views: "檢視", language: "語言", theme: "色彩", themeAuto: "依系統", themeLight: "淺色", themeDark: "深色",
-    help: "說明", skip: "跳到內容", close: "關閉", cancel: "取消", delete: "刪除", use: "使用", send: "送出", stop: "停止", edit: "編輯", copy: "複製", copied: "已複製", search: "搜尋",
+    help: "說明", skip: "跳到內容", close: "關閉", cancel: "取消", delete: "刪除", use: "使用", send: "送出", stop: "停止", edit: "編輯", copy: "複製", copied: "已複製", search: "搜尋", searchNone: "未找到。", searchPartial: "只搜尋了最新的訊息。",
     aboutText: "此頁面與其背後的模型都在提供它的機器上執行。對話只保存在這個瀏覽器中，不會送往其他地方。",
     keyEnter: "送出訊息", keyShiftEnter: "換行", keyEsc: "關閉已開啟的部分", keyArrows: "開啟驚奇度時，在詞元間移動", keyViews: "前往檢視", keyNew: "新對話", keyHelpKey: "此說明",
     keyTitle: "API 金鑰", keyHelp: "伺服器要求金鑰。金鑰由啟動伺服器的人設定（--api-key）。", key: "金鑰", keyKeep: "保存在這個瀏覽器中", enterKey: "輸入金鑰",

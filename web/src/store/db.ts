@@ -37,7 +37,9 @@ type Stored = Turn & { packed?: Packed };
 const stored = ({ tokens, ...rest }: Turn): Stored => tokens ? { ...rest, packed: pack(tokens) } : rest;
 const read = ({ packed, ...rest }: Stored): Turn => packed ? { ...rest, tokens: unpack(packed) } : rest;
 
-export const turnsOf = async (chat: string): Promise<Turn[]> => (await run<Stored[]>("turns", "readonly", (s) => s.index("chat").getAll(chat)) ?? []).map(read);
+// The messages of a chat without their tokens, which a search does not need.
+export const storedTurns = async (chat: string): Promise<Turn[]> => await run<Stored[]>("turns", "readonly", (s) => s.index("chat").getAll(chat)) ?? [];
+export const turnsOf = async (chat: string): Promise<Turn[]> => (await storedTurns(chat)).map(read);
 export const putChat = (c: ChatMeta): Promise<unknown> => run("chats", "readwrite", (s) => s.put(c));
 export const putTurn = (t: Turn): Promise<unknown> => run("turns", "readwrite", (s) => s.put(stored(t)));
 
