@@ -5,12 +5,16 @@ T     ?= 60
 .DEFAULT_GOAL := help
 .PHONY: demo demo-cluster serve test e2e documents changed nightly avx2 anywhere browser browser-page browser-reports web web-dev debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
+# The first build of the program takes minutes: a terminal shows its progress.
+program_release = quiet=--quiet; [ -x build/release/src/cli/lamina ] || { echo "compiling lamina (some minutes, once)"; [ ! -t 1 ] || quiet=; }; \
+	ninja -C build/release $$quiet src/cli/lamina
+
 PORT   ?= 8080
 RANKS  ?= 4
 PROMPT ?= What is the capital of Japan? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
-	@ninja -C build/release --quiet src/cli/lamina
+	@$(program_release)
 	build/release/src/cli/lamina run --temp 0 -n 128 -p "$(PROMPT)"
 
 demo-cluster: build/cluster/build.ninja          ## answer a prompt with the demo model, split over four processes (RANKS=N: others)
@@ -18,7 +22,7 @@ demo-cluster: build/cluster/build.ninja          ## answer a prompt with the dem
 	@scripts/ranks $(RANKS) build/cluster/src/cli/lamina run --temp 0 -n 128 -t 1 --split tp=$(RANKS) -p "$(PROMPT)"
 
 serve: build/release/build.ninja               ## serve the demo model over HTTP at port 8080 (PORT=N: another)
-	@ninja -C build/release --quiet src/cli/lamina
+	@$(program_release)
 	build/release/src/cli/lamina serve --port $(PORT)
 
 test: build/test/build.ninja                   ## build with warnings as errors, and run all but the server's requests (make asan) and the pages' commands (make documents)
@@ -163,6 +167,7 @@ lint:                                          ## the house rules, as tests
 install:                                       ## build and copy into PREFIX (/usr/local); DESTDIR is honoured
 	@[ -f build/release/build.ninja ] || $(MESON) setup $(options_release) build/release
 	@$(MESON) configure build/release -Dprefix="$(PREFIX)"
+	@ninja -C build/release --quiet build.ninja >/dev/null || true
 	@ninja -C build/release --quiet
 	@$(MESON) install -C build/release --no-rebuild --quiet
 	@[ -n "$(DESTDIR)" ] || scripts/installed build/release

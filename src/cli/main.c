@@ -80,7 +80,9 @@ static lm_status no_command(const char *given, lm_error *e)
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         if (strcmp(elsewhere[i].theirs, given) == 0)
             return lm_fail_hint(e, "%s", elsewhere[i].hint);
-    if (near)
+    if (strchr(given, ' '))
+        lm_fail_hint(e, "lamina run -p TEXT answers a text, lamina help lists the commands");
+    else if (near)
         lm_fail_hint(e, "did you mean lamina %s?", near);
     else if (lm_hub_may_have(lm_hub_bare(given)))
         lm_fail_hint(e, "lamina pull %s downloads a model of this name", lm_hub_bare(given));

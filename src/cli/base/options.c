@@ -188,8 +188,10 @@ static void hint_at_models(const lm_cli *cli, const char *name, lm_status status
 {
     if (status == LM_NOT_FOUND && lm_hub_may_have(name) && !lm_is_hub_name(cli))
         lm_fail_hint(e, "lamina pull %s downloads it, and so does -hf in place of -m", name);
+    else if (strchr(name, ' ') && (strcmp(cli->command->name, "run") == 0))
+        lm_fail_hint(e, "a prompt without a MODEL is given with -p: lamina run -p TEXT");
     else if (status == LM_NOT_FOUND || status == LM_USAGE)
-        lm_fail_hint(e, "name a .gguf file, a folder, or org/name; "
+        lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina pull ORG/NAME downloads a model, "
                         "lamina doctor lists the models of the cache");
 }
 

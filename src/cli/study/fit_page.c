@@ -58,7 +58,7 @@ const char *lm_fit_rate(char out[LM_FORMATTED], double x)
 
 static const char *limit(const char *name)
 {
-    return name && *name ? _(name) : "-";
+    return name && *name ? _(name) : "";
 }
 
 /* ---- one model ---- */

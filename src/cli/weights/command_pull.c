@@ -109,6 +109,8 @@ static lm_status pull(lm_cli *cli, void *options, lm_error *e)
     lm_interrupt_watch(NULL);
     lm_status status = hub_pull_run(&p, lm_hub_bare(cli->args[0]), o->revision, e);
     lm_progress_end(&bar.bar);
+    if (status == LM_USAGE && !hub_is_name(lm_hub_bare(cli->args[0])))
+        lm_fail_hint(e, "names are those of huggingface.co: lamina pull HuggingFaceTB/SmolLM2-135M-Instruct");
     if (status == LM_OK)
         status = print(cli, &p, e);
     hub_pull_free(&p);

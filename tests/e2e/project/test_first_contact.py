@@ -127,11 +127,20 @@ def test_only_models_with_weights_are_proposed(lamina, tmp_path, command):
         done = run(lamina, *(word.format(name) for word in command), env=environment(tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL)
         assert done.returncode and not list(tmp_path.glob("*.gguf"))
         return done.stderr.splitlines()[-2:]
-    assert refused("nosuch") == ["hint: name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache",
+    assert refused("nosuch") == ["hint: name a .gguf file, a folder, or org/name; lamina pull ORG/NAME downloads a model, lamina doctor lists the models of the cache",
                                  "error: nosuch: no such file or folder, and no such model in the cache"]
     assert refused("llama-3.2-1b") == ["hint: name a .gguf file, a Hugging Face folder or a .jinja file" if command[0] == "template" else
                                        "hint: use lamina synth llama-3.2-1b OUT.gguf to create it with random weights",
                                        "error: llama-3.2-1b: a preset has no weights and no tokenizer"]
+
+
+@pytest.mark.parametrize(("command", "hint"), [
+    (["run", "Why is the sky blue?"], "a prompt without a MODEL is given with -p: lamina run -p TEXT"),
+    (["Why is the sky blue?"], "lamina run -p TEXT answers a text, lamina help lists the commands"),
+    (["pull", "llama3.2"], "names are those of huggingface.co: lamina pull HuggingFaceTB/SmolLM2-135M-Instruct")])
+def test_what_users_of_ollama_type_first_gets_a_hint(lamina, tmp_path, command, hint):
+    done = run(lamina, *command, env=environment(tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL)
+    assert done.returncode in (1, 2) and f"hint: {hint}\n" in done.stderr
 
 
 def test_a_name_of_several_presets_gives_a_hint(lamina):
