@@ -69,7 +69,8 @@ static const char *mark(bool known, bool good)
     return !known ? "by definition not" : good ? "yes" : "NO";
 }
 
-static void report(const char *name, const char *path, char (*files)[512], size_t n_files, size_t *count)
+static void report(const char *name, const char *path, char (*files)[512], size_t n_files, size_t first,
+                   size_t *count)
 {
     lm_model *m = NULL;
     lm_error  e = { 0 };
@@ -78,7 +79,7 @@ static void report(const char *name, const char *path, char (*files)[512], size_
     if (lm_model_open(path, NULL, &m, &e) != LM_OK)
         fail_msg("%s: %s", name, lm_error_text(&e, text, sizeof text));
     for (size_t f = 0; f < n_files; f++)
-        for (size_t l = 0; lm_cpu_level_name(l); l++) {
+        for (size_t l = first; lm_cpu_level_name(l); l++) {
             lm_verdict  v;
             const char *level = lm_cpu_level_name(l);
             if (!is_here(level))
@@ -103,15 +104,16 @@ static void goldens_agree(void **state)
     for (size_t i = 0; i < n; i++) {
         size_t n_files = golden_files(&models[i], files, MAX_FILES);
         assert_true(n_files > 0);
-        report(models[i].name, models[i].path, files, n_files, &count);
+        report(models[i].name, models[i].path, files, n_files, 0, &count);
         goldens += n_files;
     }
     printf("golden cases: %zu models and containers, %zu goldens, %zu verdicts, all agree\n", n, goldens,
            count);
 }
 
-/* The real model of the demo agrees, if it has been fetched. Skipped under an emulator, where 135 million
- * parameters take more than a quarter of an hour. */
+/* The real model of the demo agrees, if it has been fetched, at every level but plain C, where it takes as
+ * long as at all others. Skipped under an emulator, where 135 million parameters take more than a quarter of
+ * an hour. */
 static void the_demo_model_agrees(void **state)
 {
     const char *assets = getenv("LAMINA_ASSETS"), *root = getenv("LAMINA_TESTS");
@@ -123,7 +125,7 @@ static void the_demo_model_agrees(void **state)
     snprintf(golden[0], sizeof golden[0], "%.400s/golden/smollm2/golden.safetensors", root ? root : "tests");
     if (getenv("MESON_EXE_WRAPPER") || (access(model, R_OK) != 0 && getenv("LAMINA_ALLOW_MISSING_ASSETS")))
         skip();
-    report("smollm2-135m q4_1 gguf", model, golden, 1, &count);
+    report("smollm2-135m q4_1 gguf", model, golden, 1, 1, &count);
 }
 
 int main(void)

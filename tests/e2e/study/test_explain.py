@@ -256,7 +256,8 @@ def test_components_of_every_preset(lamina, names):
     """No step of any preset that has a component differs from its fact or leaves its numbers out; no window is longer than the context."""
     presets = json.loads(lamina("presets", "--json").stdout)
     for p in some(presets, 8):
-        facts = json.loads(lamina("inspect", p["name"], "--json").stdout)
+        parts = [word for part in ("attention", "architecture", "mlp") for word in ("--query", part)]
+        facts = {found["query"]: found["value"] for found in json.loads(lamina("inspect", p["name"], *parts, "--json").stdout)}
         window, reach = facts["attention"].get("window"), facts["attention"].get("reach")
         assert window is None or window < p["context"], p["name"]
         topics = ["swa"] * (window is not None) + ["alibi"] * (facts["architecture"]["position"] == "ALiBi") + ["swiglu"] * facts["mlp"]["gated"]
