@@ -131,6 +131,7 @@ bool lm_model_is_end(const lm_model *m, lm_token id);
 typedef enum lm_report {
     LM_REPORT_TENSORS,               /* [{name, type, shape, bytes, offset, file}] */
     LM_REPORT_METADATA,              /* {key: value}; long arrays are shortened, with a note */
+    LM_REPORT_METADATA_WHOLE,        /* {key: value}, with all elements of arrays */
 } lm_report;
 lm_status lm_model_report(const lm_model *m, lm_report what, lm_text *out, lm_error *e);
 

@@ -92,14 +92,14 @@ static json_t *tensors(const lm_model *m)
     return out;
 }
 
-static json_t *metadata(const lm_model *m)
+static json_t *metadata(const lm_model *m, uint64_t max)
 {
     json_t       *out = json_object();
     lm_view       key;
     lm_meta_value v;
 
     for (size_t i = 0; out && lm_meta_entry(meta_of(m), i, &key, &v); i++)
-        out = with_member(out, key, meta_json(&v, 8));
+        out = with_member(out, key, meta_json(&v, max));
     return out;
 }
 
@@ -113,7 +113,10 @@ lm_status lm_model_report(const lm_model *m, lm_report what, lm_text *out, lm_er
         document = tensors(m);
         break;
     case LM_REPORT_METADATA:
-        document = metadata(m);
+        document = metadata(m, 8);
+        break;
+    case LM_REPORT_METADATA_WHOLE:
+        document = metadata(m, UINT64_MAX);
         break;
     default:
         return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "unknown report %d", (int)what);

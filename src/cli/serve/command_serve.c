@@ -223,11 +223,12 @@ static lm_status serve_until_signal(lm_server *s, const lm_serve_flags *o, const
     return LM_OK;
 }
 
-static lm_status describe(lm_error *e)
+static lm_status describe(const char *prefix, lm_error *e)
 {
     lm_text text = { 0 };
-    lm_status status = lm_server_describe(&text, e);
 
+    LM_TRY(lm_serve_check_prefix(prefix, e));
+    lm_status status = lm_server_describe(prefix, &text, e);
     if (status == LM_OK)
         status = lm_out_text(text.data, text.size, e);
     lm_text_free(&text);
@@ -242,7 +243,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
     sigset_t ends;
 
     if (o->openapi)
-        return describe(e);
+        return describe(o->prefix, e);
     LM_TRY(lm_serve_options(cli, o, &all, e));
     all.store = o->store;
     all.keys = (lm_keys_options){ .keys = o->keys.items, .file = o->key_file, .limits = o->quota };

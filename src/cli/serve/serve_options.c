@@ -31,6 +31,17 @@ static lm_status read_pem(lm_cli *cli, const char *path, const char **out, lm_er
 
 /* ---- options ---- */
 
+lm_status lm_serve_check_prefix(const char *prefix, lm_error *e)
+{
+    size_t n = prefix ? strlen(prefix) : 0;
+
+    if (n && (*prefix != '/' || prefix[n - 1] == '/' || strpbrk(prefix, "?#% \t")))
+        return lm_fail(e, LM_USAGE, "--api-prefix", LM_NO_OFFSET,
+                       "\"%.100s\" is not a path as \"/llm\": it must begin with a slash and not end with one",
+                       prefix);
+    return LM_OK;
+}
+
 static lm_status http_options(lm_cli *cli, lm_serve_flags *o, lm_http_options *h, lm_error *e)
 {
     static const char *const here[] = { "127.0.0.1", NULL };
@@ -44,11 +55,7 @@ static lm_status http_options(lm_cli *cli, lm_serve_flags *o, lm_http_options *h
                             .queue = o->queue,
                             .body_limit = o->body_limit,
                             .memory_limit = o->request_memory };
-    size_t n = o->prefix ? strlen(o->prefix) : 0;
-    if (n && (*o->prefix != '/' || o->prefix[n - 1] == '/' || strpbrk(o->prefix, "?#% \t")))
-        return lm_fail(e, LM_USAGE, "--api-prefix", LM_NO_OFFSET,
-                       "\"%.100s\" is not a path as \"/llm\": it must begin with a slash and not end with one",
-                       o->prefix);
+    LM_TRY(lm_serve_check_prefix(o->prefix, e));
     if (!o->tls_key != !o->tls_cert)
         return lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET,
                        "HTTPS needs both --ssl-key-file and --ssl-cert-file");

@@ -30,4 +30,7 @@ typedef struct lm_serve_flags {
  * LM_USAGE names the flag; the errors of a model are those of lm_model_open. */
 lm_status lm_serve_options(lm_cli *cli, lm_serve_flags *o, lm_server_options *out, lm_error *e);
 
+/* LM_USAGE: not a path like "/llm". NULL: no prefix. */
+lm_status lm_serve_check_prefix(const char *prefix, lm_error *e);
+
 #endif

@@ -22,16 +22,16 @@
 
 /* ---- routes ---- */
 
-/* Whether `path` matches the n bytes of `pattern`; "{id}" matches one part of the path, which is copied to
- * `id`. */
-static bool matches(const char *pattern, size_t n, const char *path, char id[64])
+/* Whether `path` matches the n bytes of `pattern`. "{id}" matches one part of the path, "{model}" all that is
+ * left, since names such as org/name have slashes; it is copied to `id`. */
+static bool matches(const char *pattern, size_t n, const char *path, char id[LM_PATH_ID])
 {
     const char *end = pattern + n;
 
     while (pattern < end) {
         if (*pattern == '{') {
-            size_t size = strcspn(path, "/");
-            if (!size || size >= 64)
+            size_t size = strncmp(pattern, "{model}", 7) ? strcspn(path, "/") : strlen(path);
+            if (!size || size >= LM_PATH_ID)
                 return false;
             memcpy(id, path, size);
             id[size] = 0;
@@ -46,7 +46,7 @@ static bool matches(const char *pattern, size_t n, const char *path, char id[64]
     return !*path;
 }
 
-static bool route_matches(const lm_route *r, const char *path, char id[64])
+static bool route_matches(const lm_route *r, const char *path, char id[LM_PATH_ID])
 {
     if (matches(r->path, strlen(r->path), path, id))
         return true;
@@ -61,7 +61,7 @@ static bool route_matches(const lm_route *r, const char *path, char id[64])
 
 /* Return the route of a path and method; NULL: none. Other methods of the path are appended to `allow`, which
  * may be NULL. */
-static const lm_route *find_route(const char *method, const char *path, char id[64], lm_text *allow)
+static const lm_route *find_route(const char *method, const char *path, char id[LM_PATH_ID], lm_text *allow)
 {
     const lm_route *r;
 
@@ -80,7 +80,7 @@ static const lm_route *find_route(const char *method, const char *path, char id[
 
 lm_http_lane lm_call_lane(void *models, const char *method, const char *path)
 {
-    char id[64];
+    char id[LM_PATH_ID];
     const lm_route *r = path ? find_route(method, path, id, NULL) : NULL;
 
     (void)models;

@@ -43,6 +43,8 @@ typedef struct lm_route {
                                         NULL: any are accepted */
 } lm_route;
 
+enum { LM_PATH_ID = 256 };               /* bytes of a name or id in a path, with its end */
+
 typedef struct lm_call {
     lm_models      *models;
     lm_service     *service;         /* of the requested model; for routes of the whole server, of the
@@ -61,7 +63,7 @@ typedef struct lm_call {
     json_t         *warnings;        /* array of strings */
     lm_text         wide;            /* numbers of the body from 2^63 on, as the client wrote them:
                                         lm_text_add_wide_numbers */
-    char            id[64];          /* the part of the path that "{id}" matched */
+    char            id[LM_PATH_ID];  /* the part of the path that "{id}" or "{model}" matched */
     bool            uses;            /* the call keeps its model in memory, until its end */
     bool            later;           /* the request will be handled again: it must not be answered now */
     struct lm_heap_watch *heap;      /* memory that the call allocates, counted for the exchange */
@@ -72,8 +74,9 @@ typedef struct lm_call {
 /* Return route i, in the order of matching; NULL past the end. */
 const lm_route *lm_route_at(size_t i);
 
-/* Return all routes as an OpenAPI 3.1 document, generated from their descriptors. NULL: out of memory. */
-json_t *lm_routes_document(void);
+/* Return all routes as an OpenAPI 3.1 document, generated from their descriptors. `prefix`, of n bytes: of
+ * every path; 0 bytes: none. NULL: out of memory. */
+json_t *lm_routes_document(const char *prefix, size_t n_prefix);
 
 /* The functions of lm_http_options; its `arg` is an lm_models. */
 lm_http_lane lm_call_lane(void *models, const char *method, const char *path);

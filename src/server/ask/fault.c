@@ -112,12 +112,15 @@ static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned 
     return true;
 }
 
-/* Write the message of each dialect's own server: agents look for it, to shorten their history. */
+/* Write the message of each dialect's own server: agents look for it, to shorten their history. The code is
+ * in OpenAI's message as well: exceptions of its Python library print the message alone, and LangChain looks
+ * there. */
 static void write_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *out)
 {
     static const char *const words[] = {
         [LM_DIALECT_OPENAI] =
-            "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens.",
+            "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens "
+            "(context_length_exceeded).",
         [LM_DIALECT_NATIVE] =
             "the request (%1$llu tokens) exceeds the available context size (%2$llu tokens)",
         [LM_DIALECT_ANTHROPIC] = "prompt is too long: %1$llu tokens > %2$llu maximum",

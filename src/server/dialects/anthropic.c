@@ -34,7 +34,7 @@ static const lm_field message_fields[] = {
       "older name of output_config.format" },
     LM_REFUSED("mcp_servers", "the server calls no tools"),
     LM_REFUSED("container", "the server runs no code"),
-    LM_IGNORED("metadata"), LM_IGNORED("cache_control"),
+    LM_IGNORED("metadata"), LM_IGNORED("cache_control"), LM_IGNORED("context_management"),
     { 0 },
 };
 static const lm_field count_fields[] = { PROMPT_FIELDS, { 0 } };
@@ -89,7 +89,9 @@ static lm_status read_messages(lm_call *c, lm_turn *t, lm_error *e)
     t->continue_final = true;
     t->reasoning_field = "thinking";
     LM_TRY(read_thinking(v, t, e));
-    lm_field_warn_members(c->warnings, "thinking", v->thinking, "type budget_tokens");
+    lm_field_warn_members(c->warnings, "thinking", v->thinking, "type budget_tokens display");
+    if (json_object_get(v->thinking, "display"))
+        lm_field_warn(c->warnings, "thinking: display has no effect: all of the reasoning is returned");
     lm_field_warn_members(c->warnings, "output_config", v->output_config, "effort format");
     LM_TRY(lm_anthropic_messages(v->system, t->body.messages, c->warnings, &messages, e));
     t->body.messages = lm_turn_keep(t, messages);

@@ -6,6 +6,7 @@
 #include "server/ask/dialogue.h"
 #include "server/ask/token_json.h"
 #include "server/dialects/native.h"
+#include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
 #include "server/front/memory.h"
 
@@ -174,7 +175,7 @@ static const lm_field template_fields[] = {
     { "continue_final_message", LM_FIELD_ANY, offsetof(template_turn, continue_final), 0, 0, NULL, false,
       "as in /v1/chat/completions" },
     { "tools", LM_FIELD_ARRAY, offsetof(lm_turn, body.tools), 0, 0, NULL, false,
-      "functions, as in /v1/chat/completions" },
+      "functions and custom tools, as in /v1/chat/completions" },
     { "reasoning_effort", LM_FIELD_STRING, offsetof(lm_turn, body.effort), 0, 0, NULL, false,
       "as in /v1/chat/completions" },
     { 0 },
@@ -193,13 +194,17 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
     const json_t *on = v->continue_final;
+    json_t *customs = NULL;
 
     lm_turn_begin(c, t, NULL);
     t->continue_final = on ? !json_is_false(on)
                            : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
     t->only_shown = true;
     t->reasoning_field = "reasoning_effort";
-    lm_status status = lm_dialogue_prompt(c, t, &ids, &text, e);
+    lm_status status = lm_openai_customs(t, &customs, e);
+    json_decref(customs);
+    if (status == LM_OK)
+        status = lm_dialogue_prompt(c, t, &ids, &text, e);
     lm_tokens_free(&ids);
     if (status == LM_OK)
         status = lm_answer_json(c, json_pack("{s:s%}", "prompt", text.data ? text.data : "", text.size), e);

@@ -68,7 +68,7 @@ const lm_route lm_route_models = {
     .handle = answer_models,
 };
 const lm_route lm_route_model = {
-    .method = "GET", .path = "/v1/models/{id}", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL,
+    .method = "GET", .path = "/v1/models/{model}", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL,
     .dialect = LM_DIALECT_OPENAI,
     .summary = "return one model",
     .handle = answer_model,

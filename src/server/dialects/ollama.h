@@ -15,6 +15,7 @@ typedef struct lm_ollama_turn {
     uint32_t    dimensions;
     lm_constraints constraints;      /* outside of `options` */
     bool        chat;                /* the answer is one to /api/chat */
+    bool        verbose;             /* of /api/show */
 } lm_ollama_turn;
 
 /* The fields that all requests have. */

@@ -21,28 +21,34 @@ static const lm_field pull_fields[] = {
 static const lm_field show_fields[] = {
     LM_OLLAMA_COMMON,
     { "name", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "older name of model" },
-    LM_IGNORED("verbose"),
+    { "verbose", LM_FIELD_BOOL, offsetof(lm_ollama_turn, verbose), 0, 0, NULL, false,
+      "return whole arrays in model_info, and the tensors (false)" },
     { 0 },
 };
 static const lm_field_group pull_groups[] = { { pull_fields, 0 }, { 0 } };
 static const lm_field_group show_groups[] = { { show_fields, 0 }, { 0 } };
 
+/* ollama's names of types have capitals: Q4_K. */
+static json_t *capitals(const char *name)
+{
+    char type[32];
+    size_t n = 0;
+
+    for (; name && *name && n + 1 < sizeof type; name++)
+        type[n++] = (char)toupper((unsigned char)*name);
+    return json_stringn(type, n);
+}
+
 static json_t *details(const lm_service *s)
 {
     const lm_model_info *i = &s->o.card;
-    char size[32], type[32];
-    size_t n = 0;
-
-    /* ollama's names of types have capitals: Q4_K. */
-    for (const char *c = i->storage ? i->storage : ""; *c && n + 1 < sizeof type; c++)
-        type[n++] = (char)toupper((unsigned char)*c);
-    type[n] = 0;
+    char size[32];
 
     snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(i->parameters / 1000000),
              (unsigned long long)(i->parameters / 100000 % 10));
-    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", i->container, "family",
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:o}", "parent_model", "", "format", i->container, "family",
                      i->family, "families", i->family, "parameter_size", size, "quantization_level",
-                     type);
+                     capitals(i->storage));
 }
 
 /* Return the time of the last change of the model's file. Without a file: now. */
@@ -104,21 +110,28 @@ static lm_status answer_ps(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
 }
 
-/* Return the keys of a model's GGUF file, with long arrays empty, as ollama does; of other files: none. */
-static lm_status read_keys(const lm_service *s, const lm_model *m, json_t **out, lm_error *e)
+static lm_status report(const lm_model *m, lm_report what, json_t **out, lm_error *e)
 {
     lm_text text = { 0 };
+
+    LM_TRY(lm_model_report(m, what, &text, e));
+    *out = json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL);
+    lm_text_free(&text);
+    return *out ? LM_OK : lm_fail_memory(e, "the answer", 0);
+}
+
+/* Return the keys of a model's GGUF file, with arrays of more than five elements empty unless all of them are
+ * requested, as ollama does; of other files: none. */
+static lm_status read_keys(const lm_service *s, const lm_model *m, bool whole, json_t **out, lm_error *e)
+{
     const char *key;
     json_t *value;
 
     *out = NULL;
-    if (strcmp(s->o.card.container, "gguf") == 0) {
-        LM_TRY(lm_model_report(m, LM_REPORT_METADATA, &text, e));
-        *out = json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL);
-        lm_text_free(&text);
-    }
+    if (strcmp(s->o.card.container, "gguf") == 0)
+        LM_TRY(report(m, whole ? LM_REPORT_METADATA_WHOLE : LM_REPORT_METADATA, out, e));
     json_object_foreach(*out, key, value)
-        if (json_is_object(value))           /* the length of an array, and its beginning */
+        if (!whole && (json_is_object(value) || json_array_size(value) > 5))
             json_object_set_new(*out, key, json_array());
     json_object_del(*out, "general.name");               /* ollama has them elsewhere */
     json_object_del(*out, "tokenizer.chat_template");
@@ -127,8 +140,31 @@ static lm_status read_keys(const lm_service *s, const lm_model *m, json_t **out,
     return *out ? LM_OK : lm_fail_memory(e, "the answer", 0);
 }
 
-/* Return `model_info`. The length of the context is the server's, which clients must keep to. */
-static lm_status model_info(const lm_service *s, bool here, json_t **out, lm_error *e)
+/* Return the tensors as ollama does: types have capitals, and the innermost dimension is the first. */
+static lm_status read_tensors(const lm_model *m, json_t **out, lm_error *e)
+{
+    json_t *tensor;
+    size_t i;
+
+    LM_TRY(report(m, LM_REPORT_TENSORS, out, e));
+    json_array_foreach(*out, i, tensor) {
+        const json_t *shape = json_object_get(tensor, "shape");
+        json_t *dims = json_array();
+        for (size_t d = json_array_size(shape); d--;)
+            json_array_append(dims, json_array_get(shape, d));
+        json_object_set_new(tensor, "shape", dims);
+        json_object_set_new(tensor, "type", capitals(json_string_value(json_object_get(tensor, "type"))));
+        json_object_del(tensor, "bytes");
+        json_object_del(tensor, "offset");
+        json_object_del(tensor, "file");
+    }
+    return LM_OK;
+}
+
+/* Return `model_info`, and the tensors if all is requested. The length of the context is the server's, which
+ * clients must keep to. */
+static lm_status model_info(const lm_service *s, bool here, bool whole, json_t **out, json_t **tensors,
+                            lm_error *e)
 {
     const lm_model_info *i = &s->o.card;
     lm_model_options o = s->o.model;
@@ -138,10 +174,14 @@ static lm_status model_info(const lm_service *s, bool here, json_t **out, lm_err
     o.structure_only = true;
     if (!here)
         LM_TRY(lm_model_open(s->o.path, &o, &own, e));
-    lm_status status = read_keys(s, here ? s->model : own, out, e);
+    lm_status status = read_keys(s, here ? s->model : own, whole, out, e);
+    if (status == LM_OK && whole)
+        status = read_tensors(here ? s->model : own, tensors, e);
     lm_model_close(own);
-    if (status != LM_OK)
+    if (status != LM_OK) {
+        json_decref(*out);
         return status;
+    }
     json_object_set_new(*out, "general.architecture", json_string(i->family));
     json_object_set_new(*out, "general.parameter_count", json_integer((json_int_t)i->parameters));
     snprintf(key, sizeof key, "%s.context_length", i->family);
@@ -154,10 +194,11 @@ static lm_status model_info(const lm_service *s, bool here, json_t **out, lm_err
 /* Describe a model without loading it: if it is not in memory, without its template. */
 static lm_status answer_show(lm_call *c, lm_error *e)
 {
+    const lm_ollama_turn *v = c->values;
     lm_service *s = c->service;
     bool here = lm_models_peek(s);
-    json_t *capabilities, *template, *info;
-    lm_status status = model_info(s, here, &info, e);
+    json_t *capabilities, *template, *info, *tensors = NULL;
+    lm_status status = model_info(s, here, v->verbose, &info, &tensors, e);
 
     if (status != LM_OK) {
         if (here)
@@ -177,9 +218,10 @@ static lm_status answer_show(lm_call *c, lm_error *e)
     if (here)
         lm_models_unpeek(s);
     return lm_answer_json(c,
-                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", changed(s),
+                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o*}", "modified_at", changed(s),
                                     "template", template, "modelfile", "", "parameters", "", "details",
-                                    details(s), "model_info", info, "capabilities", capabilities),
+                                    details(s), "model_info", info, "capabilities", capabilities,
+                                    "tensors", tensors),
                           e);
 }
 

@@ -48,7 +48,7 @@ static const lm_field response_fields[] = {
     { "reasoning", LM_FIELD_OBJECT, V(reasoning), 0, 0, NULL, false,
       "effort: none, minimal, low, medium, high, xhigh or max, if the chat template supports it" },
     LM_IGNORED("max_tool_calls"), LM_IGNORED("stream_options"), LM_IGNORED("user"),
-    LM_IGNORED("safety_identifier"),
+    LM_IGNORED("safety_identifier"), LM_IGNORED("client_metadata"),
     LM_IGNORED("prompt_cache_key"), LM_IGNORED("prompt_cache_retention"),
     { 0 },
 };

@@ -109,7 +109,7 @@ static void method_name(const char *method, char out[8])
     out[i] = 0;
 }
 
-json_t *lm_routes_document(void)
+json_t *lm_routes_document(const char *prefix, size_t n_prefix)
 {
     json_t *paths = json_object();
 
@@ -122,15 +122,18 @@ json_t *lm_routes_document(void)
         method_name(table[i]->method, method);
         json_object_set_new(at, method, operation(table[i]));
     }
-    return json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:{s:{s:s, s:s}}}, s:[{s:[]}], s:o}", "openapi", "3.1.0",
-                     "info", "title", "lamina", "version", lm_version(), "paths", paths, "components",
+    return json_pack("{s:s, s:{s:s, s:s}, s:[{s:s%}], s:o, s:{s:{s:{s:s, s:s}}}, s:[{s:[]}], s:o}", "openapi",
+                     "3.1.0", "info", "title", "lamina", "version", lm_version(), "servers", "url",
+                     n_prefix ? prefix : "/", n_prefix ? n_prefix : 1, "paths", paths, "components",
                      "securitySchemes", "key", "type", "http", "scheme", "bearer", "security", "key",
                      "x-limits", lm_limits_json());
 }
 
 static lm_status answer_openapi(lm_call *c, lm_error *e)
 {
-    return lm_answer_json(c, lm_routes_document(), e);
+    const char *path = lm_exchange_path(c->x), *whole = lm_exchange_whole_path(c->x);
+
+    return lm_answer_json(c, lm_routes_document(whole, strlen(whole) - strlen(path)), e);
 }
 
 const lm_route lm_route_openapi = {

@@ -14,13 +14,44 @@
 
 /* ---- loading ---- */
 
-/* The file's name without folder and ".gguf". */
+/* Return "org/name" of a folder in Hugging Face's cache, the n bytes models--org--name/snapshots/COMMIT.
+ * NULL: it is none. */
+static char *name_of_snapshot(const char *path, size_t n)
+{
+    static const char models[] = "models--", between[] = "--";
+    const char *part[3], *end = path + n;                    /* commit, snapshots, models--org--name */
+
+    for (size_t i = 0; i < 3; i++) {
+        const char *slash = memrchr(path, '/', (size_t)(end - path));
+        part[i] = slash ? slash + 1 : path;
+        if (!slash && i < 2)
+            return NULL;
+        end = slash;
+    }
+    size_t size = (size_t)(part[1] - part[2]) - 1, org = sizeof models - 1;
+    if (strncmp(part[1], "snapshots/", 10) || size <= org || strncmp(part[2], models, org))
+        return NULL;
+    char *name = lm_memory_text(part[2] + org, size - org), *at = name ? strstr(name, between) : NULL;
+    if (at) {
+        *at = '/';
+        memmove(at + 1, at + 2, strlen(at + 2) + 1);
+    }
+    return name;
+}
+
+/* The file's or folder's name, without ".gguf"; the name of a snapshot in Hugging Face's cache. */
 static char *name_of(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *from = slash && slash[1] ? slash + 1 : path;
-    size_t n = strlen(from);
+    size_t n = strlen(path);
 
-    if (n > 5 && strcmp(from + n - 5, ".gguf") == 0)
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    char *snapshot = name_of_snapshot(path, n);
+    if (snapshot)
+        return snapshot;
+    const char *slash = n > 1 ? memrchr(path, '/', n - 1) : NULL, *from = slash ? slash + 1 : path;
+    n -= (size_t)(from - path);
+    if (n > 5 && strncmp(from + n - 5, ".gguf", 5) == 0)
         n -= 5;
     return lm_memory_text(from, n);
 }

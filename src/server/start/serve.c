@@ -139,9 +139,9 @@ static int add_piece(const char *text, size_t n, void *out)
     return 0;
 }
 
-lm_status lm_server_describe(lm_text *out, lm_error *e)
+lm_status lm_server_describe(const char *prefix, lm_text *out, lm_error *e)
 {
-    json_t *document = lm_routes_document();
+    json_t *document = lm_routes_document(prefix, prefix ? strlen(prefix) : 0);
     int rc = document ? json_dump_callback(document, add_piece, out, JSON_INDENT(2)) : -1;
 
     json_decref(document);

@@ -46,7 +46,7 @@ lm_status   lm_server_usage(const char *store, const char *key, json_t **out, lm
 /* Return the page for browsers, one HTML document. Constant. */
 const char *lm_server_page(size_t *size);
 
-/* Append an OpenAPI 3.1 document of all routes to `out`. */
-lm_status   lm_server_describe(lm_text *out, lm_error *e);
+/* Append an OpenAPI 3.1 document of all routes to `out`. `prefix`: of every path, NULL: none. */
+lm_status   lm_server_describe(const char *prefix, lm_text *out, lm_error *e);
 
 #endif

@@ -62,6 +62,8 @@ def test_a_prefix_is_before_every_path(build, model):
         assert s.get("/llm" + route)[0] == 200 and s.get(route)[0] == s.get("/llmx" + route)[0] == s.get("//llm" + route)[0] == 404, route
     assert s.post("/llm/v1/completions", {"prompt": "a", "max_tokens": 1})[0] == 200 == s.post("/llm/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1})[0]
     assert s.get("/health")[1]["error"]["message"] == "the path /health does not exist" and s.get("/llm/none")[1]["error"]["message"] == "the path /llm/none does not exist"
+    described = json.loads(run(build / "src/cli/lamina", "serve", "--openapi", "--api-prefix", "/llm").stdout)
+    assert s.get("/llm/openapi.json")[1]["servers"] == described["servers"] == [{"url": "/llm"}]
     status, text, headers = s.get("/llm", headers=BROWSER)
     assert status == 308 and headers["Location"] == "/llm/" and not text
     status, text, _ = s.get("/llm/", headers=BROWSER)
@@ -71,8 +73,9 @@ def test_a_prefix_is_before_every_path(build, model):
 
 @pytest.mark.parametrize("prefix", ["llm", "/llm/", "/", "/a b", "/a?b", "http://x"])
 def test_a_prefix_is_a_path(build, model, prefix):
-    done = run(build / "src/cli/lamina", "serve", MODEL, "--port", 0, "--api-prefix", prefix)
-    assert done.returncode == 2 and f'--api-prefix: "{prefix}" is not a path' in done.stderr
+    for more in ((), ("--openapi",)):
+        done = run(build / "src/cli/lamina", "serve", MODEL, "--port", 0, "--api-prefix", prefix, *more)
+        assert done.returncode == 2 and f'--api-prefix: "{prefix}" is not a path' in done.stderr
 
 
 def test_no_page(build, model):

@@ -300,6 +300,7 @@ def test_metrics_parse(server):
 
 def test_routes_are_described(server):
     described = server.get("/openapi.json")[1]
+    assert described["servers"] == [{"url": "/"}]
     assert described["paths"]["/v1/chat/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"] == ["messages"]
     for path in described["paths"]:
         assert server.ask("PATCH", path.replace("{id}", "0"))[0] == 405, path

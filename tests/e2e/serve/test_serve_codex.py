@@ -218,7 +218,9 @@ def test_calls_of_custom_tools_continue_a_conversation(server):
                     {"role": "tool", "tool_call_id": "c1", "content": "noted"}]
         status, got, _ = server.post("/v1/chat/completions/input_tokens", {"messages": messages, "tools": tools})
         assert status == 200, got
-        return got["input_tokens"]
+        status, rendered, _ = server.post("/apply-template", {"messages": messages, "tools": tools})
+        assert status == 200, rendered
+        return got["input_tokens"], rendered["prompt"]
     function = {"type": "function", "function": {"name": "note", "description": FREE["description"], "parameters": {
         "type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": False}}}
     text = "one\n\"two\""

@@ -269,6 +269,33 @@ def test_impossible_lists(lamina, folder, args, why):
     assert done.returncode == 2 and why in done.stderr, done.stderr
 
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize("path, name", [
+    (f"models--acme--tiny/snapshots/{COMMIT}", "acme/tiny"), (f"models--acme--tiny/snapshots/{COMMIT}/", "acme/tiny"),
+    (f"models--gpt2/snapshots/{COMMIT}", "gpt2"), ("plain/", "plain"), ("plain//", "plain"), ("snapshots/plain", "plain"), ("models--a--b", "models--a--b"),
+    (f"models--acme--tiny/snapshots/{COMMIT}/small.gguf", "small")])
+def test_a_folder_of_the_cache_has_the_name_of_its_repository(build, tmp_path, path, name):
+    """Requests, /v1/models and /v1/models/NAME name it as the hub does, with its slash, whether a client encodes it or not."""
+    at = tmp_path / path
+    if path.endswith(".gguf"):
+        at.parent.mkdir(parents=True)
+        shutil.copy(TINY, at)
+    else:
+        at.mkdir(parents=True)
+        for f in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(TINY.with_name(f), at)
+    s = Server(build, f"{tmp_path}/{path}", TINY, "-c", 128, model=None).ready()
+    assert list(states(s)) == [name, "model"]
+    assert openai.OpenAI(base_url=s.url + "/v1", api_key="none").models.retrieve(name).id == s.get("/v1/models/" + name)[1]["id"] == name
+    status, answer, _ = s.post("/v1/completions", ASK | {"model": name})
+    assert status == 200 and answer["model"] == name
+    for wrong in (name + "/x", "x/" + name, "x" * 300):
+        assert s.get("/v1/models/" + wrong)[0] == 404
+    assert s.close() == 0
+
+
 def test_a_model_whose_file_has_vanished_is_named(build, tmp_path):
     for name in ("one", "two"):
         shutil.copy(TINY, tmp_path / f"{name}.gguf")

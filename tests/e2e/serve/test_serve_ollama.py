@@ -87,20 +87,26 @@ def test_long_inputs_of_embeddings_are_cut(server):
 
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_model_is_described_by_the_keys_of_its_file(build, model, tmp_path, loaded):
-    """As ollama: all keys, long arrays empty; the name and the template are elsewhere. The context is the server's."""
+    """As ollama: all keys, long arrays empty unless verbose; the name and the template are elsewhere. The context is the server's."""
     if loaded:
         s = Server(build, "-c", CONTEXT).ready()
     else:
         (tmp_path / "one.gguf").symlink_to(MODEL)
         (tmp_path / "two.gguf").symlink_to(MODEL)
         s = Server(build, "-c", CONTEXT, "--models-dir", tmp_path, model=None).ready()
-    info = s.post("/api/show", {"model": "two"})[1]["model_info"]
+    shown, whole = (s.post("/api/show", {"model": "two"} | more)[1] for more in ({"verbose": False}, {"verbose": True}))
     assert s.close() == 0
-    expected = keys_and_tensors(MODEL.read_bytes())[0]
+    info, (expected, tensors, _) = shown["model_info"], keys_and_tensors(MODEL.read_bytes())
+    types = {0: "F32", 3: "Q4_1", 8: "Q8_0"}
+    assert whole["tensors"] == [{"name": name, "type": types[kind], "shape": dims} for name, (dims, kind, _) in tensors.items()]
+    assert "tensors" not in shown and "warnings" not in whole
+    for k in ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type", "tokenizer.ggml.merges"):
+        assert whole["model_info"][k] == expected[k]
+    assert {k: v for k, v in whole["model_info"].items() if info[k] != []} == {k: v for k, v in info.items() if v != []}
     for k, v in expected.items():
         if k in ("general.name", "tokenizer.chat_template"):
             assert k not in info
-        elif isinstance(v, list) and len(v) > 8:
+        elif isinstance(v, list) and len(v) > 5:
             assert info[k] == []
         elif isinstance(v, float):
             assert info[k] == pytest.approx(v, rel=1e-6)
