@@ -234,7 +234,9 @@ const lm_command lm_command_template = {
     .summary = "render a chat template",
     .about = "  Prints the prompt exactly as transformers' apply_chat_template does. bos_token and eos_token "
              "default to the\n"
-             "  model's; set \"now\" to an ISO date to fix the time that strftime_now returns.\n",
+             "  model's; set \"now\" to an ISO date to fix the time that strftime_now returns.\n"
+             "  A template that does not use tool_calls but has a known form of its own gets calls and "
+             "results in it.\n",
     .groups = template_groups,
     .max_args = 1,
     .options_size = sizeof(template_options),
