@@ -6,6 +6,7 @@
 #include "cli/base/flags.h"
 #include "cli/base/foreign.h"
 #include "cli/base/output.h"
+#include "cli/examples.h"
 
 static json_t *flag_json(const lm_flag *f)
 {
@@ -48,16 +49,20 @@ static const char *group_of(const char *command)
 
 static json_t *command_json(const lm_command *c)
 {
-    json_t *flags = json_array();
+    json_t *flags = json_array(), *examples = json_array();
+    size_t  size;
 
+    for (const char *x = NULL; (x = lm_example_of(c->name, x, &size));)
+        json_array_append_new(examples, json_stringn(x, size));
     for (const lm_flag_group *g = c->groups; g && g->title; g++)
         for (const lm_flag *f = g->flags; f->name; f++) {
             json_t *j = flag_json(f);
             json_object_set_new(j, "group", json_string(g->title));
             json_array_append_new(flags, j);
         }
-    return json_pack("{s:s, s:s?, s:s, s:s, s:s?, s:o}", "name", c->name, "group", group_of(c->name),
-                     "usage", c->usage, "summary", c->summary, "about", c->about, "flags", flags);
+    return json_pack("{s:s, s:s?, s:s, s:s, s:s?, s:o, s:o}", "name", c->name, "group", group_of(c->name),
+                     "usage", c->usage, "summary", c->summary, "about", c->about, "examples", examples, "flags",
+                     flags);
 }
 
 /* List the flags of other programs that lamina does not have, whether they are accepted, and why. */
@@ -109,6 +114,17 @@ static void overview(const lm_cli *cli, lm_text *out)
     lm_environment_help(out);
 }
 
+static void describe(const lm_command *c, lm_text *out)
+{
+    size_t size;
+
+    lm_text_printf(out, "lamina %s%s%s\n\n  %s\n\nexamples\n", c->name, *c->usage ? " " : "", c->usage,
+                   c->summary);
+    for (const char *x = NULL; (x = lm_example_of(c->name, x, &size));)
+        lm_text_printf(out, "  %.*s\n", (int)size, x);
+    lm_flags_help(c, out);
+}
+
 lm_status lm_help_show(lm_cli *cli, const lm_command *c, lm_error *e)
 {
     lm_text text = { 0 };
@@ -120,7 +136,7 @@ lm_status lm_help_show(lm_cli *cli, const lm_command *c, lm_error *e)
         return lm_out_json(cli, document, e);
     }
     if (c)
-        lm_flags_help(c, &text);
+        describe(c, &text);
     else
         overview(cli, &text);
     status = lm_out_buf(&text, e);

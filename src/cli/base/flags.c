@@ -401,7 +401,6 @@ void lm_environment_help(lm_text *out)
 
 void lm_flags_help(const lm_command *c, lm_text *out)
 {
-    lm_text_printf(out, "lamina %s%s%s\n\n  %s\n", c->name, *c->usage ? " " : "", c->usage, c->summary);
     if (c->about)
         lm_text_printf(out, "\n%s", c->about);
     for (const lm_flag_group *g = c->groups; g && g->title; g++) {

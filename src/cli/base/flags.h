@@ -36,7 +36,7 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
 /* Append the help of environment variables. */
 void lm_environment_help(lm_text *out);
 
-/* Append the help of a command. */
+/* Append what a command does and its flags. */
 void lm_flags_help(const lm_command *c, lm_text *out);
 
 #endif

@@ -37,6 +37,7 @@ def test_every_command_has_a_manual_page(build, program):
         assert f"lamina-{command['name']}(1) {command['summary']}" in overview
         assert f"NAME lamina-{command['name']} - {command['summary']} SYNOPSIS lamina {command['name']}" in page
         assert " ".join((command["about"] or "").split()) in page
+        assert f"EXAMPLES {' '.join(' '.join(command['examples']).split())} OPTIONS" in page
         for flag in [*command["flags"], *program["general"]]:
             value = "|".join(flag["words"]) or flag["value"] or ""
             assert " ".join(f"{', '.join(spellings(flag)[1:] + [flag['name']])} {value} {flag['help']}".split()) in page
