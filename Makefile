@@ -185,7 +185,7 @@ clean:                                         ## remove what was built; downloa
 	rm -rf build/release build/static build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon build/edge build/cluster build/changes
 
 help:                                          ## this list
-	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-14s %s\n", t[1], $$2 }' Makefile
+	@awk -F ' *## *' '/^[a-z0-9%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-15s %s\n", t[1], $$2 }' Makefile
 
 PREFIX ?= /usr/local
 
