@@ -21,8 +21,8 @@ static const lm_flag convert_flag_table[] = {
     { "--name", "--model-name", LM_FLAG_TEXT, O(name), "TEXT",
       "name of the model inside the file", 0, 0, NULL },
     { "--clamp", NULL, LM_FLAG_SWITCH, O(clamp), NULL,
-      "limit values that do not fit their type (default: an error if it was given, "
-      "otherwise bf16 or f32)", 0, 0, NULL },
+      "limit values that do not fit the type of their tensor (default: an error if you "
+      "named the type, otherwise bf16 or f32)", 0, 0, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL,
       "read, check and print sizes; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },

@@ -30,8 +30,8 @@ static const lm_flag quantize_flag_table[] = {
     { "--requantize", "--allow-requantize", LM_FLAG_SWITCH, O(o.requantize), NULL,
       "accept tensors that are already quantised", 0, 0, NULL },
     { "--clamp", NULL, LM_FLAG_SWITCH, O(o.clamp), NULL,
-      "limit values that do not fit their type (default: an error if it was given, "
-      "otherwise bf16 or f32)", 0, 0, NULL },
+      "limit values that do not fit the type of their tensor (default: an error if you "
+      "named the type, otherwise bf16 or f32)", 0, 0, NULL },
     { "--split-max-size", NULL, LM_FLAG_SIZE, O(o.part_bytes), "SIZE",
       "maximum size of the tensors in one part of OUT: 2G", 0, 0, NULL },
     { "--split-max-tensors", NULL, LM_FLAG_COUNT, O(o.part_tensors), "N",

@@ -91,7 +91,7 @@ static lm_status read_messages(lm_call *c, lm_turn *t, lm_error *e)
     LM_TRY(read_thinking(v, t, e));
     lm_field_warn_members(c->warnings, "thinking", v->thinking, "type budget_tokens display");
     if (json_object_get(v->thinking, "display"))
-        lm_field_warn(c->warnings, "thinking: display has no effect: all of the reasoning is returned");
+        lm_field_warn(c->warnings, "thinking.display has no effect: all reasoning is returned");
     lm_field_warn_members(c->warnings, "output_config", v->output_config, "effort format");
     LM_TRY(lm_anthropic_messages(v->system, t->body.messages, c->warnings, &messages, e));
     t->body.messages = lm_turn_keep(t, messages);

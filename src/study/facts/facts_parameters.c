@@ -114,7 +114,7 @@ void lm_fill_parameters(lm_facts *f, lm_fact *g)
     lm_add_count(g, "active", c.active, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                  "without experts that a token does not visit");
     lm_add_count(g, "active_without_embedding", c.multiplied, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
-                 "active, without tables of which a token reads one row; the head counts");
+                 "active, without embedding tables; the head is counted");
     for (int p = 0; p < LM_PARTS; p++)
         lm_add_count(g, lm_part_name((lm_part)p), c.part[p], LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                      "weights by the operation that reads them first");
