@@ -307,9 +307,10 @@ lm_status lm_schedule_slot_restore(lm_schedule *s, uint32_t slot, const char *pa
 lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_error *e);
 
 /* Call f(arg, engine, slot, e) in the schedule's thread between steps, with a slot that is empty before and
- * after: measurements and the like. All requests wait meanwhile. The slot has the initial adapters. Returns
- * the result of f; LM_CANCELLED, without calling f, while the schedule drains. In an ensemble, the engine is
- * that of the first model. */
+ * after: measurements and the like. All requests wait meanwhile. The slot has the initial adapters. If f
+ * returns LM_LIMIT because a step lacked pages, requests that hold pages are preempted, the slot is emptied,
+ * and f is called again. Returns the result of f; LM_CANCELLED, without calling f, while the schedule drains.
+ * In an ensemble, the engine is that of the first model. */
 lm_status lm_schedule_call(lm_schedule *s,
                            lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg,
                            lm_error *e);

@@ -27,16 +27,14 @@ static bool preempted_before(const lm_reply *a, const lm_reply *b)
     return a->number > b->number;
 }
 
-/* Preempt a request. The oldest one of the highest priority is never preempted while its reader keeps up: it
- * ends, and then the next one is the oldest. */
-static bool preempt(lm_schedule *s)
+bool lm_preempt(lm_schedule *s, bool last)
 {
     lm_reply *victim = NULL;
 
     for (uint32_t i = 0; i < s->n_active; i++)
         if (!s->active[i]->over && (!victim || preempted_before(s->active[i], victim)))
             victim = s->active[i];
-    if (!victim || s->n_active < 2)
+    if (!victim || (s->n_active < 2 && !last))
         return false;
     lm_slot_release(s, victim, true);
     victim->usage.preempted++;
@@ -48,16 +46,16 @@ static bool preempt(lm_schedule *s)
 
 bool lm_reclaim_any(lm_schedule *s)
 {
-    return lm_evict_free_slot(s) || preempt(s);
+    return lm_evict_free_slot(s) || lm_preempt(s, false);
 }
 
-bool lm_reclaim_pages(lm_schedule *s)
+bool lm_reclaim_pages(lm_schedule *s, bool last)
 {
     bool made = false;
 
     for (uint32_t i = 0; i < lm_pages_groups(s->g); i++)
         for (; lm_kv_missing(s->g, i); made = true)
             if (!lm_evict_free_slot(s) && !lm_prefixes_evict(&s->prefixes, i))
-                return preempt(s);
+                return lm_preempt(s, last);
     return made;
 }

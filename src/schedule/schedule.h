@@ -244,9 +244,13 @@ void lm_queue_remove(lm_schedule *s, lm_reply *r);
 
 /* ---- preempt.c ---- */
 
+/* Preempt a request; false: there is none. Unless `last`, the oldest one of the highest priority stays while
+ * its reader keeps up: it ends, and then the next one is the oldest. */
+bool lm_preempt(lm_schedule *s, bool last);
+
 /* Free the pages that the rows of the failed step lacked. Returns true if the step is to be assembled again;
- * false if a single request has all pages. */
-bool lm_reclaim_pages(lm_schedule *s);
+ * false if a single request has all pages and is not preempted (`last`: lm_preempt). */
+bool lm_reclaim_pages(lm_schedule *s, bool last);
 
 /* The same for another model's engine: empty a free slot, otherwise preempt a request. */
 bool lm_reclaim_any(lm_schedule *s);

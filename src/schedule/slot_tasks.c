@@ -130,12 +130,17 @@ static void finish(lm_schedule *s, lm_task *x)
     task_free(x);
 }
 
+/* Preempts even the last request: it continues after the call, whose pages are free again. */
 static lm_status call(lm_schedule *s, lm_task *x, uint32_t slot)
 {
-    lm_slot_clear(s, slot);
-    lm_engine_set_adapters(s->g, slot, s->adapters, NULL);
-    x->error = (lm_error){ .offset = LM_NO_OFFSET };
-    lm_status status = x->function(x->arg, s->g, slot, &x->error);
+    lm_status status;
+
+    do {
+        lm_slot_clear(s, slot);
+        lm_engine_set_adapters(s->g, slot, s->adapters, NULL);
+        x->error = (lm_error){ .offset = LM_NO_OFFSET };
+        status   = x->function(x->arg, s->g, slot, &x->error);
+    } while (status == LM_LIMIT && lm_reclaim_pages(s, true));
     if (status != LM_OK && x->error.code == LM_OK)
         lm_fail(&x->error, status, NULL, LM_NO_OFFSET, "rejected by the caller's function");
     lm_engine_truncate(s->g, slot, 0, NULL);
@@ -166,14 +171,15 @@ static lm_status check_owner(const lm_schedule *s, lm_task *x)
     return LM_OK;
 }
 
-/* Empty the slot and hold pages for the content of the file; evicts free slots, then unused prefixes. */
+/* Empty the slot and hold pages for the content of the file; evicts free slots, then unused prefixes, then
+ * preempts requests. */
 static lm_status hold(lm_schedule *s, lm_task *x)
 {
     lm_status status;
 
     lm_slot_clear(s, x->slot);
     while ((status = lm_restore_allocate(x->restoring, &x->error)) == LM_LIMIT &&
-           (lm_evict_free_slot(s) || lm_prefixes_evict_any(&s->prefixes)))
+           (lm_evict_free_slot(s) || lm_prefixes_evict_any(&s->prefixes) || lm_preempt(s, true)))
         ;
     return status;
 }

@@ -262,7 +262,7 @@ bool lm_schedule_step(lm_schedule *s)
         written = assemble(s, drafts);
         from    = lm_clock_seconds();
         status  = run(s, &others, &e);
-        if (status != LM_LIMIT || (!drafts && !(others ? lm_reclaim_any(s) : lm_reclaim_pages(s))))
+        if (status != LM_LIMIT || (!drafts && !(others ? lm_reclaim_any(s) : lm_reclaim_pages(s, false))))
             break;
     }
     double seconds = lm_clock_seconds() - from;

@@ -432,6 +432,80 @@ static lm_status embed(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
     return lm_engine_step(g, &row, 1, e);
 }
 
+/* Process *arg * 40 tokens. */
+static lm_status embed_more(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
+{
+    lm_row    rows[40];
+    lm_status status = LM_OK;
+
+    assert_int_equal(lm_engine_length(g, slot), 0);
+    for (uint32_t at = 0; at < *(const uint32_t *)arg * 40 && status == LM_OK; at += 40) {
+        for (uint32_t i = 0; i < 40; i++)
+            rows[i] = (lm_row){ slot, 1, at + i, false };
+        status = lm_engine_step(g, rows, 40, e);
+    }
+    return status;
+}
+
+/* Two requests whose readers do not read hold all pages but the one that is left for their growth. */
+static void hold_pages(void)
+{
+    uint64_t used, total, stalled = statistics().stalled;
+
+    for (unsigned i = 0; i < 2; i++) {
+        make_similar(&f.x[i], i, 0, 200);
+        f.x[i].r.wanted_slot = 1 + i;
+        submit(f.s, &f.x[i]);
+    }
+    while (statistics().stalled < stalled + 2)
+        usleep(100);
+    lm_engine_pages(f.g, &used, &total);
+    assert_int_equal(used, total - 1);
+}
+
+static void read_both(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        read_reply(&f.x[i]);
+        check_request("after its pages were taken", &f.x[i]);
+        reset_request(&f.x[i]);
+    }
+}
+
+/* Tasks between steps take pages of running requests, also those of the last one, which lose nothing. */
+static void tasks_preempt_requests(void **state)
+{
+    lm_engine_options o = usual;
+    char              path[300];
+    size_t            n;
+    lm_error          e = { 0 };
+
+    (void)state;
+    o.kv_positions = 9 * 64;
+    o.context      = 400;
+    new_folder();
+    snprintf(path, sizeof path, "%s/slot", folder);
+    open_fixture("llama/gqa", 0, o, (lm_schedule_options){ .ring_bytes = 1, .stall_seconds = 600 });
+    make_similar(&f.x[0], 9, 200, 200);
+    f.x[0].r.wanted_slot = 4;
+    ask(&f.x[0]);
+    assert_int_equal(lm_schedule_slot_save(f.s, 3, path, &n, &e), LM_OK);
+    hold_pages();
+    assert_int_equal(lm_schedule_call(f.s, embed_more, &(uint32_t){ 2 }, &e), LM_OK);
+    assert_int_equal(statistics().preempted, 1);
+    read_both();
+    hold_pages();
+    assert_int_equal(lm_schedule_call(f.s, embed_more, &(uint32_t){ 9 }, &e), LM_OK);
+    assert_int_equal(statistics().preempted, 3);
+    read_both();
+    hold_pages();
+    assert_int_equal(lm_schedule_slot_restore(f.s, 3, path, NULL, &n, &e), LM_OK);
+    assert_int_equal(statistics().preempted, 4);
+    read_both();
+    close_fixture();
+    remove_files();
+}
+
 static void functions_are_called_between_steps(void **state)
 {
     int      x;
@@ -470,6 +544,7 @@ int main(void)
         cmocka_unit_test(the_store_holds_the_most_recently_used),
         cmocka_unit_test(idle_time_is_used),
         cmocka_unit_test(slots_are_saved),
+        cmocka_unit_test(tasks_preempt_requests),
         cmocka_unit_test(functions_are_called_between_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
