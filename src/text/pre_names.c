@@ -11,6 +11,12 @@
 #define REST             " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3           CASELESS_ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" REST
 #define QWEN2            CASELESS_ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" REST
+#define QWEN35                                                                              \
+    CASELESS_ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" \
+                     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define BAILING                                                                              \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|" \
+    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 #define CAPITALS         "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define SMALLS           "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define TEKKEN           "[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "*" SMALLS "+|[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "+" SMALLS "*|\\p{N}|" \
@@ -20,6 +26,11 @@
     "[^\\r\\n\\p{L}\\p{N}]?" CAPITALS "*" SMALLS "+" GPT4O_ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?" CAPITALS \
     "+" SMALLS "*" GPT4O_ENDINGS                                                                      \
     "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define KIMI_CAPITALS    "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI_SMALLS      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
+#define KIMI                                                                                        \
+    "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" KIMI_CAPITALS "*" KIMI_SMALLS "+" GPT4O_ENDINGS                \
+    "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_CAPITALS "+" KIMI_SMALLS "*" GPT4O_ENDINGS "|\\p{N}{1,3}|" REST
 #define DEEPSEEK3                                                                                        \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
     " ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -62,6 +73,7 @@ static const struct pre {
     { "olmo",           0, GPT2_LIST },
     { "phi-2",          0, GPT2_LIST },
     { "jais",           0, GPT2_LIST },
+    { "granite-docling", 0, GPT2_LIST },
     { "starcoder",      DIGITS_FIRST, GPT2_LIST },
     { "refact",         DIGITS_FIRST, GPT2_LIST },
     { "smollm",         DIGITS_FIRST, GPT2_LIST },
@@ -73,6 +85,8 @@ static const struct pre {
     { "llama3",         IGNORE_MERGES | ADD_BOS, LLAMA3_LIST },
     { "llama-v3",       IGNORE_MERGES | ADD_BOS, LLAMA3_LIST },
     { "falcon3",        IGNORE_MERGES | ADD_BOS, LLAMA3_LIST },
+    { "falcon-h1",      IGNORE_MERGES | ADD_BOS, LLAMA3_LIST },
+    { "lfm2",           IGNORE_MERGES | ADD_BOS, LLAMA3_LIST },
     { "dbrx",           0, LLAMA3_LIST },
     { "smaug-bpe",      0, LLAMA3_LIST },
     { "chatglm-bpe",    0, LLAMA3_LIST },
@@ -80,9 +94,14 @@ static const struct pre {
     { "qwen2",          NFC, { QWEN2 } },
     { "deepseek-r1-qwen", NFC, { QWEN2 } },
     { "megrez",         NFC, { QWEN2 } },
+    { "qwen35",         NFC, { QWEN35 } },
+    { "bailingmoe",     0, { BAILING } },
+    { "bailingmoe2",    0, { BAILING } },
     { "stablelm2",      0, { QWEN2 } },
     { "gpt-4o",         0, { GPT4O } },
     { "llama4",         0, { GPT4O } },
+    { "minimax-m2",     0, { GPT4O } },
+    { "kimi-k2",        0, { KIMI } },
     { "tekken",         IGNORE_MERGES | ADD_BOS, { TEKKEN } },
     { "pixtral",        IGNORE_MERGES | ADD_BOS, { TEKKEN } },
     { "deepseek-llm",   DIGITS_LAST, { "[\r\n]", CASED, MARKS, "\\s+$", CJK } },
