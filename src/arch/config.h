@@ -52,6 +52,7 @@ typedef struct lm_config {
     lm_rope_spec      rope;
     lm_attention_spec attention;         /* with the window of the layers that have one */
     bool     full[LM_MAX_LAYERS];        /* layers with full attention although others have a window */
+    bool     stateful[LM_MAX_LAYERS];    /* layers with a state instead of attention */
     lm_route_spec route;                 /* mixtures of experts */
     uint32_t expert_width;
     uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
@@ -116,6 +117,7 @@ typedef struct lm_family {
                                             common ones */
     const char *const *ignorable;        /* tensors in checkpoints that are not needed; '*' matches digits or
                                             any prefix */
+    const char *state_word;              /* the layers with a state, in layer_types: "conv"; NULL: none has */
     const char *layers;                  /* "model.layers.": checkpoints contain unused layers after the last
                                             one; NULL: they do not */
 } lm_family;
@@ -176,6 +178,12 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e);
 /* Read the sizes that every decoder has: vocabulary, widths, layers, heads, context, rms eps; check heads and
  * divisors. */
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
+
+/* The same for a family in which some layers have a state instead of attention: sets c->stateful, from
+ * layer_types (`word`: its word for them; "full_attention": the others) or from attention.head_count_kv,
+ * which is 0 there. Without either, all layers have attention. `eps`: config.json's key. */
+lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *eps, lm_config *c,
+                              lm_error *e);
 
 /* The same with the eps of LayerNorm, which has the key `hf` in config.json. */
 lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config *c, lm_error *e);

@@ -217,12 +217,14 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e)
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* GGUF allows one number per layer; a family without per-layer sizes accepts them only if all are equal. */
+/* GGUF allows one number per layer; a family without per-layer sizes accepts them only if all are equal.
+ * `none`: set where the number is 0, which is not compared; NULL: that is an error. */
 static lm_status read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
-                                int64_t fallback, uint32_t n_layers, uint32_t *out, lm_error *e)
+                                int64_t fallback, uint32_t n_layers, bool *none, uint32_t *out, lm_error *e)
 {
     char          key[128];
     lm_meta_value v, item;
+    bool          any = false;
 
     warn_of_pair(s, hf, gguf);
     if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) ||
@@ -233,19 +235,25 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     for (uint32_t i = 0; i < n_layers; i++) {
-        if (!lm_meta_at(&v, i, &item) || item.kind != LM_META_UINT || item.u < 1 || item.u > max) {
-            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "entry %u is not a whole number from 1 to %u", i,
-                    max);
+        if (!lm_meta_at(&v, i, &item) || item.kind != LM_META_UINT || item.u < !none || item.u > max) {
+            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "entry %u is not a whole number from %d to %u", i,
+                    !none, max);
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
-        if (i && item.u != *out) {
+        if (none && (none[i] = !item.u))
+            continue;
+        if (any && item.u != *out) {
             lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET,
                     "layers differ (%u and %" PRIu64 "), which this family has no form for", *out, item.u);
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
         *out = (uint32_t)item.u;
+        any  = true;
     }
-    return LM_OK;
+    if (any)
+        return LM_OK;
+    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "is 0 in every layer");
+    return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
 static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format,
@@ -306,17 +314,34 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
     return LM_OK;
 }
 
-static lm_status read_shape(const lm_source *s, lm_config *c, lm_error *e)
+/* Read `word` or "full_attention" for each layer; is [i]: whether it is `word`. */
+static lm_status read_kinds(const lm_source *s, const char *word, bool *is, const lm_config *c, lm_error *e)
+{
+    lm_meta_value list, item;
+
+    LM_TRY(lm_meta_array(s->meta, "layer_types", LM_MAX_LAYERS, &list, e));
+    if (list.a.n != c->n_layers)
+        return wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        bool known = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING;
+        is[i]      = known && lm_view_is(item.s, word);
+        if (!known || (!is[i] && !lm_view_is(item.s, "full_attention")))
+            return wrong(s, "layer_types", NULL, e, "names a kind of layer that is not known");
+    }
+    return LM_OK;
+}
+
+static lm_status read_shape(const lm_source *s, bool *stateful, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
     LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
-    LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, -1, c->n_layers,
+    LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, -1, c->n_layers, NULL,
                           &c->intermediate, e));
-    LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c->n_layers,
+    LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c->n_layers, NULL,
                           &c->n_heads, e));
     LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads,
-                          c->n_layers, &c->n_kv_heads, e));
+                          c->n_layers, stateful, &c->n_kv_heads, e));
     if (c->n_heads % c->n_kv_heads)
         return wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
                      "%u does not divide the number of query heads, %u", c->n_kv_heads, c->n_heads);
@@ -327,14 +352,24 @@ static lm_status read_shape(const lm_source *s, lm_config *c, lm_error *e)
 
 lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
 {
-    LM_TRY(read_shape(s, c, e));
+    LM_TRY(read_shape(s, NULL, c, e));
     return lm_read_f32(s, hf, "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e);
 }
 
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
 {
-    LM_TRY(read_shape(s, c, e));
+    LM_TRY(read_shape(s, NULL, c, e));
     return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1,
+                       s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
+}
+
+lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *eps, lm_config *c,
+                              lm_error *e)
+{
+    LM_TRY(read_shape(s, c->stateful, c, e));
+    if (s->kind != LM_GGUF && lm_meta_has(s->meta, "layer_types"))
+        LM_TRY(read_kinds(s, word, c->stateful, c, e));
+    return lm_read_f32(s, eps, "attention.layer_norm_rms_epsilon", 1e-20, 1,
                        s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
 }
 
@@ -420,23 +455,6 @@ lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer)
     return s;
 }
 
-/* Read "sliding_attention" or "full_attention" for each layer. */
-static lm_status read_layer_types(const lm_source *s, lm_config *c, lm_error *e)
-{
-    lm_meta_value list, item;
-
-    LM_TRY(lm_meta_array(s->meta, "layer_types", LM_MAX_LAYERS, &list, e));
-    if (list.a.n != c->n_layers)
-        return wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        bool known = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING;
-        c->full[i] = known && lm_view_is(item.s, "full_attention");
-        if (!known || (!c->full[i] && !lm_view_is(item.s, "sliding_attention")))
-            return wrong(s, "layer_types", NULL, e, "names a kind of layer that is not known");
-    }
-    return LM_OK;
-}
-
 static lm_status read_pattern_list(const lm_source *s, const char *key, const lm_meta_value *list,
                                    lm_config *c, lm_error *e)
 {
@@ -495,5 +513,10 @@ lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm
         c->attention.window = 0;
     else
         LM_TRY(lm_read_u32(s, "sliding_window", NULL, 1, UINT32_MAX, fallback, &c->attention.window, e));
-    return lm_meta_has(s->meta, "layer_types") ? read_layer_types(s, c, e) : LM_OK;
+    if (!lm_meta_has(s->meta, "layer_types"))
+        return LM_OK;
+    LM_TRY(read_kinds(s, "sliding_attention", c->full, c, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->full[i] = !c->full[i];
+    return LM_OK;
 }

@@ -61,6 +61,21 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     return LM_OK;
 }
 
+/* Place all states in one more group. */
+static void place_states(lm_plan *plan)
+{
+    lm_kv_group g = { .states = true };
+
+    for (uint32_t i = 0; i < plan->program->n_states; i++) {
+        const lm_state_info *s = &plan->program->states[i];
+        plan->states[i]        = g.page_bytes;
+        g.page_bytes += s->elsewhere ? 0 : ((uint64_t)s->floats * 4 + 63) & ~UINT64_C(63);
+    }
+    plan->state_group = plan->n_groups;
+    if (plan->program->n_states)
+        plan->groups[plan->n_groups++] = g;
+}
+
 static uint64_t pages(uint64_t positions)
 {
     return (positions + LM_PAGE - 1) / LM_PAGE;
@@ -69,6 +84,8 @@ static uint64_t pages(uint64_t positions)
 /* A window's two ends lie within pages. */
 uint64_t lm_kv_sequence_pages(const lm_plan *plan, const lm_kv_group *g)
 {
+    if (g->states)       /* what a step reads, what it writes, and the end of the last page of positions */
+        return 3;
     uint64_t all = g->pages_per_sequence, some = pages((uint64_t)g->window + plan->options.rollback) + 1;
 
     return !g->window || all < some ? all : some;
@@ -85,6 +102,9 @@ static uint64_t pages_of_group(const lm_plan *plan, const lm_kv_group *g)
 {
     const lm_plan_options *o   = &plan->options;
     uint64_t               all = (uint64_t)g->pages_per_sequence * o->sequences;
+
+    if (g->states)
+        return 3 * (uint64_t)o->sequences + o->checkpoints;
     uint64_t some = lm_kv_sequence_pages(plan, g) * o->sequences + lm_kv_step_pages(plan, g) +
                     (pages(g->window) + 1) * o->checkpoints;
 
@@ -97,13 +117,14 @@ lm_status lm_plan_cache(lm_plan *plan, lm_error *e)
 
     for (uint32_t i = 0; i < plan->program->n_caches; i++)
         LM_TRY(place_layer(plan, i, e));
+    place_states(plan);
     for (uint32_t i = 0; i < plan->n_groups; i++) {
         lm_kv_group *g        = &plan->groups[i];
         uint64_t     bytes;
         g->pages_per_sequence = (uint32_t)(((uint64_t)o->context + LM_PAGE - 1) / LM_PAGE);
         g->n_pages            = pages_of_group(plan, g);
         uint64_t requested    = o->kv_positions / LM_PAGE + (o->kv_positions % LM_PAGE != 0);
-        if (o->kv_positions && requested < g->n_pages)
+        if (o->kv_positions && requested < g->n_pages && !g->states)
             g->n_pages = requested;
         g->offset = plan->kv_bytes;
         if (g->n_pages > UINT32_MAX / 2 || !lm_mul_u64(g->n_pages, g->page_bytes, &bytes) ||

@@ -172,6 +172,7 @@ static void place_state(lm_compiler *c)
     s->page_tables  = reserve(&at, tables * 4);
     s->page_uses    = reserve(&at, pages * 4);
     s->page_free    = reserve(&at, pages * 4);
+    s->page_before  = reserve(&at, c->p->n_states ? (uint64_t)o->sequences * 4 : 0);
     s->frequencies  = reserve(&at, lanes * 4);
     s->adapters     = reserve(&at, (uint64_t)c->p->n_adapters * o->max_rows * 4);
     s->seq_adapters = reserve(&at, (uint64_t)c->p->n_adapters * o->sequences * 4);
@@ -245,15 +246,16 @@ static bool reserve_lists(lm_compiler *c)
     plan->stages       = lm_arena_new(&plan->arena, max, lm_stage);
     plan->buffers      = lm_arena_new(&plan->arena, max, lm_buffer);
     plan->weights      = lm_arena_new(&plan->arena, p->n_weights + 1, lm_placement);
-    plan->groups       = lm_arena_new(&plan->arena, p->n_caches + 1, lm_kv_group);
+    plan->groups       = lm_arena_new(&plan->arena, p->n_caches + 2, lm_kv_group);
     plan->layers       = lm_arena_new(&plan->arena, p->n_caches + 1, lm_kv_layer);
+    plan->states       = lm_arena_new(&plan->arena, p->n_states + 1, uint64_t);
     plan->value_buffer = lm_arena_new(&plan->arena, p->n_values + 1, uint32_t);
     c->values          = lm_alloc_zero(p->n_values + 1, sizeof *c->values);
     c->done            = lm_alloc_zero(p->n_nodes + 1, sizeof *c->done);
     for (uint32_t v = 0; c->values && v < p->n_values; v++)
         c->values[v].buffer = c->values[v].gathered = c->values[v].packed = LM_NONE;
     return plan->steps && plan->stages && plan->buffers && plan->weights && plan->groups && plan->layers &&
-           plan->value_buffer && c->values && c->done;
+           plan->states && plan->value_buffer && c->values && c->done;
 }
 
 lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **out, lm_error *e)
@@ -304,10 +306,12 @@ lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types 
     plan->arena    = (lm_arena){ 0 };
     plan->options  = o;
     plan->kv_bytes = plan->n_groups = 0;
-    plan->groups   = lm_arena_new(&plan->arena, plan->program->n_caches + 1, lm_kv_group);
+    plan->groups   = lm_arena_new(&plan->arena, plan->program->n_caches + 2, lm_kv_group);
     plan->layers   = lm_arena_new(&plan->arena, plan->program->n_caches + 1, lm_kv_layer);
+    plan->states   = lm_arena_new(&plan->arena, plan->program->n_states + 1, uint64_t);
     lm_compiler c  = { .p = plan->program, .o = &plan->options, .plan = plan };
-    lm_status   status = plan->groups && plan->layers ? lm_plan_cache(plan, e) : lm_fail_memory(e, "plan", 0);
+    bool        taken = plan->groups && plan->layers && plan->states;
+    lm_status   status = taken ? lm_plan_cache(plan, e) : lm_fail_memory(e, "plan", 0);
     if (status != LM_OK) {
         lm_plan_free(plan);
         return status;

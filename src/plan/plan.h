@@ -77,6 +77,7 @@ typedef enum lm_step_code {
     LM_STEP_MATMUL,
     LM_STEP_STORE,               /* keys and values into the cache */
     LM_STEP_ATTENTION,
+    LM_STEP_STATE,               /* an operation with a state: rows in order, lanes divided */
     LM_STEP_SORT,                /* assignments (row, expert) in the order of experts */
     LM_STEP_DISPATCH,            /* packed rows in that order: each row once per expert that it is routed
                                     to */
@@ -93,7 +94,14 @@ typedef enum lm_step_code {
 } lm_step_code;
 
 /* How workers share a stage. */
-typedef enum lm_split { LM_BY_ROWS, LM_BY_OUTPUTS, LM_BY_HEADS, LM_ALONE, LM_BETWEEN_RANKS } lm_split;
+typedef enum lm_split {
+    LM_BY_ROWS,
+    LM_BY_OUTPUTS,
+    LM_BY_HEADS,
+    LM_BY_LANES,
+    LM_ALONE,
+    LM_BETWEEN_RANKS,
+} lm_split;
 
 /* A piece of the slab: `stride` bytes per row. */
 typedef struct lm_buffer {
@@ -153,8 +161,14 @@ typedef struct lm_placement {
 /* Maximum number of rotary tables of a model: one for each kind of rotation in its layers. */
 #define LM_MAX_TABLES 8
 
-/* Attention layers to which the same keys are visible share page tables. */
+/* Attention layers to which the same keys are visible share page tables, and all states do.
+ *
+ * A page of states holds the states after a position: entry i of a page table, those after the last position
+ * that the sequence holds in page i of its positions. A step reads one page of a sequence and writes another,
+ * so a step that fails changes nothing. A sequence keeps the states after its last position, and those at the
+ * end of its last full page, if a step has ended there: a later sequence can continue from them. */
 typedef struct lm_kv_group {
+    bool     states;
     uint32_t window;             /* 0: all keys */
     uint32_t pages_per_sequence; /* entries of a page table */
     uint64_t n_pages;
@@ -179,6 +193,7 @@ typedef struct lm_plan_state {
     uint64_t page_tables;                            /* u32, group by group [sequences][pages_per_sequence] */
     uint64_t page_uses;                              /* u32, group by group [n_pages] */
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
+    uint64_t page_before;                            /* u32 [sequences]: pages of states that a step reads */
     uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
     uint64_t adapters;                               /* f32, adapter by adapter [rows]: its scale per row */
     uint64_t seq_adapters;                           /* f32 [sequences][adapters]: scales per sequence */
@@ -200,6 +215,8 @@ typedef struct lm_plan {
     lm_placement     *weights;           /* [n_weights] */
     lm_kv_group      *groups;            uint32_t n_groups;
     lm_kv_layer      *layers;            /* [n_caches] */
+    uint64_t         *states;            /* [n_states]: offset of each in a page of states */
+    uint32_t          state_group;       /* the last one; n_groups: no operation has a state */
     uint32_t         *value_buffer;      /* [n_values]: LM_NONE if fused away */
     uint32_t          table_buffer[LM_MAX_TABLES];   /* per rotary table: cosines then sines */
     lm_plan_state     state;

@@ -7,6 +7,7 @@
 static const char *const step_names[] = {
     [LM_STEP_TABLE] = "table",       [LM_STEP_GATHER] = "gather",     [LM_STEP_PACK] = "pack",
     [LM_STEP_MATMUL] = "matmul",     [LM_STEP_STORE] = "store",       [LM_STEP_ATTENTION] = "attention",
+    [LM_STEP_STATE] = "state",
     [LM_STEP_SORT] = "sort",         [LM_STEP_DISPATCH] = "dispatch", [LM_STEP_EXPERTS] = "experts",
     [LM_STEP_GATED] = "glu",         [LM_STEP_COMBINE] = "combine",   [LM_STEP_HEADS] = "heads",
     [LM_STEP_SEND] = "send",         [LM_STEP_RECEIVE] = "receive",   [LM_STEP_EXCHANGE] = "exchange",
@@ -39,7 +40,7 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
 
 void lm_plan_print(const lm_plan *p, lm_text *out)
 {
-    static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread",
+    static const char *const splits[] = { "by rows", "by outputs", "by heads", "by lanes", "by one thread",
                                           "between ranks" };
     char types[LM_CACHE_TYPES_NAME];
 
@@ -67,8 +68,12 @@ void lm_plan_print(const lm_plan *p, lm_text *out)
     }
     for (uint32_t i = 0; i < p->n_groups; i++) {
         const lm_kv_group *g = &p->groups[i];
-        lm_text_printf(out, "  cache group %u: %" PRIu64 " pages of %u positions, %" PRIu64 " bytes each", i,
-                       g->n_pages, LM_PAGE, g->page_bytes);
+        lm_text_printf(out, "  cache group %u: %" PRIu64 " pages of ", i, g->n_pages);
+        if (g->states)
+            lm_text_add_str(out, "states");
+        else
+            lm_text_printf(out, "%u positions", LM_PAGE);
+        lm_text_printf(out, ", %" PRIu64 " bytes each", g->page_bytes);
         if (g->window)
             lm_text_printf(out, ", window %u", g->window);
         lm_text_add_char(out, '\n');

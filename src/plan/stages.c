@@ -10,6 +10,8 @@ static lm_split split_of(const lm_step *s)
     switch (s->code) {
     case LM_STEP_ATTENTION:
         return LM_BY_HEADS;
+    case LM_STEP_STATE:
+        return LM_BY_LANES;
     case LM_STEP_SORT:
         return LM_ALONE;
     case LM_STEP_EXCHANGE:
@@ -31,7 +33,8 @@ static bool reads(const lm_step *s, uint32_t buffer)
 static bool joins(const lm_plan *plan, const lm_stage *stage, const lm_step *s)
 {
     if (stage->split != split_of(s) || stage->domain != s->domain || stage->times != s->times ||
-        stage->split == LM_BY_HEADS || stage->split == LM_ALONE || stage->split == LM_BETWEEN_RANKS)
+        stage->split == LM_BY_HEADS || stage->split == LM_BY_LANES || stage->split == LM_ALONE ||
+        stage->split == LM_BETWEEN_RANKS)
         return false;
     if (stage->split == LM_BY_ROWS)
         return true;

@@ -17,6 +17,7 @@ static void find_domains(lm_compiler *c)
     for (uint32_t i = c->p->n_nodes; i-- > 0;) {
         const lm_node *n = &c->p->nodes[i];
         /* the same rows as on the other rank */
+        c->values[n->out].all |= lm_op_of(n->code)->state;
         if (n->code == LM_OP_SEND || n->code == LM_OP_RECEIVE)
             c->values[n->out].all |= !n->message.wanted;
         for (uint32_t k = 0; k < n->n_in; k++) {
@@ -247,6 +248,19 @@ static void compile_attention(lm_compiler *c, uint32_t index)
     s->out        = lm_plan_value(c, n->out);
 }
 
+static void compile_state(lm_compiler *c, uint32_t index)
+{
+    const lm_node *n     = &c->p->nodes[index];
+    uint32_t       in[3] = { LM_NONE, LM_NONE, LM_NONE };
+
+    for (uint32_t k = 0; k < n->n_in && k < 3; k++)
+        in[k] = lm_plan_input(c, n->in[k], LM_ALL_ROWS);
+    uint32_t out = lm_plan_value(c, n->out);
+    lm_step *s   = lm_plan_step(c, LM_STEP_STATE, index, LM_ALL_ROWS);
+    memcpy(s->in, in, sizeof in);
+    s->out = out;
+}
+
 /* Compile the product of every head's matrix with its group of x. Groups are packed separately, because a
  * packed row does not consist of packed groups. */
 static void compile_heads(lm_compiler *c, uint32_t index)
@@ -349,6 +363,7 @@ static void (*const compilers[LM_OP_COUNT])(lm_compiler *c, uint32_t index) = {
     [LM_OP_EXPERTS] = lm_plan_experts,       [LM_OP_HEAD_LINEAR] = compile_heads,
     [LM_OP_ALL_REDUCE] = compile_exchange,   [LM_OP_ALL_GATHER] = compile_exchange,
     [LM_OP_SEND] = compile_send,             [LM_OP_RECEIVE] = compile_receive,
+    [LM_OP_CAUSAL_CONV] = compile_state,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)

@@ -300,13 +300,14 @@ static bool take_memory(adapting *a, uint32_t more)
     p->weights  = grown(f->weights, f->n_weights, (uint64_t)more * MAX_WEIGHTS, sizeof *p->weights);
     p->modules  = grown(f->modules, f->n_modules, 0, sizeof *p->modules);
     p->caches   = grown(f->caches, f->n_caches, 0, sizeof *p->caches);
+    p->states   = grown(f->states, f->n_states, 0, sizeof *p->states);
     p->ropes    = grown(f->ropes, f->n_ropes, 0, sizeof *p->ropes);
     a->now      = lm_alloc_zero(f->n_values + 1, sizeof *a->now);
     a->begin    = lm_alloc_zero(f->n_nodes + 1, sizeof *a->begin);
     a->after    = lm_alloc_zero(f->n_nodes + 1, sizeof *a->after);
     a->low      = lm_alloc_zero((size_t)a->n_sets * f->n_nodes + 1, sizeof *a->low);
-    return p->nodes && p->values && p->weights && p->modules && p->caches && p->ropes && a->now && a->begin &&
-           a->after && a->low;
+    return p->nodes && p->values && p->weights && p->modules && p->caches && p->states && p->ropes &&
+           a->now && a->begin && a->after && a->low;
 }
 
 lm_status lm_program_adapt(const lm_program *p, const lm_adapt_set *sets, uint32_t n_sets, lm_program **out,

@@ -338,6 +338,15 @@ lm_node *lm_record_unary(lm_builder *b, lm_op_code code, const char *path, lm_va
     return n;
 }
 
+uint32_t lm_record_state(lm_builder *b, uint64_t floats)
+{
+    lm_record_need(b, floats && floats <= UINT32_MAX, lm_record_here(b), "a state is larger than 16 GiB");
+    if (!LM_GROW(b, states, b->p->n_states))
+        return LM_NONE;
+    b->p->states[b->p->n_states] = (lm_state_info){ .layer = b->layer, .floats = (uint32_t)floats };
+    return b->p->n_states++;
+}
+
 void lm_record_need(lm_builder *b, bool condition, const char *where, const char *what)
 {
     if (!condition)

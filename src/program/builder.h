@@ -79,7 +79,11 @@ lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32
 lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec *spec);
 /* `v` is ignored if spec->v_in_k is set: values are then lanes of the keys. */
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *spec);
+/* A depthwise convolution over positions, causal: y[t][c] = bias[c] + sum over j < taps of
+ * w[c][j] x[t - taps + 1 + j][c]; x is zero before the first position. */
+lm_value lm_causal_conv(lm_builder *b, const char *name, lm_value x, uint32_t taps, bool bias);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
+lm_value lm_mul(lm_builder *b, const char *word, lm_value x, lm_value y);    /* lane by lane */
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
 /* act(gate) * x; the gate is one lane for all lanes of x. */

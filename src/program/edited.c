@@ -29,8 +29,9 @@ lm_program *lm_program_copy(const lm_program *p, uint32_t nodes, uint32_t values
     c->weights = copy_of(p->weights, p->n_weights, 0, sizeof *p->weights);
     c->modules = copy_of(p->modules, p->n_modules, 0, sizeof *p->modules);
     c->caches  = copy_of(p->caches, p->n_caches, 0, sizeof *p->caches);
+    c->states  = copy_of(p->states, p->n_states, 0, sizeof *p->states);
     c->ropes   = copy_of(p->ropes, p->n_ropes, 0, sizeof *p->ropes);
-    if (c->nodes && c->values && c->weights && c->modules && c->caches && c->ropes)
+    if (c->nodes && c->values && c->weights && c->modules && c->caches && c->states && c->ropes)
         return c;
     lm_program_free(c);
     return NULL;

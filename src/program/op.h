@@ -48,6 +48,7 @@ typedef struct lm_op {
 
     /* ---- the plan ---- */
     uint8_t all_rows;                    /* inputs that are needed for every row, as bits: what is stored */
+    bool    state;                       /* it has a state (lm_node.state), so every row is computed */
     bool    in_place;                    /* its output may replace its first input */
     bool    lanewise;                    /* lane i of the output depends only on lane i of the inputs */
     const char *work;                    /* its kind of work in profiles: "norms"; NULL: "other rows" */

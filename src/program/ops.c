@@ -125,6 +125,8 @@ static void print_node(const lm_program *p, const lm_node *n, lm_text *out)
             lm_text_printf(out, "  %s", p->weights[n->weights[i]].path);
     if (n->code == LM_OP_ATTENTION)
         lm_text_printf(out, "  cache %u", n->attention.cache);
+    if (op->state)
+        lm_text_printf(out, "  state %u", n->state.index);
     lm_text_add_char(out, '\n');
 }
 

@@ -17,6 +17,7 @@ void lm_program_free(lm_program *p)
     lm_free(p->weights);
     lm_free(p->modules);
     lm_free(p->caches);
+    lm_free(p->states);
     lm_free(p->ropes);
     lm_arena_free(&p->arena);
     lm_free(p);

@@ -90,6 +90,7 @@ typedef struct lm_weight {
     bool           gguf_only;    /* only GGUF stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
+    bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
     lm_joint       joint;        /* of LM_HEADS */
     lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
     const lm_cut  *cut;          /* NULL: the whole weight */
@@ -126,11 +127,13 @@ typedef struct lm_module {
     X(POSITION, position) \
     X(SINUSOID, sinusoid) \
     X(LINEAR, linear) \
+    X(CAUSAL_CONV, causal_conv) \
     X(RMS_NORM, rms_norm) \
     X(LAYER_NORM, layer_norm) \
     X(ROPE, rope) \
     X(ATTENTION, attention) \
     X(ADD, add) \
+    X(MUL, mul) \
     X(SCALE, scale) \
     X(GLU, glu) \
     X(ACT, act) \
@@ -207,6 +210,9 @@ typedef struct lm_node {
         struct { float eps; uint32_t groups; bool own; } norm;
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
         struct { lm_attention_spec spec; uint32_t cache; } attention;
+        struct { uint32_t index; } state;    /* of all operations with a state (lm_op.state): the first member
+                                                of their struct, an index into states */
+        struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
@@ -245,6 +251,14 @@ typedef struct lm_cache_types {
     lm_dtype k, v;
 } lm_cache_types;
 
+/* The data that one operation carries from each position of a sequence to the next: float32, zero before the
+ * first position. */
+typedef struct lm_state_info {
+    int32_t  layer;
+    uint32_t floats;
+    bool     elsewhere;          /* an operation of another rank has it */
+} lm_state_info;
+
 /* A rotary table: the frequencies that several operations share. */
 typedef struct lm_rope_table {
     lm_rope_spec spec;
@@ -261,6 +275,7 @@ typedef struct lm_program {
     lm_weight     *weights;      uint32_t n_weights;
     lm_module     *modules;      uint32_t n_modules;
     lm_cache      *caches;       uint32_t n_caches;
+    lm_state_info *states;       uint32_t n_states;
     lm_rope_table *ropes;        uint32_t n_ropes;
     lm_value       logits;
     uint32_t       n_layers, n_vocab;

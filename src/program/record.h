@@ -15,7 +15,7 @@ struct lm_builder {
     int32_t        layer;
     lm_map        *weight_index;
     size_t capacity_nodes, capacity_values, capacity_weights, capacity_modules, capacity_caches,
-        capacity_ropes;
+        capacity_states, capacity_ropes;
     const lm_order *orders;
     const char    *act_name, *act_class;             /* NULL: the default */
     bool           latent_naive;
@@ -52,6 +52,10 @@ uint32_t lm_record_width(const lm_builder *b, lm_value v);
 /* Record a weight, or another use of the existing weight with the same path. */
 uint32_t lm_record_weight(lm_builder *b, const char *module, const char *parameter, lm_weight_kind kind,
                           uint32_t n_dims, uint64_t d0, uint64_t d1);
+
+/* Record a state of `floats` floats per sequence for the next operation. Returns its index in the program's
+ * states. */
+uint32_t lm_record_state(lm_builder *b, uint64_t floats);
 
 /* Record an operation whose output is a new value of `width` lanes; the second function, one with one input.
  * Never NULL. */

@@ -460,6 +460,7 @@ static bool begin(lm_splitter *s)
     o->weights  = copied(s, p->weights, p->n_weights, 2, sizeof *o->weights);
     o->modules  = copied(s, p->modules, p->n_modules, 0, sizeof *o->modules);
     o->caches   = copied(s, p->caches, p->n_caches, 0, sizeof *o->caches);
+    o->states   = copied(s, p->states, p->n_states, 0, sizeof *o->states);
     o->ropes    = copied(s, p->ropes, p->n_ropes, 0, sizeof *o->ropes);
     o->n_nodes = o->n_values = 0;
     s->values   = lm_alloc_zero(p->n_values + 1, sizeof *s->values);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "program/op.h"
 #include "program/split.h"
 
 /* ---- choice of layers ---- */
@@ -221,6 +222,8 @@ static void add_operations(layering *l, uint32_t from, uint32_t to)
             n->weights[k] = weight_of(l, had->weights[k]);
         if (n->code == LM_OP_ATTENTION)
             l->out->caches[n->attention.cache].elsewhere = false;
+        if (lm_op_of(n->code)->state)
+            l->out->states[n->state.index].elsewhere = false;
         l->place[i] = l->out->n_nodes - 1;
     }
 }
@@ -302,6 +305,7 @@ static bool begin(layering *l)
     o->weights = copied(NULL, 0, p->n_weights, sizeof *o->weights);
     o->modules = copied(p->modules, p->n_modules, 0, sizeof *o->modules);
     o->caches  = copied(p->caches, p->n_caches, 0, sizeof *o->caches);
+    o->states  = copied(p->states, p->n_states, 0, sizeof *o->states);
     o->ropes   = copied(p->ropes, p->n_ropes, 0, sizeof *o->ropes);
     o->n_nodes = o->n_values = o->n_weights = 0;
     l->value   = numbers(p->n_values);
@@ -310,8 +314,10 @@ static bool begin(layering *l)
     l->source  = lm_arena_new(&o->arena, p->n_weights + 1, uint32_t);
     for (uint32_t i = 0; o->caches && i < o->n_caches; i++)
         o->caches[i].elsewhere = true;
-    return o->nodes && o->values && o->weights && o->modules && o->caches && o->ropes && l->value &&
-           l->weight && l->place && l->source;
+    for (uint32_t i = 0; o->states && i < o->n_states; i++)
+        o->states[i].elsewhere = true;
+    return o->nodes && o->values && o->weights && o->modules && o->caches && o->states && o->ropes &&
+           l->value && l->weight && l->place && l->source;
 }
 
 lm_status lm_program_layers(const lm_program *p, const lm_layers_spec *spec, lm_program **out,

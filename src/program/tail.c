@@ -42,7 +42,7 @@ lm_status lm_program_tail(const lm_program *p, lm_value from, lm_program **out, 
                 c->values[p->nodes[i].out].producer = at++;
             }
         c->n_nodes   = at;
-        c->n_modules = c->n_caches = c->n_ropes = 0;
+        c->n_modules = c->n_caches = c->n_states = c->n_ropes = 0;
         c->context_is_hard = false;
         *out = c;
     } else {

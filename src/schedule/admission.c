@@ -24,14 +24,18 @@ static uint64_t min(uint64_t a, uint64_t b)
 /* Pages that a sequence of `n` tokens holds once the next one is processed. */
 static uint32_t pages_for(const lm_schedule *s, uint32_t group, size_t n)
 {
-    return (uint32_t)min((n + LM_PAGE) / LM_PAGE,
-                         lm_kv_sequence_pages(s->g->plan, &s->g->plan->groups[group]));
+    const lm_kv_group *k    = &s->g->plan->groups[group];
+    uint64_t           max = lm_kv_sequence_pages(s->g->plan, k);
+
+    return (uint32_t)(k->states ? max : min((n + LM_PAGE) / LM_PAGE, max));
 }
 
 /* Further pages that it takes while it is processed in steps of the maximum number of rows. */
 static uint32_t step_pages(const lm_schedule *s, uint32_t group, size_t n)
 {
-    return (uint32_t)min((n + LM_PAGE) / LM_PAGE - pages_for(s, group, n),
+    uint64_t all = (n + LM_PAGE) / LM_PAGE, held = pages_for(s, group, n);
+
+    return (uint32_t)min(all > held ? all - held : 0,
                          lm_kv_step_pages(s->g->plan, &s->g->plan->groups[group]));
 }
 

@@ -23,7 +23,7 @@ lm_status lm_prefixes_open(lm_prefixes *p, lm_engine *g, uint64_t bytes, lm_erro
     for (uint32_t i = 0; i < lm_pages_groups(g); i++) {
         const lm_kv_group *k = &g->plan->groups[i];
         /* nodes before a window have no page */
-        uint64_t n = k->window ? (uint64_t)k->pages_per_sequence * g->plan->options.sequences
+        uint64_t n = k->window || k->states ? (uint64_t)k->pages_per_sequence * g->plan->options.sequences
                                : lm_pages_total(g, i);
         page += k->page_bytes;
         max = max > n ? max : n;
@@ -155,6 +155,8 @@ static bool is_whole(const lm_prefixes *p, const lm_prefix *x, uint32_t next)
 {
     for (uint32_t i = 0; i < lm_pages_groups(p->g); i++) {
         uint32_t first = lm_kv_first_seen(p->g, i, next);
+        if (!lm_kv_can_begin(p->g, i, next))
+            return false;
         for (const lm_prefix *at = x; at && at->depth >= first; at = at->parent)
             if (at->pages[i] == LM_NONE)
                 return false;
@@ -320,7 +322,7 @@ bool lm_prefixes_evict(lm_prefixes *p, uint32_t group)
     uint32_t   before = lm_pages_free(p->g, group);
     lm_prefix *x;
 
-    if (p->g->plan->groups[group].window)
+    if (p->g->plan->groups[group].window || p->g->plan->groups[group].states)
         return evict_from_window(p, group);
     while (lm_pages_free(p->g, group) == before && (x = least_useful(p)))
         remove_node(p, x);

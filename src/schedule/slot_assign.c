@@ -87,7 +87,9 @@ void lm_keep_pages(lm_schedule *s, lm_reply *r)
         lm_prefixes_pin(next);
         lm_prefixes_unpin(r->node);
         r->node = next;
-        if (++r->pages == r->usage.n_prompt / LM_PAGE)
+        r->pages++;
+        /* the same prompt again continues before its last token */
+        if (r->pages == r->usage.n_prompt / LM_PAGE || r->pages == (r->usage.n_prompt - 1) / LM_PAGE)
             lm_prefixes_mark(&s->prefixes, next);
     }
 }

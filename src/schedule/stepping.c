@@ -68,13 +68,16 @@ static void add_generating(lm_schedule *s, uint32_t writers, bool drafts)
     }
 }
 
-/* Return how many more prompt rows can be in this step with the same results as row by row
- * (lm_engine_uniform_rows). */
+/* Return how many more prompt rows can be in this step: with the same results as row by row
+ * (lm_engine_uniform_rows), and so that states are kept (lm_engine_rows_to_keep). */
 static uint32_t prompt_rows_left(const lm_schedule *s, const lm_reply *r)
 {
     const lm_sequence *x = r->sequence;
 
-    return lm_engine_uniform_rows(s->g, (uint32_t)x->at, (uint32_t)(x->n_reads - x->at)) - r->prompt_rows;
+    uint32_t           at = (uint32_t)x->at;
+    uint32_t           n  = lm_engine_rows_to_keep(s->g, at, (uint32_t)(x->n_reads - at));
+
+    return lm_engine_uniform_rows(s->g, at, n) - r->prompt_rows;
 }
 
 /* Divide `rows` among prompts: half to the oldest, an even part of the rest to each other one, the remainder

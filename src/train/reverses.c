@@ -179,6 +179,9 @@ void lm_train_reverse(lm_frame *f)
     case LM_OP_ATTENTION:
         lm_train_attention_back(f);
         return;
+    case LM_OP_CAUSAL_CONV:
+        lm_train_convolve_back(f);
+        return;
     case LM_OP_EXPERTS:
         lm_train_experts_back(f);
         return;

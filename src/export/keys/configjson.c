@@ -40,8 +40,11 @@ static json_t *as_json(const lm_meta_value *v)
         return json_integer((json_int_t)v->i);
     case LM_META_FLOAT:
         return lm_json_float(v->f);
-    case LM_META_ARRAY:                  /* one element per layer, all equal: the reader has checked this */
-        return lm_meta_at(v, 0, &first) && first.kind != LM_META_ARRAY ? as_json(&first) : NULL;
+    case LM_META_ARRAY:          /* one element per layer, all equal except 0: the reader has checked this */
+        for (uint64_t i = 0; lm_meta_at(v, i, &first); i++)
+            if (first.kind != LM_META_UINT || first.u || i + 1 == v->a.n)
+                return first.kind != LM_META_ARRAY ? as_json(&first) : NULL;
+        return NULL;
     default:
         return NULL;
     }

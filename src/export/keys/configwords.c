@@ -25,6 +25,7 @@ const lm_config_word lm_config_words[] = {
     { "no_bias", { "true", "false" } },
     { "sliding_window", { "null" } },
     { "use_sliding_window", { "true", "false" } },
+    { "block_auto_adjust_ff_dim", { "false" } },
     { "scoring_func", { "\"softmax\"", "\"sigmoid\"" } },
     { "topk_method", { "\"greedy\"", "\"group_limited_greedy\"", "\"noaux_tc\"" } },
     { "rope_interleave", { "true", "false" } },
@@ -71,6 +72,22 @@ static void whole(words *w, const char *member, uint64_t v)
     set(w, member, json_integer((json_int_t)v));
 }
 
+/* Write which layers have a state. */
+static void add_states(words *w)
+{
+    json_t *list = json_array();
+    bool    some = false;
+
+    for (uint32_t i = 0; i < w->c->n_layers; i++) {
+        some |= w->c->stateful[i];
+        json_array_append_new(list,
+                              json_string(w->c->stateful[i] ? w->f->state_word : "full_attention"));
+    }
+    if (some)
+        set(w, "layer_types", json_incref(list));
+    json_decref(list);
+}
+
 static void add_windows(words *w)
 {
     const lm_config *c    = w->c;
@@ -89,6 +106,7 @@ static void add_windows(words *w)
     if (c->attention.window && knows(w, "layer_types"))
         set(w, "layer_types", json_incref(list));
     json_decref(list);
+    add_states(w);
     if (c->attention.scale != 1 / sqrtf((float)c->attention.k_dim) || knows(w, "query_pre_attn_scalar"))
         set(w, "query_pre_attn_scalar",
             lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));

@@ -154,6 +154,22 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     }
 }
 
+/* Write 0 for the layers that have a state instead. */
+static void add_kv_heads(keys *k, const lm_config *c)
+{
+    int32_t list[LM_MAX_LAYERS];
+    bool    mixed = false;
+
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        list[i] = c->stateful[i] ? 0 : (int32_t)c->n_kv_heads;
+        mixed |= c->stateful[i];
+    }
+    if (mixed)
+        lm_gguf_add_i32s(k->w, key(k, "attention.head_count_kv"), list, c->n_layers);
+    else
+        whole(k, "attention.head_count_kv", c->latent.kv_rank ? 1 : c->n_kv_heads);
+}
+
 static void add_attention(keys *k, const lm_config *c, const lm_program *p)
 {
     const lm_attention_spec *a = &c->attention;
@@ -167,7 +183,7 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
         whole(k, "attention.key_length_mla", a->k_dim);
         whole(k, "attention.value_length_mla", a->v_dim);
     }
-    whole(k, "attention.head_count_kv", c->latent.kv_rank ? 1 : c->n_kv_heads);
+    add_kv_heads(k, c);
     whole(k, "attention.key_length", c->latent.kv_rank ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
     whole(k, "attention.value_length", c->latent.kv_rank ? c->latent.kv_rank : a->v_dim);
     if (rms)

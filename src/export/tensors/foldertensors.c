@@ -183,6 +183,8 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
         recipe.kind = TRANSPOSED;
         return add(t, w->path, recipe, 2, (uint64_t[]){ w->dims[1], w->dims[0] }, w->dims[0], e);
     }
+    if (w->one_between)
+        return add(t, w->path, recipe, 3, (uint64_t[]){ w->dims[0], 1, w->dims[1] }, cols, e);
     if (!star)
         return add(t, w->path, recipe, w->n_dims, w->dims, cols, e);
     recipe.one = true;

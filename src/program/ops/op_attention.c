@@ -37,8 +37,14 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
             w->gguf      = lm_record_gguf(b, w->path, "weight");
         }
     }
-    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim,
-                                                 s->window, s->v_in_k, false };
+    b->p->caches[b->p->n_caches++] = (lm_cache){
+        .layer      = b->layer,
+        .n_kv_heads = s->n_kv_heads,
+        .k_dim      = s->k_dim,
+        .v_dim      = s->v_dim,
+        .window     = s->window,
+        .v_in_k     = s->v_in_k,
+    };
     return n->out;
 }
 

@@ -49,6 +49,30 @@ const lm_op lm_op_add = {
     .trains_inputs = 3,
 };
 
+/* ---- mul ---- */
+
+lm_value lm_mul(lm_builder *b, const char *word, lm_value x, lm_value y)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b, lm_record_width(b, x) == lm_record_width(b, y), word,
+                   "multiplies values of different widths");
+    lm_node *n = lm_record_unary(b, LM_OP_MUL, lm_record_path(b, word), x, lm_record_width(b, x));
+    n->n_in    = 2;
+    n->in[1]   = y;
+    return n->out;
+}
+
+const lm_op lm_op_mul = {
+    .name          = "mul",
+    .cost          = add_cost,
+    .formula       = "x ⊙ y",
+    .expression    = "{0} * {1}",
+    .in_place      = true,
+    .trains_inputs = 3,
+    .reverse_reads = LM_IN0 | LM_IN1,
+};
+
 /* ---- scale, softcap, clamp: one input and one number ---- */
 
 lm_value lm_scale(lm_builder *b, lm_value x, float factor)

@@ -13,6 +13,11 @@ unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows)
         return rows == 1 ? 1 : rows < max ? rows : max;
     if (t->split == LM_BY_HEADS)
         return lm_attention_chunks(g, &g->plan->steps[t->first]);
+    if (t->split == LM_BY_LANES) {
+        uint64_t lanes = width_of(g, g->program->nodes[g->plan->steps[t->first].node].out);
+        uint64_t units = (lanes + LM_STATE_LANES - 1) / LM_STATE_LANES;
+        return (unsigned)(units < workers ? units : workers);
+    }
     for (uint32_t i = t->first; i < t->end; i++) {
         const lm_step *s = &g->plan->steps[i];
         bytes += s->weight == LM_NONE ? 0 : g->plan->weights[s->weight].bytes;

@@ -77,6 +77,7 @@ static void lay_out(lm_engine *g)
     g->logit_index = words_at(g, s->logit_index);
     g->seq_length  = (atomic_uint *)(void *)(g->slab + s->seq_length);
     g->seq_next    = words_at(g, s->seq_next);
+    g->page_before = words_at(g, s->page_before);
     g->ranges_done = (atomic_uint *)(void *)(g->slab + s->ranges_done);
     g->tokens      = (int32_t *)words_at(g, s->tokens);
     g->row_adapters = (float *)(void *)words_at(g, s->adapters);
@@ -318,6 +319,7 @@ lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e
     lm_status status = lm_broadcast_step(g, rows, n, e);
     if (status == LM_OK)
         status = lm_engine_execute(g, e);
+    lm_kv_end_step(g, status == LM_OK);
     if (status != LM_OK) {
         g->n_rows = 0;
         for (uint32_t s = 0; s < g->plan->options.sequences; s++)

@@ -35,6 +35,8 @@ void lm_kv_reset(lm_engine *g)
     }
     for (uint32_t s = 0; s < g->plan->options.sequences; s++)
         g->seq_length[s] = 0;
+    for (uint32_t s = 0; g->program->n_states && s < g->plan->options.sequences; s++)
+        g->page_before[s] = LM_NONE;
 }
 
 static uint32_t take_page(lm_pages *p)
@@ -52,8 +54,16 @@ static void drop_page(lm_pages *p, uint32_t *entry)
     *entry = LM_NONE;
 }
 
+/* Return the page of positions that contains the last of `length` positions. */
+static uint32_t last_page(uint32_t length)
+{
+    return length ? (length - 1) / LM_PAGE : 0;
+}
+
 uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length)
 {
+    if (g->plan->groups[group].states)   /* kept: the end of the last full page, and the last position */
+        return length >= LM_PAGE ? length / LM_PAGE - 1 : 0;
     uint32_t window = g->plan->groups[group].window, rollback = g->plan->options.rollback;
     uint64_t next = (uint64_t)length + 1 < rollback ? 0 : (uint64_t)length + 1 - rollback;
     uint64_t full = length / LM_PAGE * LM_PAGE, last = next < full ? next : full;
@@ -85,6 +95,8 @@ static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t seque
  * the last owner keeps it. */
 static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence)
 {
+    if (g->plan->groups[group].states)
+        return 1;
     const lm_pages *p     = &g->pages[group];
     const uint32_t *table = table_of(g, group, sequence);
     uint32_t first = g->seq_length[sequence] / LM_PAGE, last = (g->seq_next[sequence] - 1) / LM_PAGE, n = 0;
@@ -96,8 +108,65 @@ static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence
     return n;
 }
 
+/* Take the page of states that the step writes, and hold the one that it reads until the step has ended. The
+ * sequence keeps the latter too, if it ends a page of positions. */
+static void take_states(lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    uint32_t  length = g->seq_length[sequence], *table = table_of(g, group, sequence);
+    uint32_t *now = &table[last_page(length)];
+
+    if (length)
+        g->page_before[sequence] = *now;
+    if (length && length % LM_PAGE == 0)
+        g->pages[group].uses[*now]++;
+    else
+        *now = LM_NONE;
+    table[last_page(g->seq_next[sequence])] = take_page(&g->pages[group]);
+}
+
+void lm_kv_end_step(lm_engine *g, bool ran)
+{
+    uint32_t group = g->plan->state_group;
+
+    for (uint32_t s = 0; g->program->n_states && s < g->plan->options.sequences; s++) {
+        uint32_t *table = table_of(g, group, s), *before = &g->page_before[s];
+        if (g->seq_next[s] == g->seq_length[s])
+            continue;
+        if (!ran)
+            drop_page(&g->pages[group], &table[last_page(g->seq_next[s])]);
+        if (ran || g->seq_length[s] % LM_PAGE == 0)
+            drop_page(&g->pages[group], before);
+        else
+            table[last_page(g->seq_length[s])] = *before;
+        *before = LM_NONE;
+    }
+}
+
+static float *state_at(const lm_engine *g, uint32_t state, uint32_t page)
+{
+    return (float *)(void *)(page_at(g, g->plan->state_group, page) + g->plan->states[state]);
+}
+
+const float *lm_kv_state(const lm_engine *g, uint32_t state, uint32_t sequence)
+{
+    uint32_t page = g->page_before[sequence];
+
+    return page == LM_NONE ? NULL : state_at(g, state, page);
+}
+
+float *lm_kv_next_state(const lm_engine *g, uint32_t state, uint32_t sequence)
+{
+    const uint32_t *table = table_of(g, g->plan->state_group, sequence);
+
+    return state_at(g, state, table[last_page(g->seq_next[sequence])]);
+}
+
 static void take_pages(lm_engine *g, uint32_t group, uint32_t sequence)
 {
+    if (g->plan->groups[group].states) {
+        take_states(g, group, sequence);
+        return;
+    }
     lm_pages *p     = &g->pages[group];
     uint32_t *table = table_of(g, group, sequence);
 
@@ -197,15 +266,19 @@ uint32_t lm_kv_first_seen(const lm_engine *g, uint32_t group, uint32_t length)
 {
     const lm_kv_group *k = &g->plan->groups[group];
 
+    if (k->states)
+        return last_page(length);
     return k->window && length + 1 > k->window ? (length + 1 - k->window) / LM_PAGE : 0;
 }
 
-/* Return whether all keys that a query at position `next` of the sequence would attend to are still
- * stored. */
+/* Return whether what precedes position `next` of the sequence is still stored: all keys that its query would
+ * attend to, or the states. */
 static bool window_is_whole(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t next)
 {
     const uint32_t *table = table_of(g, group, sequence);
 
+    if (!lm_kv_can_begin(g, group, next) && next != g->seq_length[sequence])
+        return false;
     for (uint32_t i = lm_kv_first_seen(g, group, next); i * LM_PAGE < next; i++)
         if (table[i] == LM_NONE)
             return false;

@@ -30,6 +30,22 @@ lm_status lm_kv_allocate(lm_engine *g, uint32_t group, uint32_t sequence, uint32
 /* Return the first page that the query after `length` positions attends to. */
 uint32_t lm_kv_first_seen(const lm_engine *g, uint32_t group, uint32_t length);
 
+/* Return whether a page of the group can hold what precedes position `length`: states are kept only at the
+ * end of a page of positions. */
+static inline bool lm_kv_can_begin(const lm_engine *g, uint32_t group, uint32_t length)
+{
+    return !g->plan->groups[group].states || length % LM_PAGE == 0;
+}
+
+/* After lm_kv_reserve and the step: drop the states that it read; or, if it did not run, those that it was to
+ * write. */
+void lm_kv_end_step(lm_engine *g, bool ran);
+
+/* During a step: return a state of a sequence before the step (NULL: zero), and the one that the step
+ * writes. */
+const float *lm_kv_state(const lm_engine *g, uint32_t state, uint32_t sequence);
+float       *lm_kv_next_state(const lm_engine *g, uint32_t state, uint32_t sequence);
+
 /* Return page `i` of a sequence; NULL if there is none. */
 uint8_t *lm_kv_page(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i);
 

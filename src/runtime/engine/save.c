@@ -152,7 +152,7 @@ static lm_status put_pages(writer *w, const lm_engine *g, uint32_t group, uint32
 {
     for (uint32_t i = first_page(g, group, sequence, n); i < lm_save_pages(n); i++) {
         const uint8_t *page = lm_kv_page(g, group, sequence, i);
-        if ((i + 1) * (uint64_t)LM_PAGE > n)
+        if ((i + 1) * (uint64_t)LM_PAGE > n && !g->plan->groups[group].states)
             LM_TRY(put_last_page(w, g, group, page, n % LM_PAGE, e));
         else
             LM_TRY(put(w, page, g->plan->groups[group].page_bytes, e));

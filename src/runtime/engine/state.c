@@ -130,6 +130,13 @@ uint32_t lm_engine_uniform_rows(const lm_engine *g, uint32_t from, uint32_t n)
     return n;
 }
 
+uint32_t lm_engine_rows_to_keep(const lm_engine *g, uint32_t from, uint32_t n)
+{
+    uint32_t end = from + n, kept = n ? (end - 1) / LM_PAGE * LM_PAGE : 0;
+
+    return g->program->n_states && kept > from ? kept - from : n;
+}
+
 uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence)
 {
     if (!g)

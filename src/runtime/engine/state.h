@@ -46,6 +46,7 @@ struct lm_engine {
     const float     **slopes;            /* [n_caches]: ALiBi slopes per head; NULL if there are none */
     /* the forward pass */
     uint32_t         *positions, *sequences, *lengths, *wanted, *logit_index, *seq_next;
+    uint32_t         *page_before;       /* [sequences]: the page of states that the step reads, or LM_NONE */
     atomic_uint      *seq_length;        /* [sequences]: any thread may read them */
     int32_t          *tokens;
     uint32_t          n_rows, n_wanted;
@@ -72,6 +73,10 @@ struct lm_engine {
 /* Return how many rows from position `from` on, at most `n`, give the same results in one step as one by one:
  * those on one side of where a rotation changes with the length. */
 uint32_t lm_engine_uniform_rows(const lm_engine *g, uint32_t from, uint32_t n);
+
+/* Return how many of the last n rows of a prompt, from position `from` on, end where states are kept: at the
+ * last page of positions that ends before the prompt. Without states: n. */
+uint32_t lm_engine_rows_to_keep(const lm_engine *g, uint32_t from, uint32_t n);
 
 /* Return lm_engine_logits as writable memory, for a caller that overwrites the logits until the next step. */
 float *lm_engine_logits_mut(lm_engine *g, size_t i);

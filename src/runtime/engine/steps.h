@@ -184,6 +184,11 @@ void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_arg
                      uint8_t *partials, atomic_uint *done);
 void lm_run_attention(const stage_chunk *p, const lm_step *s);
 
+/* ---- operations with a state (states.c) ---- */
+
+enum { LM_STATE_LANES = 64 };        /* unit in which lanes are divided among workers */
+void lm_run_state(const stage_chunk *p, const lm_step *s);
+
 /* ---- interventions (intervene.c) ---- */
 
 /* Apply the operation's edits to rows [from, to) of a value. */

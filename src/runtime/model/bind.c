@@ -60,6 +60,9 @@ static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_ten
     uint64_t        dims[2] = { w->dims[transposed], w->dims[!transposed] };
     const uint64_t *wanted = w->n_dims == 2 ? dims : w->dims;
 
+    const uint64_t between[3] = { w->dims[0], 1, w->dims[1] };
+    if (w->one_between && same_shape(between, 3, t->dims, t->n_dims, false))
+        return LM_OK;
     if (same_shape(wanted, w->n_dims, t->dims, t->n_dims, lm_container_kind_of(m->container) == LM_GGUF))
         return LM_OK;
     shape_text(want, sizeof want, wanted, w->n_dims);

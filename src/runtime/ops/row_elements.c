@@ -22,6 +22,30 @@ static void add_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *s
 
 const lm_row_op lm_row_add = { .forward = add, .reverse = add_back };
 
+/* ---- mul ---- */
+
+static void mul(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
+        r->kernels->mul(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i), w);
+}
+
+static void mul_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
+
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++)
+        for (uint32_t k = 0; k < 2; k++) {
+            const float *other = lm_row_of(b->rows.in[1 - k], i), *dy = lm_row_of(b->dout, i);
+            float       *dx = lm_row_of(b->din[k], i);
+            for (uint64_t j = 0; b->din[k].at && j < w; j++)
+                dx[j] = b->first[k] ? dy[j] * other[j] : dx[j] + dy[j] * other[j];
+        }
+}
+
+const lm_row_op lm_row_mul = { .forward = mul, .reverse = mul_back };
+
 /* ---- scale ---- */
 
 static void scale(const lm_rows *r, uint64_t from, uint64_t to)

@@ -7,6 +7,7 @@
     X(LAYER_NORM, layer_norm) \
     X(ROPE, rope) \
     X(ADD, add) \
+    X(MUL, mul) \
     X(SCALE, scale) \
     X(GLU, glu) \
     X(ACT, act) \

@@ -114,6 +114,16 @@ static const char *write_saved(lm_comparison *c, size_t i)
     return c->traits[i].sharing == LM_SHARES_MHA ? "" : NULL;
 }
 
+/* Nothing if no model has a state; else the fact. */
+static const char *write_states(lm_comparison *c, size_t i)
+{
+    (void)i;
+    for (size_t k = 0; k < c->n; k++)
+        if (lm_compare_count(c, k, "states.layers"))
+            return NULL;
+    return "";
+}
+
 static const char *write_experts(lm_comparison *c, size_t i)
 {
     uint64_t n = lm_compare_count(c, i, "mlp.experts");
@@ -185,6 +195,7 @@ static const row_def norm[] = {
 };
 static const row_def parameters[] = {
     { N_("embedding"), "parameters.embedding", NULL, NULL }, { N_("attention"), "parameters.attention", NULL, NULL },
+    { N_("layers with a state"), "parameters.state", write_states, NULL },
     { N_("mlp"), "parameters.mlp", NULL, NULL }, { N_("norms"), "parameters.norm", NULL, NULL }, { N_("head"), "parameters.head", NULL, NULL },
     { N_("total"), "parameters.total", NULL, NULL }, { N_("if the head were untied"), "parameters.untied_total", NULL, NULL },
     { N_("active per token"), "parameters.active", write_active, NULL }, { N_("share of attention"), "parameters.shares.attention", NULL, NULL },
@@ -199,6 +210,7 @@ static const row_def cache[] = {
     { N_("bytes per token"), "kv.bytes_per_token", NULL, NULL }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes", NULL, NULL },
     { N_("cache at 32,768 tokens"), "kv.at[32768].bytes", NULL, NULL },
     { N_("cache, whole context"), "kv.bytes_at_context", NULL, NULL }, { N_("saved against MHA"), "kv.mha.saved", write_saved, NULL },
+    { N_("state of a sequence"), "states.bytes", write_states, NULL },
     { NULL, NULL, NULL, NULL },
 };
 static const row_def compute[] = {

@@ -209,8 +209,9 @@ static double ratio(const lm_comparison *c, const char *path)
 /* Say which part causes the difference in parameters. */
 static void read_difference(lm_comparison *c)
 {
-    static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
-    static const char *const words[] = { N_("embedding"), N_("attention"), "MLP",
+    static const char *const parts[] = { "embedding", "attention", "state", "mlp", "norm", "head",
+                                         "other" };
+    static const char *const words[] = { N_("embedding"), N_("attention"), N_("layers with a state"), "MLP",
                                          N_("norm"),      N_("head"),      N_("other") };
     double all = (double)count(c, 1, "parameters.total") - (double)count(c, 0, "parameters.total"), max = 0;
     const char *which = NULL;

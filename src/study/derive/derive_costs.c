@@ -107,18 +107,20 @@ static void derive_at_context(lm_derivation *d)
 /* Derive the cost if every query head had its own keys and values. */
 static void derive_mha(lm_derivation *d)
 {
+    const char     *layers = lm_layers_formula(d, d->f->s.program->n_caches);
     lm_symbol_value q;
 
     if (lm_has_symbol(d, "kv_rank")) {
-        lm_derive(d, "mha", _("with the keys and values of every head"), LM_UNIT_ELEMENTS,
-                  "kv.mha.elements_per_token", "layers * heads * (nope_dim + rope_dim + v_dim)");
+        lm_derivef(d, "mha", _("with the keys and values of every head"), LM_UNIT_ELEMENTS,
+                   "kv.mha.elements_per_token", "%s * heads * (nope_dim + rope_dim + v_dim)", layers);
     } else {
         if (!lm_try_formula(d, "heads - kv_heads", &q) || q.n == 0)
             return;
         lm_derivef(d, "mha", _("with one key/value head per query head (MHA)"), LM_UNIT_ELEMENTS,
                    "kv.mha.elements_per_token",
-                   lm_has_symbol(d, "value_dim") ? "layers * heads * (head_dim + value_dim)"
-                                                 : "2 * layers * heads * head_dim");
+                   lm_has_symbol(d, "value_dim") ? "%s * heads * (head_dim + value_dim)"
+                                                 : "2 * %s * heads * head_dim",
+                   layers);
     }
     lm_derive(d, "saved", _("saved by sharing, per cent"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / mha)");

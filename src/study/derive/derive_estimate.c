@@ -67,6 +67,7 @@ static void derive_gap(lm_derivation *d, bool tied)
         const char *name, *title, *formula;
     } terms[] = {
         { "by_heads", N_("heads · dimensions differs from hidden, or attention has another form"), "counted_attention - layers * attention_grouped" },
+        { "by_state", N_("layers with a state"), "counted_state" },
         { "by_mlp", N_("experts, routers, or MLPs of other widths"), "counted_mlp - layers * mlp" },
         { "by_embedding", N_("positions, or a table of another width"), "counted_embedding - embedding" },
         { "by_head", N_("a head with another width"), "counted_head - head" },
@@ -108,11 +109,14 @@ void lm_derive_estimate(lm_derivation *d)
     bool      tied = lm_facts_truth(f, "architecture.tied");
     uint64_t attention = biases(f, LM_PART_ATTENTION), mlp = biases(f, LM_PART_MLP),
              head = biases(f, LM_PART_HEAD);
-    uint64_t  other = biases(f, LM_PART_OTHER);
+    uint64_t  other = biases(f, LM_PART_OTHER), state = biases(f, LM_PART_STATE);
 
     let_widths(d);
     lm_let_count(d, "counted_attention", NULL, _("weights of attention, counted"),
                  lm_facts_count(f, "parameters.attention") - attention);
+    if (lm_facts_count(f, "parameters.state"))
+        lm_let_count(d, "counted_state", NULL, _("weights of layers with a state, counted"),
+                     lm_facts_count(f, "parameters.state") - state);
     lm_let_count(d, "counted_mlp", NULL, _("weights of MLPs, experts and routers, counted"),
                  lm_facts_count(f, "parameters.mlp") - mlp);
     lm_let_count(d, "counted_head", NULL, _("weights of the head, counted"),
@@ -121,7 +125,8 @@ void lm_derive_estimate(lm_derivation *d)
                  lm_facts_count(f, "parameters.other") - other);
     lm_let_fact(d, "counted_embedding", NULL, _("weights of embeddings, counted"), "parameters.embedding");
     lm_let_fact(d, "counted_norms", NULL, _("weights of norms, counted"), "parameters.norm");
-    lm_let_count(d, "counted_biases", NULL, _("biases of products, counted"), attention + mlp + head + other);
+    lm_let_count(d, "counted_biases", NULL, _("biases of products, counted"),
+                 attention + state + mlp + head + other);
     derive_estimates(d, tied);
     derive_gap(d, tied);
     lm_derive_heading(d, _("relative error of each estimate"));

@@ -226,10 +226,12 @@ static const char *derive_one(counting *c, uint32_t i, const char *formula)
 static void derive_kind(counting *c, size_t kind)
 {
     static const char *const titles[LM_PARTS] = { [LM_PART_ATTENTION] = N_("attention of a layer"),
+                                                  [LM_PART_STATE] = N_("a layer's part with a state"),
                                                   [LM_PART_MLP] = N_("MLP of a layer"),
                                                   [LM_PART_NORM] = N_("norms of a layer"),
                                                   [LM_PART_OTHER] = N_("the rest of a layer") };
     static const char *const names[LM_PARTS] = { [LM_PART_ATTENTION] = "attention",
+                                                 [LM_PART_STATE] = "state",
                                                  [LM_PART_MLP] = "mlp",
                                                  [LM_PART_NORM] = "norms",
                                                  [LM_PART_OTHER] = "rest" };
@@ -252,10 +254,10 @@ static void derive_kind(counting *c, size_t kind)
             if (formula)
                 append(&sum, derive_one(c, i, formula));
         }
-        const char *path = !c->flops || (part != LM_PART_ATTENTION && part != LM_PART_MLP)
-                               ? NULL
-                               : lm_derive_text(c->d, "flops.layer[%u].%s", k->first,
-                                                part == LM_PART_ATTENTION ? "attention" : "mlp");
+        bool        fact = part == LM_PART_ATTENTION || part == LM_PART_STATE || part == LM_PART_MLP;
+        const char *path = NULL;
+        if (c->flops && fact)
+            path = lm_derive_text(c->d, "flops.layer[%u].%s", k->first, names[part]);
         c->sums[part][kind] = derive_sum(c, names[part] ? names[part] : "part",
                                          titles[part] ? _(titles[part]) : NULL, path, &sum);
         if (c->sums[part][kind])
@@ -356,6 +358,7 @@ void lm_derive_parameters(lm_derivation *d)
         derive_kind(c, k);
     lm_derive_heading(d, _("together"));
     derive_part(c, LM_PART_ATTENTION, "all_attention", _("attention of all layers"), "parameters.attention");
+    derive_part(c, LM_PART_STATE, "all_states", _("parts with a state of all layers"), "parameters.state");
     derive_part(c, LM_PART_MLP, "all_mlp", _("MLPs of all layers"), "parameters.mlp");
     derive_stack(c, false);
     append(&total, "all_layers");

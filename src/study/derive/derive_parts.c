@@ -10,9 +10,12 @@
 
 void lm_derive_gqa(lm_derivation *d)
 {
+    const lm_program *p = d->f->s.program;
+
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_heads"))
         return;
+    const char *layers = lm_layers_formula(d, p->n_caches);
     lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
               "heads / kv_heads");
     lm_derive(d, "q_and_o", _("query and output projections of a layer"), LM_UNIT_PARAMETERS, NULL,
@@ -21,16 +24,15 @@ void lm_derive_gqa(lm_derivation *d)
               "2 * hidden * (kv_heads * head_dim)");
     lm_derive(d, "k_and_v_mha", _("with one key/value head per query head"), LM_UNIT_PARAMETERS, NULL,
               "2 * hidden * (heads * head_dim)");
-    lm_derive(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
-              "layers * (k_and_v_mha - k_and_v)");
+    lm_derivef(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
+               "%s * (k_and_v_mha - k_and_v)", layers);
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
-              "flops.layer[0].attention",
+              lm_derive_text(d, "flops.layer[%d].attention", p->caches[0].layer),
               "2 * (q_and_o + k_and_v)");
-    lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
-              "2 * layers * kv_heads * head_dim");
-    lm_derive(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
-              "kv.mha.elements_per_token",
-              "2 * layers * heads * head_dim");
+    lm_derivef(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+               "2 * %s * kv_heads * head_dim", layers);
+    lm_derivef(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
+               "kv.mha.elements_per_token", "2 * %s * heads * head_dim", layers);
     lm_derive(d, "saved", _("cache saved"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / elements_mha)");
 }
@@ -42,8 +44,8 @@ void lm_derive_mla(lm_derivation *d)
         return;
     lm_derive(d, "per_layer", _("values cached per token in a layer: the latent and one rotated key"),
               LM_UNIT_ELEMENTS, "kv.elements_per_layer[0]", "kv_rank + rope_dim");
-    lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
-              "layers * per_layer");
+    lm_derivef(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+               "%s * per_layer", lm_layers_formula(d, d->f->s.program->n_caches));
     lm_derive(d, "head_values", _("the keys and values of all heads"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token_per_layer", "heads * (nope_dim + rope_dim + v_dim)");
     lm_derive(d, "times_smaller", _("the latent is smaller by"), LM_UNIT_RATIO, NULL,
@@ -59,7 +61,7 @@ void lm_derive_mla(lm_derivation *d)
                   "hidden * heads * (nope_dim + rope_dim)");
     lm_derive(d, "output", _("output projection"), LM_UNIT_PARAMETERS, NULL, "heads * v_dim * hidden");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
-              "flops.layer[0].attention",
+              lm_derive_text(d, "flops.layer[%d].attention", d->f->s.program->caches[0].layer),
               "2 * (down + up + queries + output)");
 }
 
@@ -104,10 +106,10 @@ void lm_derive_attention(lm_derivation *d)
     }
     if (latent)
         lm_derive(d, "per_key", _("q·k and p·v per key, in a layer, on the latent"),
-                  LM_UNIT_FLOPS, "flops.layer[0].per_key", "2 * heads * ((kv_rank + rope_dim) + kv_rank)");
+                  LM_UNIT_FLOPS, lm_derive_text(d, "flops.layer[%d].per_key", d->f->s.program->caches[0].layer), "2 * heads * ((kv_rank + rope_dim) + kv_rank)");
     else
         lm_derive(d, "per_key", _("q·k and p·v per key, in a layer"), LM_UNIT_FLOPS,
-                  "flops.layer[0].per_key",
+                  lm_derive_text(d, "flops.layer[%d].per_key", d->f->s.program->caches[0].layer),
                   lm_has_symbol(d, "value_dim") ? "2 * heads * (head_dim + value_dim)"
                                                 : "2 * heads * (head_dim + head_dim)");
 }

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const char *const part_names[LM_PARTS] = { "embedding", "attention", "mlp", "norm", "head", "other" };
+static const char *const part_names[LM_PARTS] = {
+    "embedding", "attention", "state", "mlp", "norm", "head", "other",
+};
 
 const char *lm_part_name(lm_part p)
 {

@@ -12,7 +12,14 @@ struct lm_ledger;
 
 /* The part of a model that a weight belongs to. */
 typedef enum lm_part {
-    LM_PART_EMBEDDING, LM_PART_ATTENTION, LM_PART_MLP, LM_PART_NORM, LM_PART_HEAD, LM_PART_OTHER, LM_PARTS
+    LM_PART_EMBEDDING,
+    LM_PART_ATTENTION,
+    LM_PART_STATE,               /* what replaces attention in layers with a state, or stands beside it */
+    LM_PART_MLP,
+    LM_PART_NORM,
+    LM_PART_HEAD,
+    LM_PART_OTHER,
+    LM_PARTS
 } lm_part;
 
 const char *lm_part_name(lm_part p);

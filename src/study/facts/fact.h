@@ -106,7 +106,7 @@ void lm_fact_json_text(const char *text, lm_text *out);
 lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters, lm_fill_weights, lm_fill_kv,
     lm_fill_flops, lm_fill_memory, lm_fill_modules, lm_fill_layers, lm_fill_rope, lm_fill_attention,
     lm_fill_precision, lm_fill_warnings, lm_fill_mlp, lm_fill_pass, lm_fill_tuning, lm_fill_speed,
-    lm_fill_formulas, lm_fill_flow, lm_fill_what_if, lm_fill_estimate, lm_fill_catalogue;
+    lm_fill_formulas, lm_fill_flow, lm_fill_what_if, lm_fill_estimate, lm_fill_catalogue, lm_fill_states;
 
 /* The facts of one module, for paths that begin with the module's own path. */
 lm_fill lm_fill_module;

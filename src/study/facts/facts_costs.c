@@ -84,6 +84,8 @@ static void fill_layer_flops(lm_facts *f, lm_fact *g)
     lm_add_count(g, "matmul", total, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "matrix products of one token");
     lm_add_count(g, "attention", sums[LM_PART_ATTENTION], LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "of which projections");
+    lm_add_count(g, "state", sums[LM_PART_STATE], LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "of which the part with a state");
     lm_add_count(g, "mlp", sums[LM_PART_MLP], LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which MLP or experts");
     lm_add_count(g, "per_key", keys, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "for each key that the token sees");
     lm_add_count(g, "other", other, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
@@ -274,6 +276,36 @@ void lm_fill_kv(lm_facts *f, lm_fact *g)
     lm_add_table(g, "at", fill_kv_at, 0);
 }
 
+/* ---- states ---- */
+
+/* Add the sizes of the states of a layer. */
+static void fill_state_layer(lm_facts *f, lm_fact *list)
+{
+    for (uint32_t i = 0; i < f->s.program->n_layers; i++) {
+        uint64_t floats = 0;
+        for (uint32_t k = 0; k < f->s.program->n_states; k++)
+            floats += f->s.program->states[k].layer == (int32_t)i ? f->s.program->states[k].floats : 0;
+        lm_add_count(list, NULL, floats, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM, "carried from position to position");
+    }
+}
+
+void lm_fill_states(lm_facts *f, lm_fact *g)
+{
+    const lm_program *p = f->s.program;
+    uint64_t          floats = 0, layers = 0;
+
+    for (uint32_t i = 0; i < p->n_states; i++) {
+        floats += p->states[i].floats;
+        layers += i == 0 || p->states[i].layer != p->states[i - 1].layer;
+    }
+    lm_add_count(g, "layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "layers with a state");
+    lm_add_count(g, "elements", floats, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
+                 "of a sequence, whatever its length; float32");
+    lm_add_count(g, "bytes", floats * sizeof(float), LM_UNIT_BYTES, LM_FROM_PROGRAM, "of a sequence");
+    if (p->n_states)
+        lm_add_list(g, "elements_per_layer", fill_state_layer, 0);
+}
+
 /* ---- memory, from the plan ---- */
 
 static void fill_scratch(lm_facts *f, lm_fact *g)
@@ -361,7 +393,8 @@ void lm_fill_memory(lm_facts *f, lm_fact *g)
     lm_add_count(g, "weights", p->weight_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
                  "in memory of our own, as kernels want them");
     lm_add_count(g, "mapped", p->mapped_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "read from the file in place");
-    lm_add_count(g, "kv", p->kv_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "pages of the cache");
+    lm_add_count(g, "kv", p->kv_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 p->program->n_states ? "pages of the cache, and of states" : "pages of the cache");
     lm_add_count(g, "scratch", p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
                  "activations, bookkeeping, threads");
     lm_add_wide(g, "total", (lm_wide)p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES,

@@ -73,18 +73,22 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
         lm_add_textf(g, "head_map", LM_FROM_PROGRAM, "kv = floor(i/%u)", s->n_heads / s->n_kv_heads);
 }
 
-static void add_kv(lm_fact *g, const lm_traits *t)
+/* In models of which some layers store no keys, the number of those that do takes the place of "layers". */
+static void add_kv(const lm_facts *f, lm_fact *g, const lm_traits *t)
 {
     const lm_attention_spec *s = &t->attention->attention.spec;
 
+    char                     layers[16] = "layers";
+
+    if (f->s.program->n_caches != f->s.program->n_layers)
+        snprintf(layers, sizeof layers, "%u", f->s.program->n_caches);
     if (s->v_in_k)
-        lm_add_text(g, "kv_bytes", "layers x (kv_rank + rope_dim) x tokens x bytes", LM_FROM_PROGRAM,
-                    "one latent and one rotated key in each layer");
+        lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM, "%s x (kv_rank + rope_dim) x tokens x bytes", layers);
+    else if (s->k_dim == s->v_dim)
+        lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM, "2 x %s x kv_heads x head_dim x tokens x bytes", layers);
     else
-        lm_add_text(g, "kv_bytes",
-                    s->k_dim == s->v_dim ? "2 x layers x kv_heads x head_dim x tokens x bytes"
-                                         : "layers x kv_heads x (head_dim + value_dim) x tokens x bytes",
-                    LM_FROM_PROGRAM, "keys and values of every layer");
+        lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM,
+                     "%s x kv_heads x (head_dim + value_dim) x tokens x bytes", layers);
 }
 
 /* Return whether a product of this role in the MLPs has a bias. */
@@ -154,6 +158,17 @@ static void add_norm(lm_facts *f, lm_fact *g, const lm_traits *t)
     lm_add_text(g, "norm_parameters", rms ? "d" : bias ? "2d" : "d", LM_FROM_PROGRAM, NULL);
 }
 
+/* Return whether the first layer has attention, and no state in its place. */
+static bool begins_with_attention(const lm_facts *f)
+{
+    const lm_module *m = &f->s.program->modules[f->ledger->layer[0]];
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++)
+        if (f->s.program->nodes[i].code == LM_OP_ATTENTION)
+            return true;
+    return false;
+}
+
 /* Add the formulas of the first layer. */
 static void add_layer(lm_facts *f, lm_fact *g)
 {
@@ -165,7 +180,8 @@ static void add_layer(lm_facts *f, lm_fact *g)
     uint32_t n = lm_streams_of(f->ledger, 0, at);
     if (n == 3) {
         lm_put_form(f->ledger, &lm_plain_words, at[1], at[0], "x", &b);
-        add_form(f, g, "after_attention", &b, "norms and residual sums of a layer");
+        add_form(f, g, begins_with_attention(f) ? "after_attention" : "after_mixing", &b,
+                 "norms and residual sums of a layer");
         lm_put_form(f->ledger, &lm_plain_words, at[2], at[1], "x", &b);
         add_form(f, g, "after_mlp", &b, "norms and residual sums of a layer");
     }
@@ -261,7 +277,7 @@ void lm_fill_formulas(lm_facts *f, lm_fact *g)
     lm_find_traits(f->ledger, &t);
     if (t.attention) {
         add_attention(f, g, &t);
-        add_kv(g, &t);
+        add_kv(f, g, &t);
     }
     if (t.latent)
         add_latent_formulas(f, g);

@@ -12,7 +12,7 @@ static lm_status fill_root(lm_facts *f, lm_error *e)
     } groups[] = {
         { "model", lm_fill_model },           { "config", lm_fill_config },       { "architecture", lm_fill_architecture },
         { "attention", lm_fill_attention },   { "mlp", lm_fill_mlp },             { "parameters", lm_fill_parameters },
-        { "weights", lm_fill_weights },       { "kv", lm_fill_kv },               { "flops", lm_fill_flops },
+        { "weights", lm_fill_weights },       { "kv", lm_fill_kv },               { "states", lm_fill_states },         { "flops", lm_fill_flops },
         { "pass", lm_fill_pass },             { "memory", lm_fill_memory },       { "rope", lm_fill_rope },
         { "tuning", lm_fill_tuning },         { "speed", lm_fill_speed },         { "formulas", lm_fill_formulas },
         { "flow", lm_fill_flow },             { "what_if", lm_fill_what_if },     { "estimate", lm_fill_estimate },

@@ -29,6 +29,8 @@ static const char *block_word(lm_facts *f, uint32_t i, char out[64])
 
     if (f->ledger->attends[block])
         return _("attention");
+    if (f->ledger->carries[block])
+        return p->modules[block].name;
     for (uint32_t k = p->modules[block].first_op; k < p->modules[block].end_op; k++) {
         if (p->nodes[k].code == LM_OP_EXPERTS)
             return "MoE";

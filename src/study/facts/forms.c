@@ -101,18 +101,25 @@ static void put_sum(const form *f, const lm_node *n, bool in_product)
         lm_text_add_str(f->out, ")");
 }
 
-/* Append attention, or an MLP of any form, as a function of the value it reads from the stream. */
+/* Append attention, an MLP of any form, or the module that has a state, as a function of the value it reads
+ * from the stream. */
 static void put_part(const form *f, lm_value v, int32_t layer)
 {
     const lm_program *p = f->l->program;
-    bool              attends = false;
+    uint32_t          block = f->l->block[maker(f->l, v)];
+    bool              attends = false, carries = block != LM_NONE && f->l->carries[block];
 
     while (!is_stream(f->l, layer, v)) {
         const lm_node *n = &p->nodes[maker(f->l, v)];
         attends |= n->code == LM_OP_ATTENTION;
         v = n->in[0];
     }
-    put_of(f, attends ? f->w->attention : f->w->mlp, v);
+    if (carries && !attends) {
+        put_module(f, block);
+        put_of(f, "", v);
+    } else {
+        put_of(f, attends ? f->w->attention : f->w->mlp, v);
+    }
 }
 
 /* Append the operation's form with `x` for its input. */

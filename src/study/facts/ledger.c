@@ -42,8 +42,11 @@ static void find_blocks(lm_ledger *l)
             for (uint32_t up = m; up != l->layer[p->nodes[i].layer]; up = p->modules[up].parent)
                 block = up;
         l->block[i] = block;
-        for (; p->nodes[i].code == LM_OP_ATTENTION && m != LM_NONE; m = p->modules[m].parent)
-            l->attends[m] = true;
+        bool *has = p->nodes[i].code == LM_OP_ATTENTION        ? l->attends
+                    : lm_op_of(p->nodes[i].code)->state ? l->carries
+                                                        : NULL;
+        for (; has && m != LM_NONE; m = p->modules[m].parent)
+            has[m] = true;
     }
 }
 
@@ -138,7 +141,9 @@ static lm_part part_of(const lm_ledger *l, uint32_t i)
         return LM_PART_HEAD;
     if (l->block[i] == LM_NONE)
         return LM_PART_OTHER;
-    return l->attends[l->block[i]] ? LM_PART_ATTENTION : LM_PART_MLP;
+    return l->attends[l->block[i]]   ? LM_PART_ATTENTION
+           : l->carries[l->block[i]] ? LM_PART_STATE
+                                     : LM_PART_MLP;
 }
 
 static void find_parts(lm_ledger *l)
@@ -223,8 +228,9 @@ lm_status lm_ledger_new(const lm_program *p, lm_ledger **out, lm_error *e)
     l->part    = lm_alloc_zero((size_t)p->n_nodes + 1, sizeof *l->part);
     l->roles   = lm_alloc_zero((size_t)p->n_nodes + 1, sizeof *l->roles);
     l->attends = lm_alloc_zero((size_t)p->n_modules + 1, sizeof *l->attends);
+    l->carries = lm_alloc_zero((size_t)p->n_modules + 1, sizeof *l->carries);
     if (!l->reader || !l->block || !l->layer || !l->twin || !l->child || !l->sibling || !l->part ||
-        !l->roles || !l->attends) {
+        !l->roles || !l->attends || !l->carries) {
         lm_ledger_free(l);
         return lm_fail_memory(e, "facts", 0);
     }
@@ -251,6 +257,7 @@ void lm_ledger_free(lm_ledger *l)
     lm_free(l->part);
     lm_free(l->roles);
     lm_free(l->attends);
+    lm_free(l->carries);
     lm_free(l);
 }
 

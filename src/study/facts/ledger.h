@@ -21,7 +21,7 @@ struct lm_ledger {
     uint16_t *roles;             /* [n_nodes] */
     uint32_t *block;             /* [n_nodes]: the module directly below the decoder layer; LM_NONE outside
                                     the stack */
-    bool     *attends;           /* [n_modules]: it contains attention */
+    bool     *attends, *carries; /* [n_modules]: it contains attention; an operation with a state */
     uint32_t *layer;             /* [n_layers]: module of each decoder layer */
     uint32_t *child, *sibling;   /* [n_modules]: the first submodule; the next module with the same parent; or
                                     LM_NONE */

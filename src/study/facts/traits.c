@@ -159,7 +159,7 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         break;
     case LM_OP_GLU:
     case LM_OP_ACT:
-        if (n->layer >= 0 && !t->has_act) {
+        if (n->layer >= 0 && !t->has_act && l->part[i] != LM_PART_ATTENTION && l->part[i] != LM_PART_STATE) {
             t->act     = n->glu.act;
             t->has_act = true;
             t->glu     = n->code == LM_OP_GLU ? n : NULL;

@@ -302,7 +302,7 @@ static void put_word(const lm_listing *l, const lm_node *n, const char *word, si
     if (*word >= '0' && *word <= '9')
         lm_text_add_str(out, in_name(l, n, (uint32_t)(*word - '0')));
     else if (length == 2 && *word == 'w')
-        put_weight(l, n->weights[word[1] - '0'], out);
+        put_vector(l, n->weights[word[1] - '0'], out);
     else if (length == 5 && strncmp(word, "width", 5) == 0)
         lm_text_printf(out, "%u", l->p->values[n->out].width);
     else

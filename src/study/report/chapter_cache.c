@@ -34,6 +34,13 @@ void lm_part_cache(lm_document *d)
                      lm_facts_count(f, "attention.windowed_layers") +
                          lm_facts_count(f, "attention.full_layers"),
                      lm_fig_count(a, lm_facts_count(f, "kv.window")));
+    if (lm_facts_count(f, "states.layers"))
+        lm_doc_textf(d,
+                     _("%" PRIu64 " of %" PRIu64 " layers have a state instead: %s bytes per sequence, whatever its "
+                       "length. Each position changes it; it cannot be taken back to an earlier one, so copies "
+                       "of it are kept."),
+                     lm_facts_count(f, "states.layers"), lm_facts_count(f, "architecture.layers"),
+                     lm_fig_count(a, lm_facts_count(f, "states.bytes")));
     t = lm_doc_table_of(d, "cache-by-context", NULL, "rrrr", _("context"), _("bytes"), "", _("as MHA"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
         uint64_t n = lm_context_at(f, i);

@@ -41,7 +41,8 @@ static void flop_row(lm_doc_table *t, const char *label, const char *path, bool 
 void lm_part_flops(lm_document *d)
 {
     static const struct { const char *path, *label; } parts[] = {
-        { "flops.parts.attention", N_("attention") }, { "flops.parts.mlp", N_("MLP") },
+        { "flops.parts.attention", N_("attention") }, { "flops.parts.state", N_("layers with a state") },
+        { "flops.parts.mlp", N_("MLP") },
         { "flops.parts.head", N_("head") },           { "flops.parts.other", N_("other") },
     };
     lm_facts     *f = d->facts;

@@ -265,7 +265,8 @@ static const char *title_of(const char *name)
         { "latent_norm", N_("norm of the latent") }, { "latent_keys", N_("keys from the latent") }, { "latent_values", N_("values from the latent") },
         { "mlp", "MLP" },                       { "mlp_inner", N_("inside the MLP") },    { "mlp_parameters", N_("parameters of an MLP") },
         { "expert_parameters", N_("parameters of an expert") }, { "norm", N_("norm") },   { "norm_parameters", N_("parameters of a norm") },
-        { "after_attention", N_("stream after the attention") }, { "after_mlp", N_("stream after the MLP") }, { "layer", N_("a whole layer") },
+        { "after_attention", N_("stream after the attention") }, { "after_mixing", N_("stream after the part with a state") },
+        { "after_mlp", N_("stream after the MLP") }, { "layer", N_("a whole layer") },
         { "rope_frequency", N_("frequencies of RoPE") }, { "router", N_("router") },     { "mixture", N_("mixture of experts") },
         { "selection", N_("choice of experts") }, { "embedding", N_("embedding") },       { "positions", N_("positions") }, { "head", N_("output head") },
     };

@@ -122,7 +122,8 @@ void lm_part_parameters(lm_document *d)
 static void write_shares(lm_document *d)
 {
     static const struct { const char *name, *label; } parts[] = {
-        { "embedding", N_("embedding") }, { "attention", N_("attention") }, { "mlp", N_("MLP") },
+        { "embedding", N_("embedding") }, { "attention", N_("attention") },
+        { "state", N_("layers with a state") }, { "mlp", N_("MLP") },
         { "norm", N_("norms") },          { "head", N_("head") },           { "other", N_("other") },
     };
     lm_facts     *f = d->facts;

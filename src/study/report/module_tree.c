@@ -40,6 +40,11 @@ static void put_sizes(const lm_facts *f, uint32_t m, lm_text *out)
     case LM_OP_LINEAR:
         lm_text_printf(out, "nf=%u, nx=%u", p->values[n->out].width, p->values[n->in[0]].width);
         break;
+    case LM_OP_CAUSAL_CONV:
+        lm_text_printf(out, "%u, %u, kernel_size=(%u,), stride=(1,), padding=(%u,), groups=%u%s",
+                       p->values[n->in[0]].width, p->values[n->out].width, n->conv.taps, n->conv.taps - 1,
+                       p->values[n->out].width, n->weights[1] == LM_NONE ? ", bias=False" : "");
+        break;
     case LM_OP_EMBED:
     case LM_OP_POSITION:
         lm_text_printf(out, "%" PRIu64 ", %u", p->weights[n->weights[0]].dims[0], p->values[n->out].width);

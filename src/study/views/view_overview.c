@@ -95,8 +95,9 @@ static void put_part(lm_page *v, const char *label, uint64_t n, uint64_t total, 
 
 static void put_parameters(lm_page *v)
 {
-    static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
-    static const char *const words[] = { N_("embedding"), N_("attention"), N_("mlp"),
+    static const char *const parts[] = { "embedding", "attention", "state", "mlp", "norm", "head",
+                                         "other" };
+    static const char *const words[] = { N_("embedding"), N_("attention"), N_("layers with a state"), N_("mlp"),
                                          N_("norm"),      N_("head"),      N_("other") };
     lm_facts *f      = v->f;
     uint64_t total = lm_facts_count(f, "parameters.total"),
@@ -196,6 +197,20 @@ static void add_cache(lm_table *t)
     add_line(t, _("cache"), &line);
 }
 
+static void add_states(lm_table *t)
+{
+    lm_facts *f    = t->f;
+    lm_text   line = { 0 };
+    char      a[LM_FIG];
+
+    if (!lm_facts_count(f, "states.layers"))
+        return;
+    lm_text_printf(&line, _("%s per sequence of any length, f32, in %" PRIu64 " of %" PRIu64 " layers"),
+                   lm_fig_bytes(a, lm_facts_count(f, "states.bytes")), lm_facts_count(f, "states.layers"),
+                   lm_facts_count(f, "architecture.layers"));
+    add_line(t, _("state"), &line);
+}
+
 static void add_plan(lm_table *t)
 {
     lm_facts *f    = t->f;
@@ -239,6 +254,7 @@ static void put_memory(lm_page *v)
     if (lm_facts_has(f, "weights.bytes"))
         add_stored(&rest);
     add_cache(&rest);
+    add_states(&rest);
     add_plan(&rest);
     lm_table_print(&rest, v->out);
 }

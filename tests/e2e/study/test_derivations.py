@@ -12,11 +12,21 @@ import pytest
 from conftest import BARE, run, some
 
 SHARE_OF_FIGURES = 0.77                     # numbers with two derivations, of those of presets that are not repeated per layer
-PARTS = ("embedding", "attention", "mlp", "norm", "head", "other")
+PARTS = ("embedding", "attention", "state", "mlp", "norm", "head", "other")
 
 
 def kv_rows(f, heads):
     return heads * (f["attention.head_dim"] + f["attention.value_dim"])
+
+
+def attention_layers(f):
+    return f.get("attention.windowed_layers", 0) + f.get("attention.full_layers", 0)
+
+
+def states(f, m):
+    """Return the elements of the states of a sequence: what a short convolution carries is the rows before the current one."""
+    taps = f.get("config.conv_L_cache")
+    return 0 if f["states.layers"] == 0 else f["states.layers"] * (taps - 1) * f["architecture.hidden"] if taps else None
 
 
 def kv_weights(f, heads):
@@ -227,6 +237,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         if plain_mlp(f) and f["parameters.biases"] == 0 else None),
     (r"parameters\.attention", lambda f, m: f["architecture.layers"] * attention_weights(f, f["attention.kv_heads"])
         if alike(f) and f["parameters.biases"] == 0 else None),
+    (r"parameters\.state", lambda f, m: f["parameters.total"] - sum(f["parameters." + part] for part in PARTS if part != "state")),
     (r"parameters\.norm", lambda f, m: f["architecture.hidden"] * f["architecture.norms"] if f["architecture.norms"] == 2 * f[
         "architecture.layers"] + 1 and f["parameters.norm"] < 2 * f["architecture.hidden"] * f["architecture.norms"] else None),
     # stored weights
@@ -246,9 +257,12 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"kv\.mha\.elements_per_token_per_layer", lambda f, m: f["attention.heads"] * (f["attention.latent.nope_dim"] + f["attention.latent.rope_dim"] + f["attention.latent.v_dim"]
         if latent(f) else f["attention.head_dim"] + f["attention.value_dim"])),
     (r"kv\.window", total("attention.window")),
+    (r"states\.layers", lambda f, m: f["architecture.layers"] - attention_layers(f)),
+    (r"states\.elements", states),
+    (r"states\.bytes", lambda f, m: 4 * f["states.elements"]),
     (r"kv\.context", lambda f, m: f["architecture.context"]),
     # operations
-    (r"flops\.per_context_token", lambda f, m: 2 * f["architecture.layers"] * f["attention.heads"] * (f["attention.head_dim"]
+    (r"flops\.per_context_token", lambda f, m: 2 * attention_layers(f) * f["attention.heads"] * (f["attention.head_dim"]
         + f["attention.value_dim"])),
     (r"flops\.parts\.head", total("flops.head")),
     (r"flops\.at_context", lambda f, m: f["flops.per_token_matmul"] + f["flops.per_context_token"] * f["kv.context"]

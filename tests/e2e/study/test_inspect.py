@@ -61,7 +61,7 @@ def test_inspect_obeys_its_schema(lamina, source, model, tmp_path):
         valid(document)
         p = document["parameters"]
         assert abs(sum(p["shares"].values()) - 100) < 1e-9
-        assert sum(p[k] for k in ("embedding", "attention", "mlp", "norm", "head", "other")) == p["total"]
+        assert sum(p[k] for k in ("embedding", "attention", "state", "mlp", "norm", "head", "other")) == p["total"]
         assert document["layers"][0]["parameters"] == p["total"]
     broken = json.loads(lamina("inspect", model, "--json").stdout)
     broken["parameters"]["total"] = "many"

@@ -46,6 +46,11 @@ static lm_value add(lm_builder *b, lm_value x, lm_value y)
     return lm_add(b, x, y);
 }
 
+static lm_value mul(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_mul(b, "product", x, y);
+}
+
 static lm_value scale(lm_builder *b, lm_value x, lm_value y)
 {
     (void)y;
@@ -106,7 +111,7 @@ static lm_value route(lm_builder *b, lm_value x, lm_value y)
 typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
 
 static const maker makers[] = {
-    rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act,
+    rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul,
     columns, softcap, clamp,       join, join_shared, route,
 };
 

@@ -1,0 +1,178 @@
+/* lfm2.c - LFM2 (Liquid AI, 2025): layers with a gated short convolution, and layers with attention whose
+ * heads of q and k are normalised before the rotation; each followed by a gated MLP. */
+#include "arch/families.h"
+
+#include <math.h>
+
+typedef struct lfm2 {
+    uint32_t taps;
+    bool     conv_bias;
+} lfm2;
+LM_OWN_FITS(lfm2);
+
+static const lm_own_number lfm2_own[] = {
+    { "conv_L_cache", "shortconv.l_cache", LM_OWN_U32, offsetof(lfm2, taps), 2, 64, 3, true },
+    { "conv_bias", NULL, LM_OWN_BOOL, offsetof(lfm2, conv_bias), 0, 1, 0, false },
+    { NULL, NULL, LM_OWN_U32, 0, 0, 0, 0, false },
+};
+
+/* out_proj(C * conv(B * x)), with B, C and x from one projection. */
+static lm_value short_conv(lm_builder *b, const lm_config *c, lm_value x)
+{
+    const lfm2 *own = lm_own(c);
+
+    lm_push(b, "conv", "%sShortConv");
+    lm_value all  = lm_linear(b, "in_proj", x, 3 * c->hidden, own->conv_bias);
+    lm_value in   = lm_columns(b, "B", all, 1, 0, c->hidden);
+    lm_value out  = lm_columns(b, "C", all, 1, c->hidden, c->hidden);
+    lm_value rows = lm_mul(b, "Bx", in, lm_columns(b, "x", all, 1, 2 * c->hidden, c->hidden));
+    rows          = lm_causal_conv(b, "conv", rows, own->taps, own->conv_bias);
+    lm_value y    = lm_linear(b, "out_proj", lm_mul(b, "y", out, rows), c->hidden, own->conv_bias);
+    lm_pop(b);
+    return y;
+}
+
+static lm_value lfm2_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_attention_spec scores = lm_layer_attention(c, layer);
+
+    lm_push(b, "self_attn", "%sAttention");
+    lm_heads h = lm_llama_heads(b, c, x);
+    h.q        = lm_rms_norm_heads(b, "q_layernorm", h.q, c->n_heads, c->norm_eps);
+    h.k        = lm_rms_norm_heads(b, "k_layernorm", h.k, c->n_kv_heads, c->norm_eps);
+    lm_rotate_heads(b, c, &c->rope, &h);
+    lm_value o = lm_linear(b, "out_proj", lm_attention(b, h.q, h.k, h.v, &scores), c->hidden, false);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value lfm2_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "feed_forward", "%sMLP");
+    lm_value gate = lm_linear(b, "w1", x, c->intermediate, false);
+    lm_value up   = lm_linear(b, "w3", x, c->intermediate, false);
+    lm_value y    = lm_linear(b, "w2", lm_glu(b, gate, up, c->act), c->hidden, false);
+    lm_pop(b);
+    return y;
+}
+
+static lm_value lfm2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "operator_norm", x);
+
+    x = lm_add(b, x, c->stateful[layer] ? short_conv(b, c, h) : lfm2_attention(b, c, layer, h));
+    return lm_add(b, x, lfm2_mlp(b, c, lm_llama_norm(b, c, "ffn_norm", x)));
+}
+
+static lm_value final_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
+{
+    (void)name;
+    return lm_llama_norm(b, c, "embedding_norm", x);
+}
+
+static lm_value lfm2_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = lfm2_layer, .norm = final_norm });
+}
+
+/* Compute the width of the MLP, which config.json states before an adjustment; GGUF, after it. */
+static lm_status read_width(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool     adjusts;
+    uint32_t multiple;
+    float    factor;
+
+    if (s->kind == LM_GGUF)
+        return LM_OK;
+    LM_TRY(lm_read_u32(s, "block_ff_dim", NULL, 1, 1 << 20, c->intermediate, &c->intermediate, e));
+    LM_TRY(lm_read_bool(s, "block_auto_adjust_ff_dim", NULL, true, &adjusts, e));
+    LM_TRY(lm_read_u32(s, "block_multiple_of", NULL, 1, 1 << 20, 256, &multiple, e));
+    LM_TRY(lm_read_f32(s, "block_ffn_dim_multiplier", NULL, 1e-3, 16, 1, &factor, e));
+    if (!adjusts)
+        return LM_OK;
+    double width    = floor((double)factor * (2 * c->intermediate / 3));
+    c->intermediate = (uint32_t)((width + multiple - 1) / multiple) * multiple;
+    return LM_OK;
+}
+
+/* Files before layer_types list the layers that have attention. */
+static lm_status read_attention_layers(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_meta_value list, item;
+
+    if (s->kind == LM_GGUF || lm_meta_has(s->meta, "layer_types") ||
+        !lm_meta_get(s->meta, "full_attn_idxs", &list) || list.kind == LM_META_NULL)
+        return LM_OK;
+    LM_TRY(lm_meta_array(s->meta, "full_attn_idxs", LM_MAX_LAYERS, &list, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->stateful[i] = true;
+    for (uint64_t i = 0; lm_meta_at(&list, i, &item); i++) {
+        if (item.kind != LM_META_UINT || item.u >= c->n_layers) {
+            lm_fail(e, LM_BAD_MODEL, "full_attn_idxs", LM_NO_OFFSET, "names a layer that the model does not have");
+            return lm_fail_in(e, lm_meta_file(s->meta));
+        }
+        c->stateful[item.u] = false;
+    }
+    return LM_OK;
+}
+
+static lm_status lfm2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_mixed_sizes(s, "conv", "norm_eps", c, e));
+    LM_TRY(read_width(s, c, e));
+    LM_TRY(read_attention_layers(s, c, e));
+    LM_TRY(lm_read_own(s, lfm2_own, c, e));
+    c->act       = LM_ACT_SILU;
+    c->act_class = NULL;
+    if (s->kind != LM_GGUF)
+        LM_TRY(lm_read_bool(s, "tie_embedding", NULL, c->tied, &c->tied, e));
+    LM_TRY(lm_read_rope(s, c->head_dim, 1e6, c, e));
+    c->rope.pairing = LM_ROPE_HALF;
+    c->attention    = lm_plain_attention(c);
+    return LM_OK;
+}
+
+static const lm_name lfm2_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.operator_norm", "blk.*.attn_norm" },
+    { "model.layers.*.conv.in_proj", "blk.*.shortconv.in_proj" },
+    { "model.layers.*.conv.conv", "blk.*.shortconv.conv" },
+    { "model.layers.*.conv.out_proj", "blk.*.shortconv.out_proj" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.out_proj", "blk.*.attn_output" },
+    { "model.layers.*.self_attn.q_layernorm", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_layernorm", "blk.*.attn_k_norm" },
+    { "model.layers.*.ffn_norm", "blk.*.ffn_norm" },
+    { "model.layers.*.feed_forward.w1", "blk.*.ffn_gate" },
+    { "model.layers.*.feed_forward.w3", "blk.*.ffn_up" },
+    { "model.layers.*.feed_forward.w2", "blk.*.ffn_down" },
+    { "model.embedding_norm", "token_embd_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_lfm2 = {
+    .name         = "lfm2",
+    .class_prefix = "Lfm2",
+    .hf_types     = (const char *const[]){ "lfm2", NULL },
+    .gguf_archs   = (const char *const[]){ "lfm2", NULL },
+    .state_word   = "conv",
+    .orders       = (const lm_order[]){ { "ShortConv", "conv in_proj out_proj *" },
+                                        { "Attention", "q_proj k_proj v_proj out_proj *" },
+                                        { "MLP", "w1 w3 w2 *" },
+                                        { "DecoderLayer", "self_attn conv feed_forward operator_norm ffn_norm *" },
+                                        { "Model", "embed_tokens layers rotary_emb embedding_norm *" },
+                                        { NULL, NULL } },
+    .configure    = lfm2_configure,
+    .build        = lfm2_build,
+    .own          = lfm2_own,
+    .names        = lfm2_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "max_position_embeddings", 128000 },
+                                          { "intermediate_size", 12288 }, { "tie_word_embeddings", true }, { NULL, 0 } },
+    .keys         = (const char *const[]){ "norm_eps", "layer_types", "full_attn_idxs", "conv_L_cache", "conv_bias", "tie_embedding",
+                                           "block_ff_dim", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of",
+                                           NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

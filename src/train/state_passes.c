@@ -1,0 +1,90 @@
+/* state_passes.c - operations with a state in training: a state begins at zero in each text. */
+#include <string.h>
+
+#include "train/passes.h"
+
+/* ---- causal_conv: workers divide the lanes ---- */
+
+static void convolve(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const lm_frame *f = arg;
+    const lm_node  *n = f->node;
+
+    (void)worker;
+    for (uint32_t i = 0; i < f->l->n_texts; i++) {
+        const lm_train_text *t = &f->l->texts[i];
+        lm_convolve_rows(&(lm_conv_args){
+            .x        = lm_row_of(f->in[0], t->first),
+            .x_stride = f->in[0].row,
+            .y        = lm_row_of(f->out, t->first),
+            .y_stride = f->out.row,
+            .w        = lm_vector_of(f->l, n->weights[0]),
+            .bias     = lm_vector_of(f->l, n->weights[1]),
+            .lanes    = f->l->program->values[n->out].width,
+            .first    = from,
+            .last     = to,
+            .rows     = t->rows,
+            .taps     = n->conv.taps,
+        });
+    }
+}
+
+void lm_train_convolve(lm_frame *f)
+{
+    lm_train_parallel(f->l, convolve, f, f->l->program->values[f->node->out].width, 64);
+}
+
+/* dx[t] += sum over j of w[j] dy[t + taps - 1 - j], within the text. */
+static void back_to_rows(const lm_frame *f, const lm_train_text *t, uint64_t from, uint64_t to)
+{
+    const float *w    = lm_vector_of(f->l, f->node->weights[0]);
+    uint32_t     taps = f->node->conv.taps;
+
+    for (uint32_t i = 0; i < t->rows; i++) {
+        float *dx = lm_row_of(f->din[0], t->first + i);
+        for (uint64_t c = from; c < to; c++) {
+            float sum = 0;
+            for (uint32_t later = 0; later < taps && i + later < t->rows; later++)
+                sum += w[c * taps + taps - 1 - later] * lm_row_of(f->dout, t->first + i + later)[c];
+            dx[c] = f->reverse->first[0] ? sum : dx[c] + sum;
+        }
+    }
+}
+
+/* dw[j] += sum over t of dy[t] x[t - taps + 1 + j], within the text. */
+static void back_to_taps(const lm_frame *f, const lm_train_text *t, float *dw, uint64_t from, uint64_t to)
+{
+    uint32_t taps = f->node->conv.taps;
+
+    for (uint32_t i = 0; i < t->rows; i++)
+        for (uint32_t earlier = 0; earlier < taps && earlier <= i; earlier++) {
+            const float *x  = lm_row_of(f->in[0], t->first + i - earlier);
+            const float *dy = lm_row_of(f->dout, t->first + i);
+            for (uint64_t c = from; c < to; c++)
+                dw[c * taps + taps - 1 - earlier] += dy[c] * x[c];
+        }
+}
+
+static void back(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const lm_frame *f  = arg;
+    float          *dw = f->reverse->trains[0] ? lm_trained_gradient(f->l, f->node->weights[0]) : NULL;
+    float          *db = f->reverse->trains[1] ? lm_trained_gradient(f->l, f->node->weights[1]) : NULL;
+
+    (void)worker;
+    for (uint32_t i = 0; i < f->l->n_texts; i++) {
+        const lm_train_text *t = &f->l->texts[i];
+        if (f->din[0].at)
+            back_to_rows(f, t, from, to);
+        if (dw)
+            back_to_taps(f, t, dw, from, to);
+        for (uint32_t k = 0; db && k < t->rows; k++)
+            for (uint64_t c = from; c < to; c++)
+                db[c] += lm_row_of(f->dout, t->first + k)[c];
+    }
+}
+
+void lm_train_convolve_back(lm_frame *f)
+{
+    lm_train_parallel(f->l, back, f, f->l->program->values[f->node->out].width, 64);
+}
