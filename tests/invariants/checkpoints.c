@@ -205,7 +205,7 @@ static void conversations_continue(void **state)
                     continue;
                 system += got / SYSTEM;
             }
-        assert_true(system <= 2);
+        assert_true(system <= (states ? 1 : 2));
         for (uint32_t i = 0; i < TALKS; i++) {                       /* the last question is edited */
             d[i].n = before[i];
             add_tokens(&d[i], 1000 + i, QUESTION);

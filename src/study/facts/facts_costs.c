@@ -221,6 +221,29 @@ static void fill_methods(lm_facts *f, lm_fact *g)
                      "the latent that keys and values are made of");
 }
 
+/* Return the floats of the states of a sequence. */
+static uint64_t state_floats(const lm_program *p)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < p->n_states; i++)
+        n += p->states[i].floats;
+    return n;
+}
+
+/* Add what the cache and the states take, and what a model of the same layers would whose layers all have the
+ * attention of some. */
+static void add_beside_states(lm_facts *f, lm_fact *g, lm_wide cache)
+{
+    const lm_program *p = f->s.program;
+
+    lm_add_wide(g, "bytes_with_states", cache + (lm_wide)state_floats(p) * sizeof(float) * f->s.batch,
+                LM_UNIT_BYTES, LM_FROM_PROGRAM, "keys and values, and one state of each sequence");
+    if (p->n_caches && p->n_caches < p->n_layers)
+        lm_add_wide(g, "bytes_attention_only", cache / p->n_caches * p->n_layers, LM_UNIT_BYTES,
+                    LM_FROM_WHAT_IF, "if all layers had attention");
+}
+
 static void fill_kv_at(lm_facts *f, lm_fact *g)
 {
     lm_wide      positions = (lm_wide)g->index * f->s.batch;
@@ -232,6 +255,8 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
                 "this many positions of each sequence; windows keep what they see");
     lm_add_wide(g, "bytes_without_window", c.bytes_without_window, LM_UNIT_BYTES, LM_FROM_WHAT_IF,
                 "if every position were kept");
+    if (f->s.program->n_states)
+        add_beside_states(f, g, c.bytes_at_context);
     lm_add_wide(g, "bytes_first_layer", c.first_layer, LM_UNIT_BYTES, LM_FROM_PROGRAM,
                 "of bytes, the first layer's");
     lm_add_wide(g, "first_layer", c.first_layer_without_window, LM_UNIT_BYTES, LM_FROM_PROGRAM,
@@ -292,12 +317,10 @@ static void fill_state_layer(lm_facts *f, lm_fact *list)
 void lm_fill_states(lm_facts *f, lm_fact *g)
 {
     const lm_program *p = f->s.program;
-    uint64_t          floats = 0, layers = 0;
+    uint64_t          floats = state_floats(p), layers = 0;
 
-    for (uint32_t i = 0; i < p->n_states; i++) {
-        floats += p->states[i].floats;
+    for (uint32_t i = 0; i < p->n_states; i++)
         layers += i == 0 || p->states[i].layer != p->states[i - 1].layer;
-    }
     lm_add_count(g, "layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "layers with a state");
     lm_add_count(g, "elements", floats, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                  "of a sequence, whatever its length; float32");

@@ -41,7 +41,9 @@ void lm_part_cache(lm_document *d)
                        "of it are kept."),
                      lm_facts_count(f, "states.layers"), lm_facts_count(f, "architecture.layers"),
                      lm_fig_count(a, lm_facts_count(f, "states.bytes")));
-    t = lm_doc_table_of(d, "cache-by-context", NULL, "rrrr", _("context"), _("bytes"), "", _("as MHA"));
+    bool mixed = lm_facts_has(f, "kv.at[1024].bytes_attention_only");
+    t = lm_doc_table_of(d, "cache-by-context", NULL, mixed ? "rrrrrr" : "rrrr", _("context"), _("bytes"), "",
+                        _("as MHA"), _("with the states"), _("attention in all layers"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
         uint64_t n = lm_context_at(f, i);
         lm_next_row(t);
@@ -49,6 +51,10 @@ void lm_part_cache(lm_document *d)
         lm_cell_fact(t, LM_EXACT, "kv.at[%" PRIu64 "].bytes", n);
         lm_cell_fact(t, LM_BOTH, "kv.at[%" PRIu64 "].bytes", n);
         lm_cell_fact(t, LM_PLAIN, "kv.at[%" PRIu64 "].mha", n);
+        if (!mixed)
+            continue;
+        lm_cell_fact(t, LM_PLAIN, "kv.at[%" PRIu64 "].bytes_with_states", n);
+        lm_cell_fact(t, LM_PLAIN, "kv.at[%" PRIu64 "].bytes_attention_only", n);
     }
     if (lm_facts_count(f, "kv.batch") > 1)
         lm_doc_textf(d, _("For %" PRIu64 " sequences."), lm_facts_count(f, "kv.batch"));

@@ -257,6 +257,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"kv\.mha\.elements_per_token_per_layer", lambda f, m: f["attention.heads"] * (f["attention.latent.nope_dim"] + f["attention.latent.rope_dim"] + f["attention.latent.v_dim"]
         if latent(f) else f["attention.head_dim"] + f["attention.value_dim"])),
     (r"kv\.window", total("attention.window")),
+    (r"kv\.at\[(\d+)\]\.bytes_with_states", lambda f, m: f[f"kv.at[{m[1]}].bytes"] + f["states.bytes"]),
+    (r"kv\.at\[(\d+)\]\.bytes_attention_only", lambda f, m: f[f"kv.at[{m[1]}].bytes"] // attention_layers(f) * f["architecture.layers"]),
     (r"states\.layers", lambda f, m: f["architecture.layers"] - attention_layers(f)),
     (r"states\.elements", states),
     (r"states\.bytes", lambda f, m: 4 * f["states.elements"]),
