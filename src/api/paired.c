@@ -125,8 +125,7 @@ static lm_status unpack_rows(const lm_matrices *m, uint32_t weight, uint64_t k, 
 
     LM_TRY(lm_matrices_read(m, weight, k, from, n, raw, e));
     type->unpack(out, raw, n * cols);
-    for (uint64_t i = 0; lm_matrices_lifted(m, weight) && i < n * cols; i++)
-        out[i] += 1;
+    lm_matrices_values(m, weight, out, n * cols);
     return LM_OK;
 }
 

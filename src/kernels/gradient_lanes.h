@@ -284,6 +284,10 @@ static void activation(float x, lm_act act, float *y, float *d)
         *y = t;
         *d = 1.0f - t * t;
         return;
+    case LM_ACT_SOFTPLUS:
+        *y = x > 20.0f ? x : log1pf(expf(x));
+        *d = x > 20.0f ? 1.0f : sigmoid(x);
+        return;
     case LM_ACT_COUNT:
         break;
     }

@@ -83,6 +83,20 @@ uint64_t lm_stored_scratch(const lm_matmul *m, uint64_t cols);
 /* ---- rows of floats
  * ---------------------------------------------------------------------------------------------- */
 
+/* Consecutive rows of one sequence, and a block of LM_STATE_BLOCK columns of the state of one head:
+ *   S <- a S;  u = beta (v - S^T k), without `delta`: beta v;  S <- S + k u^T;  o = S^T q
+ * A row's result does not depend on `rows`, and is the same on every instruction set. */
+#define LM_STATE_BLOCK 16
+typedef struct lm_recurrence_args {
+    float       *state;          /* [k_dim][LM_STATE_BLOCK], updated */
+    const float *q, *k, *v, *decay, *beta;   /* row 0: [k_dim], [k_dim], [columns], [1] or [k_dim], [1] */
+    float       *o;              /* [columns] */
+    uint64_t     q_stride, k_stride, v_stride, decay_stride, beta_stride, o_stride;      /* floats */
+    uint64_t     rows;
+    uint32_t     k_dim, columns; /* columns <= LM_STATE_BLOCK */
+    bool         delta, decay_by_channel;
+} lm_recurrence_args;
+
 typedef struct lm_row_kernels {
     /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same;
      * w may be NULL */
@@ -110,6 +124,7 @@ typedef struct lm_row_kernels {
      * 2104.09864). cosine, sine [dim/2]. pair: lanes (2i, 2i+1) are rotated together, else (i, i + dim/2). */
     void (*rope)(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine,
                  bool pair);
+    void (*recur)(const lm_recurrence_args *a);
 } lm_row_kernels;
 
 /* ---- operations with a state

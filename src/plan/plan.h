@@ -118,7 +118,7 @@ typedef struct lm_step {
     lm_step_code     code;
     uint32_t         node;       /* operation it serves; LM_NONE for tables */
     lm_domain        domain;
-    uint32_t         in[3];      /* buffers; LM_NONE if unused */
+    uint32_t         in[LM_MAX_INPUTS];      /* buffers; LM_NONE if unused */
     uint32_t         out;        /* buffer; LM_NONE: STORE */
     uint32_t         add;        /* MATMUL: buffer added to the product, or LM_NONE */
     float            scale;      /* MATMUL: of the product before adding */

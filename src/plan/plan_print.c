@@ -22,7 +22,7 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
     const char              *name = s->code == LM_STEP_ROWS ? lm_op_of(n->code)->name : step_names[s->code];
 
     lm_text_printf(out, "    %-10s %-46s", name, n ? n->path : "rotary table");
-    for (uint32_t k = 0; k < 3; k++)
+    for (uint32_t k = 0; k < LM_MAX_INPUTS; k++)
         if (s->in[k] != LM_NONE)
             lm_text_printf(out, "%s#%u", k ? ", " : " ", s->in[k]);
     if (s->out != LM_NONE)

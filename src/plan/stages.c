@@ -25,7 +25,10 @@ static lm_split split_of(const lm_step *s)
 
 static bool reads(const lm_step *s, uint32_t buffer)
 {
-    return s->in[0] == buffer || s->in[1] == buffer || s->in[2] == buffer || s->add == buffer;
+    for (uint32_t k = 0; k < LM_MAX_INPUTS; k++)
+        if (s->in[k] == buffer)
+            return true;
+    return s->add == buffer;
 }
 
 /* Return whether a step can join a stage. Steps that are split by rows always can, because each worker keeps
@@ -67,7 +70,7 @@ void lm_plan_stages(lm_compiler *c)
         lm_stage *stage = &plan->stages[plan->n_stages - 1];
         uint32_t  at    = plan->n_stages - 1;
         stage->end      = i + 1;
-        for (uint32_t k = 0; k < 3; k++)
+        for (uint32_t k = 0; k < LM_MAX_INPUTS; k++)
             touch(plan, s->in[k], at);
         touch(plan, s->add, at);
         touch(plan, s->out, at);

@@ -67,7 +67,7 @@ lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domai
     *s = (lm_step){ .code = code,
                     .node = node,
                     .domain = domain,
-                    .in = { LM_NONE, LM_NONE, LM_NONE },
+                    .in = { LM_NONE, LM_NONE, LM_NONE, LM_NONE, LM_NONE },
                     .out = LM_NONE,
                     .add = LM_NONE,
                     .scale = 1,
@@ -251,13 +251,13 @@ static void compile_attention(lm_compiler *c, uint32_t index)
 static void compile_state(lm_compiler *c, uint32_t index)
 {
     const lm_node *n     = &c->p->nodes[index];
-    uint32_t       in[3] = { LM_NONE, LM_NONE, LM_NONE };
+    uint32_t       in[LM_MAX_INPUTS];
 
-    for (uint32_t k = 0; k < n->n_in && k < 3; k++)
+    for (uint32_t k = 0; k < n->n_in; k++)
         in[k] = lm_plan_input(c, n->in[k], LM_ALL_ROWS);
     uint32_t out = lm_plan_value(c, n->out);
     lm_step *s   = lm_plan_step(c, LM_STEP_STATE, index, LM_ALL_ROWS);
-    memcpy(s->in, in, sizeof in);
+    memcpy(s->in, in, n->n_in * sizeof *in);
     s->out = out;
 }
 
@@ -341,14 +341,14 @@ static void compile_rows(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index];
     lm_domain      domain = lm_domain_of(c, n->out);
-    uint32_t       in[3]  = { LM_NONE, LM_NONE, LM_NONE };
+    uint32_t       in[LM_MAX_INPUTS];
     bool           over   = lm_op_of(n->code)->in_place || (n->code == LM_OP_ADD && n->adapter);
 
-    for (uint32_t k = 0; k < n->n_in && k < 3; k++)
+    for (uint32_t k = 0; k < n->n_in; k++)
         in[k] = lm_plan_input(c, n->in[k], domain);
     uint32_t out = over ? output_over(c, n->in[0], n->out) : lm_plan_value(c, n->out);
     lm_step *s   = lm_plan_step(c, LM_STEP_ROWS, index, domain);
-    memcpy(s->in, in, sizeof in);
+    memcpy(s->in, in, n->n_in * sizeof *in);
     s->out     = out;
     s->adapter = n->adapter;
     if (n->weights[0] != LM_NONE && c->p->weights[n->weights[0]].kind == LM_TABLE) {
@@ -363,7 +363,7 @@ static void (*const compilers[LM_OP_COUNT])(lm_compiler *c, uint32_t index) = {
     [LM_OP_EXPERTS] = lm_plan_experts,       [LM_OP_HEAD_LINEAR] = compile_heads,
     [LM_OP_ALL_REDUCE] = compile_exchange,   [LM_OP_ALL_GATHER] = compile_exchange,
     [LM_OP_SEND] = compile_send,             [LM_OP_RECEIVE] = compile_receive,
-    [LM_OP_CAUSAL_CONV] = compile_state,
+    [LM_OP_CAUSAL_CONV] = compile_state,     [LM_OP_LINEAR_RECURRENCE] = compile_state,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)

@@ -73,14 +73,16 @@ const char *lm_record_path(lm_builder *b, const char *name)
 }
 
 /* Return the GGUF name of a module's parameter: the matching row of the family's table, with its '*'
- * replaced. */
+ * replaced, and the parameter's name. */
 const char *lm_record_gguf(lm_builder *b, const char *module, const char *parameter)
 {
+    const char *dot = *parameter ? "." : "";
+
     for (const lm_name *n = b->names; n && n->module; n++) {
         const char *star = strchr(n->module, '*');
         if (!star) {
             if (strcmp(n->module, module) == 0)
-                return lm_record_text(b, "%s.%s", n->gguf, parameter);
+                return lm_record_text(b, "%s%s%s", n->gguf, dot, parameter);
             continue;
         }
         size_t head = (size_t)(star - n->module);
@@ -90,8 +92,8 @@ const char *lm_record_gguf(lm_builder *b, const char *module, const char *parame
         if (!digits || strcmp(module + head + digits, star + 1) != 0)
             continue;
         const char *g = strchr(n->gguf, '*');
-        return lm_record_text(b, "%.*s%.*s%s.%s", (int)(g - n->gguf), n->gguf, (int)digits, module + head,
-                              g + 1, parameter);
+        return lm_record_text(b, "%.*s%.*s%s%s%s", (int)(g - n->gguf), n->gguf, (int)digits, module + head,
+                              g + 1, dot, parameter);
     }
     return NULL;
 }

@@ -70,6 +70,13 @@ lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, 
 lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps);
 /* Normalise each of n_heads equal parts separately, all with one weight of a head's width (QK norm). */
 lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps);
+/* The same, then multiplied by act(gate), in one module. */
+lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value gate, uint32_t n_heads,
+                           float eps, lm_act act);
+/* Divide each of n_heads equal parts by its length, sqrt(sum(x^2) + eps), and multiply by `factor`; no
+ * weight, not a module. */
+lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
+                       float factor);
 lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias);
 /* The same for each of n_heads equal parts separately: all with one weight and bias of a head's width (rows
  * 0), or each with its own row and no bias (rows n_heads). A '*' in `name` stands for the number of a head
@@ -82,13 +89,27 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
 /* A depthwise convolution over positions, causal: y[t][c] = bias[c] + sum over j < taps of
  * w[c][j] x[t - taps + 1 + j][c]; x is zero before the first position. */
 lm_value lm_causal_conv(lm_builder *b, const char *name, lm_value x, uint32_t taps, bool bias);
+/* q, k [T][n_key_heads k_dim], v [T][n_heads v_dim], decay [T][n_heads] or [T][n_heads k_dim] (the factor
+ * itself, not its logarithm), beta [T][n_heads] -> [T][n_heads v_dim]. S is zero before the first
+ * position. */
+lm_value lm_linear_recurrence(lm_builder *b, const char *word, const lm_recurrence *r, lm_value q,
+                              lm_value k, lm_value v, lm_value decay, lm_value beta);
+/* Operations with a parameter of the open module. A row of the family's table has its whole GGUF name:
+ * { "model.layers.*.mixer.dt_bias", "blk.*.ssm_dt.bias" }.
+ *   x + w                   w as wide as x ("dt_bias")
+ *   w[i] x                  w has n entries, each for an equal part of x ("D")
+ *   exp(-exp(w[h]) x)       w has n entries, each for an equal part of x ("A_log"); GGUF stores -exp(w) */
+lm_value lm_add_bias(lm_builder *b, const char *name, lm_value x);
+lm_value lm_scale_by_weight(lm_builder *b, const char *name, lm_value x, uint32_t n);
+lm_value lm_decay(lm_builder *b, const char *name, lm_value x, uint32_t n);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_mul(lm_builder *b, const char *word, lm_value x, lm_value y);    /* lane by lane */
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
-/* act(gate) * x; the gate is one lane for all lanes of x. */
+/* act(gate) * x, not a module; the gate is as wide as x, or one lane for all of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a separate module */
+lm_value lm_function(lm_builder *b, const char *word, lm_value x, lm_act act); /* act(x), not a module */
 /* A row of a learned position table (as in arXiv 1810.04805); row = position + offset. `rows` limits the
  * context. */
 lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset);

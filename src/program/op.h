@@ -25,7 +25,7 @@ typedef struct lm_op_number {
     { #member, offsetof(lm_node, member), LM_NUMBER_##kind, differs }
 
 /* Inputs of an operation, and its output, as bits. */
-enum { LM_IN0 = 1, LM_IN1 = 2, LM_IN2 = 4, LM_OUT = 8 };
+enum { LM_IN0 = 1, LM_IN1 = 2, LM_IN2 = 4, LM_IN3 = 8, LM_IN4 = 16, LM_OUT = 32 };
 
 typedef struct lm_op {
     const char         *name;                        /* "rms_norm" */

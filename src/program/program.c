@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -123,6 +124,24 @@ uint32_t lm_program_head(const lm_program *p)
 uint32_t lm_program_context(const lm_program *p, uint32_t requested)
 {
     return requested ? requested : p->context_length ? p->context_length : LM_DEFAULT_CONTEXT;
+}
+
+/* ---- values as stored ---- */
+
+void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
+{
+    for (uint64_t i = 0; w->plus_one && !gguf && i < n; i++)
+        x[i] += 1;
+    for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
+        x[i] = logf(-x[i]);
+}
+
+void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
+{
+    for (uint64_t i = 0; w->plus_one && !gguf && i < n; i++)
+        x[i] -= 1;
+    for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
+        x[i] = -expf(x[i]);
 }
 
 /* ---- caches ---- */

@@ -20,7 +20,7 @@
 #include "tensor/act.h"
 #include "tensor/dtype.h"
 
-#define LM_MAX_INPUTS  4
+#define LM_MAX_INPUTS  5
 #define LM_MAX_WEIGHTS 6
 #define LM_MAX_EXPERTS 4096
 #define LM_MAX_GROUPS  64
@@ -90,6 +90,7 @@ typedef struct lm_weight {
     bool           gguf_only;    /* only GGUF stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
+    bool           exponential;  /* GGUF files store -exp(w) */
     bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
     lm_joint       joint;        /* of LM_HEADS */
     lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
@@ -128,6 +129,7 @@ typedef struct lm_module {
     X(SINUSOID, sinusoid) \
     X(LINEAR, linear) \
     X(CAUSAL_CONV, causal_conv) \
+    X(LINEAR_RECURRENCE, linear_recurrence) \
     X(RMS_NORM, rms_norm) \
     X(LAYER_NORM, layer_norm) \
     X(ROPE, rope) \
@@ -135,6 +137,9 @@ typedef struct lm_module {
     X(ADD, add) \
     X(MUL, mul) \
     X(SCALE, scale) \
+    X(ADD_BIAS, add_bias) \
+    X(SCALE_BY_WEIGHT, scale_by_weight) \
+    X(DECAY, decay) \
     X(GLU, glu) \
     X(ACT, act) \
     X(COLUMNS, columns) \
@@ -170,6 +175,32 @@ typedef struct lm_attention_spec {
     uint32_t first_head, all_heads;      /* first head of this rank, heads of the model: slopes depend on
                                             them; 0, 0: not split */
 } lm_attention_spec;
+
+/* A matrix per head that every position decays and adds to: S <- a S, S <- S + k u^T, o = S^T q, with
+ * u = beta (v - S^T k) by the delta rule (arXiv 2412.06464), else u = beta v (arXiv 2405.21060). */
+typedef struct lm_recurrence {
+    uint32_t n_heads, n_key_heads;       /* n_key_heads divides n_heads */
+    uint32_t k_dim, v_dim;               /* of a head's S [k_dim, v_dim] */
+    bool     delta;
+    bool     decay_by_channel;           /* a is [n_heads][k_dim], one factor per row of S; else [n_heads] */
+    bool     tiled;                      /* head h reads key head h % n_key_heads; else h / (n_heads /
+                                            n_key_heads) */
+} lm_recurrence;
+
+/* The state of a head is stored in blocks of this many columns, [k_dim][LM_STATE_COLUMNS] each, so that a
+ * block stays in the first cache for all rows; the last block is padded. */
+#define LM_STATE_COLUMNS 16
+
+static inline uint32_t lm_recurrence_blocks(const lm_recurrence *r)
+{
+    return (r->v_dim + LM_STATE_COLUMNS - 1) / LM_STATE_COLUMNS;
+}
+
+/* Return the key head that head h reads. */
+static inline uint32_t lm_key_head(const lm_recurrence *r, uint32_t h)
+{
+    return r->tiled ? h % r->n_key_heads : h / (r->n_heads / r->n_key_heads);
+}
 
 /* The choice of the experts for a token, and their weights. */
 typedef struct lm_route_spec {
@@ -213,6 +244,7 @@ typedef struct lm_node {
         struct { uint32_t index; } state;    /* of all operations with a state (lm_op.state): the first member
                                                 of their struct, an index into states */
         struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
+        struct { uint32_t state; lm_recurrence spec; } recurrence;
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
@@ -286,6 +318,15 @@ typedef struct lm_program {
 } lm_program;
 
 void lm_program_free(lm_program *p);
+
+/* Return whether GGUF files and Hugging Face checkpoints store different values of a weight. Convert stored
+ * values to those of the program, and back. */
+static inline bool lm_weight_differs(const lm_weight *w)
+{
+    return w->plus_one || w->exponential;
+}
+void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);
+void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);
 
 /* Return the weight, module or value at a path; LM_NONE if there is none. A value is found by the module that
  * outputs it or by the operation's own path. */

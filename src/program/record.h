@@ -44,7 +44,7 @@ const char *lm_record_path(lm_builder *b, const char *name);
 const char *lm_record_here(const lm_builder *b);
 
 /* Return the GGUF name of a module's parameter from the matching row of the family's table; NULL if there is
- * none. */
+ * none. parameter "": the row is for the parameter itself and has its whole name. */
 const char *lm_record_gguf(lm_builder *b, const char *module, const char *parameter);
 
 uint32_t lm_record_width(const lm_builder *b, lm_value v);

@@ -44,7 +44,7 @@ void      lm_backward_free(lm_backward *b);
 
 /* Return the number of forward values that a reverse reads besides the gradient, at most LM_MAX_READS, and
  * the values in `reads`. */
-enum { LM_MAX_READS = 4 };
+enum { LM_MAX_READS = LM_MAX_INPUTS + 1 };
 uint32_t lm_reverse_reads(const lm_backward *b, const lm_reverse *r, lm_value reads[LM_MAX_READS]);
 
 /* Return the lanes per row that the forward pass stores for the reverse besides values: attention's logarithm

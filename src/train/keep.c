@@ -80,8 +80,10 @@ static void as_stored(const lm_train_run *r, const lm_trained *t, const float *v
     }
     for (uint64_t i = 0, rows = w->dims[0], cols = w->elements / rows; i < w->elements; i++) {
         uint64_t at = turned ? i % cols * rows + i / cols : i;
-        out[at]     = values[i] - (w->plus_one && !gradient ? 1.0f : 0.0f);
+        out[at]     = values[i];
     }
+    if (!gradient)
+        lm_weight_to_stored(w, false, out, w->elements);
 }
 
 static void shape_of(const lm_train_run *r, const lm_weight *w, uint64_t dims[3])

@@ -121,6 +121,8 @@ void lm_train_attention(lm_frame *f);
 void lm_train_attention_back(lm_frame *f);
 void lm_train_convolve(lm_frame *f);
 void lm_train_convolve_back(lm_frame *f);
+void lm_train_recur(lm_frame *f);
+void lm_train_recur_back(lm_frame *f);
 
 /* Compute the maximum scratch bytes of any operation of the program: shared by all workers, and per
  * worker. */

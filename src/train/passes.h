@@ -21,6 +21,21 @@ void lm_train_clear(lm_learner *l, lm_operand x, uint64_t rows, uint64_t n);
 uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels,
                             const lm_node *n, uint64_t rows);
 
+/* ---- linear recurrences (recurrence.c) ---- */
+
+/* The rows of one text, and its gradients as in lm_rows_back. */
+typedef struct lm_recurrence_rows {
+    const lm_recurrence *spec;
+    lm_operand           in[5], dout, din[5];
+    const bool          *first;
+    uint64_t             rows;
+} lm_recurrence_rows;
+
+/* Compute the gradients of all heads that read a key head. `scratch`: lm_recurrence_scratch bytes, enough for
+ * any smaller number of rows too. */
+void     lm_recurrence_back(const lm_recurrence_rows *r, uint32_t key_head, float *scratch);
+uint64_t lm_recurrence_scratch(const lm_recurrence *r, uint64_t rows);
+
 /* Return whether dropout applies to an adapter's input; and apply it to row `row` of the step. */
 bool lm_train_drops(const lm_learner *l, uint32_t weight);
 void lm_train_drop(const lm_learner *l, uint32_t weight, uint64_t row, float *x, uint64_t n);

@@ -88,3 +88,56 @@ void lm_train_convolve_back(lm_frame *f)
 {
     lm_train_parallel(f->l, back, f, f->l->program->values[f->node->out].width, 64);
 }
+
+/* ---- linear_recurrence: workers divide the blocks of the states, in reverse the key heads ---- */
+
+static void recur(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const lm_frame      *f = arg;
+    const lm_recurrence *r = &f->node->recurrence.spec;
+    lm_recurrence_args   a = { .state = lm_worker_scratch(f->l, worker) };
+
+    for (uint64_t unit = from; unit < to; unit++)
+        for (uint32_t i = 0; i < f->l->n_texts; i++) {
+            memset(a.state, 0, (size_t)r->k_dim * LM_STATE_COLUMNS * sizeof *a.state);
+            lm_recurrence_block(r, unit, f->in, f->out, f->l->texts[i].first, &a);
+            a.rows = f->l->texts[i].rows;
+            f->l->engine->kernels.row.recur(&a);
+        }
+}
+
+void lm_train_recur(lm_frame *f)
+{
+    const lm_recurrence *r = &f->node->recurrence.spec;
+
+    lm_train_parallel(f->l, recur, f, (uint64_t)r->n_heads * lm_recurrence_blocks(r), 1);
+}
+
+static lm_operand rows_from(lm_operand x, uint64_t first)
+{
+    return (lm_operand){ x.at ? lm_row_of(x, first) : NULL, x.row };
+}
+
+static void recur_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const lm_frame *f = arg;
+
+    for (uint64_t key = from; key < to; key++)
+        for (uint32_t i = 0; i < f->l->n_texts; i++) {
+            const lm_train_text *t = &f->l->texts[i];
+            lm_recurrence_rows   r = { .spec  = &f->node->recurrence.spec,
+                                       .first = f->reverse->first,
+                                       .rows  = t->rows,
+                                       .dout  = rows_from(f->dout, t->first) };
+            for (uint32_t k = 0; k < 5; k++) {
+                r.in[k]  = rows_from(f->in[k], t->first);
+                r.din[k] = rows_from(f->din[k], t->first);
+            }
+            lm_recurrence_back(&r, (uint32_t)key, lm_worker_scratch(f->l, worker));
+        }
+}
+
+void lm_train_recur_back(lm_frame *f)
+{
+    lm_train_parallel(f->l, recur_back, f, f->node->recurrence.spec.n_key_heads, 1);
+}

@@ -111,6 +111,7 @@ static double exact_act(double x, lm_act act)
     case LM_ACT_RELU2: return x > 0 ? x * x : 0;
     case LM_ACT_SIGMOID: return 1 / (1 + exp(-x));
     case LM_ACT_TANH: return tanh(x);
+    case LM_ACT_SOFTPLUS: return x > 20 ? x : log1p(exp(x));
     case LM_ACT_COUNT: break;
     }
     return x;
@@ -207,6 +208,7 @@ static void check_limits(const level *l)
         [LM_ACT_RELU2] = { INFINITY, 0, NAN, INFINITY, 0, 0 },
         [LM_ACT_SIGMOID] = { 1, 0, NAN, 1, 0, 0.5 },
         [LM_ACT_TANH] = { 1, -1, NAN, 1, -1, 0 },
+        [LM_ACT_SOFTPLUS] = { INFINITY, 0, NAN, FLT_MAX, 0, 0.6931471805599453 },
     };
     float y[8];
 
@@ -225,6 +227,104 @@ static void check_limits(const level *l)
     l->k.row.softmax(masked, 9);
     check(masked[0] == 0 && masked[1] == 0.5f && masked[3] == 0.5f && masked[8] == 0,
           "%s softmax of masked scores", l->name);
+}
+
+/* ---- linear recurrences ---- */
+
+enum { RECUR_ROWS = 7, RECUR_KEYS = 21 };
+
+/* The definition, in double. */
+static void exact_recurrence(const lm_recurrence_args *a, double *state, double *o)
+{
+    for (uint64_t t = 0; t < a->rows; t++) {
+        const float *q = a->q + t * a->q_stride, *k = a->k + t * a->k_stride;
+        const float *d = a->decay + t * a->decay_stride;
+        for (uint32_t c = 0; c < a->columns; c++) {
+            double back = 0, u, sum = 0;
+            for (uint32_t i = 0; i < a->k_dim; i++) {
+                state[i * LM_STATE_BLOCK + c] *= (double)d[a->decay_by_channel ? i : 0];
+                back += state[i * LM_STATE_BLOCK + c] * (double)k[i];
+            }
+            u = (double)a->beta[t * a->beta_stride] *
+                ((double)a->v[t * a->v_stride + c] - (a->delta ? back : 0));
+            for (uint32_t i = 0; i < a->k_dim; i++) {
+                state[i * LM_STATE_BLOCK + c] += (double)k[i] * u;
+                sum += state[i * LM_STATE_BLOCK + c] * (double)q[i];
+            }
+            o[t * LM_STATE_BLOCK + c] = sum;
+        }
+    }
+}
+
+static float *random_rows(uint64_t n, float scale)
+{
+    float *x = guarded(RECUR_ROWS * n * 4, 0);
+
+    rnd_floats(x, RECUR_ROWS * n, scale);
+    return x;
+}
+
+/* The state and the outputs have the same bits as those of the first level, and whatever the rows are cut
+ * into; padding stays zero. */
+static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, bool delta, bool by_channel)
+{
+    static lm_kernels reference;
+    uint32_t          decays = by_channel ? k_dim : 1;
+    uint64_t          states = (uint64_t)k_dim * LM_STATE_BLOCK;
+    float *q = random_rows(k_dim, 0.5f), *k = random_rows(k_dim, 0.3f), *v = random_rows(columns, 1),
+          *d = random_rows(decays, 0.4f), *beta = random_rows(1, 1), *state = guarded(states * 4, 0),
+          *y = guarded(RECUR_ROWS * columns * 4, 0);
+    float  before[RECUR_KEYS * LM_STATE_BLOCK], kept[RECUR_KEYS * LM_STATE_BLOCK];
+    float  o[RECUR_ROWS * LM_STATE_BLOCK];
+    double exact[RECUR_KEYS * LM_STATE_BLOCK], out[RECUR_ROWS * LM_STATE_BLOCK];
+    lm_recurrence_args a = {
+        state, q, k, v, d, beta, y, k_dim, k_dim, columns, decays, 1, columns, RECUR_ROWS, k_dim, columns,
+        delta, by_channel,
+    };
+
+    lm_kernels_init_ref(&reference);
+    rnd_floats(before, states, 1);
+    for (uint64_t i = 0; i < states; i++) {
+        before[i] = i % LM_STATE_BLOCK < columns ? before[i] : 0;
+        exact[i]  = (double)before[i];
+    }
+    exact_recurrence(&a, exact, out);
+    memcpy(state, before, states * 4);
+    reference.row.recur(&a);
+    memcpy(kept, state, states * 4);
+    memcpy(o, y, RECUR_ROWS * columns * 4);
+    for (uint64_t t = 0; t < RECUR_ROWS; t++)
+        for (uint32_t c = 0; c < columns; c++)
+            check_close(o[t * columns + c], out[t * LM_STATE_BLOCK + c], 1e-4, "recurrence of %d keys",
+                        (int)k_dim);
+    memcpy(state, before, states * 4);
+    for (uint64_t t = 0; t < RECUR_ROWS; t += a.rows) {
+        a.rows = t + 3 < RECUR_ROWS ? 3 : RECUR_ROWS - t;
+        a.q = q + t * k_dim;
+        a.k = k + t * k_dim;
+        a.v = v + t * columns;
+        a.decay = d + t * decays;
+        a.beta = beta + t;
+        a.o = y + t * columns;
+        l->k.row.recur(&a);
+    }
+    check(memcmp(y, o, RECUR_ROWS * columns * 4) == 0 && memcmp(state, kept, states * 4) == 0,
+          "%s recurrence of %d keys, %d columns has other bits", l->name, (int)k_dim, (int)columns);
+    for (uint64_t i = 0; i < states; i++)
+        check(i % LM_STATE_BLOCK < columns || state[i] == 0, "%s recurrence fills the padding", l->name);
+    float *const all[] = { q, k, v, d, beta, state, y };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        guarded_free(all[i]);
+}
+
+static void check_recurrences(const level *l)
+{
+    static const uint32_t keys[] = { 1, 3, 4, 16, RECUR_KEYS }, columns[] = { 1, 5, LM_STATE_BLOCK };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+            for (int form = 0; form < 4; form++)
+                check_recurrence(l, keys[i], columns[c], form & 1, form & 2);
 }
 
 void check_rows(const level *l)
@@ -247,6 +347,7 @@ void check_rows(const level *l)
     }
     check_rope(l);
     check_limits(l);
+    check_recurrences(l);
 }
 
 /* ---- time

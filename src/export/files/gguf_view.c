@@ -255,7 +255,7 @@ bool lm_gguf_view_is_raw(const lm_gguf_view *c, size_t i)
 {
     const lm_gguf_tensor_view *t = &c->tensors[i];
 
-    return t->type == t->stored && (t->values || !lm_matrices_lifted(c->matrices, t->weight));
+    return t->type == t->stored && (t->values || !lm_weight_differs(&c->program->weights[t->weight]));
 }
 
 /* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector
@@ -322,9 +322,10 @@ lm_status lm_gguf_view_floats(const lm_gguf_view *c, size_t i, uint64_t from, ui
         lm_free(stored);
         LM_TRY(status);
     }
-    if (!t->values && lm_matrices_lifted(c->matrices, t->weight))
-        for (uint64_t k = 0; k < n * t->cols; k++)
-            out[k] += 1;
+    if (!t->values) {
+        lm_matrices_values(c->matrices, t->weight, out, n * t->cols);
+        lm_weight_to_stored(&c->program->weights[t->weight], true, out, n * t->cols);
+    }
     return LM_OK;
 }
 

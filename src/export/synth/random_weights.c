@@ -192,6 +192,8 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
     }
     for (uint64_t i = 0; i < n; i++)
         out[i] = t->mean + t->deviation * out[i];
+    for (uint64_t i = 0; t->exponential && i < n; i++)
+        out[i] = -expf(out[i]);
 }
 
 typedef struct builder {

@@ -24,6 +24,7 @@ typedef struct lm_made_tensor {
     uint64_t     part;               /* elements that share a stream: all, or those of one expert or head */
     uint64_t     cols;               /* of the matrix: `in` */
     bool         transposed;         /* stored [in, out] */
+    bool         exponential;        /* stored as -exp(x) */
     lm_row_order order;              /* of rows, or elements of a vector */
     const float *values;             /* [elements] fixed values; NULL: random */
     uint32_t     joint_first, joint_of;   /* per-head matrices: their rows in the joint matrix of a checkpoint

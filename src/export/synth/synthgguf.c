@@ -51,8 +51,9 @@ static lm_status add_weight(lm_synthesis *s, uint32_t i, lm_type_chooser *types,
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
     lm_fill_made(s, i, t);
-    t->weight = i;
-    t->type = lm_choose_type(types, w->gguf, t->n_dims, t->dims);
+    t->weight      = i;
+    t->exponential = w->exponential;
+    t->type        = lm_choose_type(types, w->gguf, t->n_dims, t->dims);
     return LM_OK;
 }
 

@@ -30,7 +30,6 @@ typedef struct tensor_recipe {
     uint32_t sources[MAX_SOURCES], weights[MAX_SOURCES];  /* numbers in the file's and in the folder's
                                                              program */
     uint64_t firsts[MAX_SOURCES], rows[MAX_SOURCES];      /* row ranges of the pieces of ROWS */
-    bool     plus_one;                 /* checkpoints store the values less one */
 } tensor_recipe;
 
 struct lm_folder_tensors {
@@ -168,7 +167,7 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
     const lm_weight *w    = &t->folder->weights[i];
     const char      *star = strchr(w->path, '*');
     char             name[256];
-    tensor_recipe             recipe = { .kind = ROWS, .weight = i, .plus_one = w->plus_one };
+    tensor_recipe             recipe = { .kind = ROWS, .weight = i };
 
     if (w->gguf_only)
         return LM_OK;
@@ -369,10 +368,11 @@ static lm_status bytes_of(void *arg, size_t i, uint64_t from, uint64_t n, void *
 static lm_status floats_of(void *arg, size_t i, uint64_t from, uint64_t n, float *out, lm_error *e)
 {
     const lm_folder_tensors *t = arg;
+    const lm_weight         *w = &t->folder->weights[t->recipes[i].weight];
 
     LM_TRY(rows(t, i, from, n, true, (uint8_t *)out, e));
-    for (uint64_t k = 0; t->recipes[i].plus_one && k < n * t->list[i].cols; k++)
-        out[k] -= 1;
+    lm_weight_from_stored(w, true, out, n * t->list[i].cols);
+    lm_weight_to_stored(w, false, out, n * t->list[i].cols);
     return LM_OK;
 }
 
@@ -455,7 +455,7 @@ static lm_status choose(lm_folder_tensors *t, size_t i, lm_error *e)
         LM_TRY(survives(t, i, t->main, &narrower, e));
         m->to = narrower ? t->main : LM_F32;
     }
-    m->raw = m->to == m->from && !h->plus_one && same_types(t, h);
+    m->raw = m->to == m->from && !lm_weight_differs(&t->folder->weights[h->weight]) && same_types(t, h);
     return lm_moved_measure(m, e);
 }
 

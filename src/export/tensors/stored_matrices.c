@@ -291,9 +291,9 @@ lm_dtype lm_matrices_type(const lm_matrices *m, uint32_t weight)
     return m->places[weight].type;
 }
 
-bool lm_matrices_lifted(const lm_matrices *m, uint32_t weight)
+void lm_matrices_values(const lm_matrices *m, uint32_t weight, float *x, uint64_t n)
 {
-    return m->p->weights[weight].plus_one && !is_gguf(m);
+    lm_weight_from_stored(&m->p->weights[weight], is_gguf(m), x, n);
 }
 
 uint64_t lm_matrices_count(const lm_matrices *m, uint32_t weight)

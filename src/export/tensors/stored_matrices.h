@@ -2,8 +2,8 @@
  * container stores them joined, separately, transposed or in another order. The writers of all containers
  * read from it.
  *
- * Rows come in checkpoint order and in the stored type. Values are those of the container (norms that
- * checkpoints store less one are less one if they come from a checkpoint: lm_matrices_lifted). */
+ * Rows come in checkpoint order and in the stored type. Values are those of the container
+ * (lm_weight_differs). */
 #ifndef LM_EXPORT_STORED_MATRICES_H
 #define LM_EXPORT_STORED_MATRICES_H
 
@@ -28,8 +28,8 @@ const lm_tensor_info *lm_matrices_unused(const lm_matrices *m, size_t *n);
 
 /* The type of the elements that are read; codes of MXFP4 checkpoints are LM_MXFP4. */
 lm_dtype lm_matrices_type(const lm_matrices *m, uint32_t weight);
-/* Return whether the container stores w - 1. */
-bool     lm_matrices_lifted(const lm_matrices *m, uint32_t weight);
+/* Convert values as the container stores them to those of the program. */
+void     lm_matrices_values(const lm_matrices *m, uint32_t weight, float *x, uint64_t n);
 
 /* Matrix `k` of lm_matrices_count has the shape [rows][cols]; a vector is one row, or has one element per
  * row. Read rows [from, from + n) into `out`, in the stored type. LM_IO: the file was truncated meanwhile. */

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "kernels/levels.h"
+#include "kernels/recurrence_lanes.h"
 
 static void rms(float *y, const float *x, const float *w, uint64_t width, float eps)
 {
@@ -80,6 +81,7 @@ static float activate(float x, lm_act act)
     case LM_ACT_RELU2: return x < 0.0f ? 0.0f : x * x;
     case LM_ACT_SIGMOID: return sigmoid(x);
     case LM_ACT_TANH: return tanhf(x);
+    case LM_ACT_SOFTPLUS: return x > 20.0f ? x : log1pf(expf(x));
     case LM_ACT_COUNT: break;
     }
     return x;
@@ -150,5 +152,6 @@ void lm_row_kernels_init_ref(lm_row_kernels *k)
         .glu_clamped = glu_clamped,
         .softmax = softmax,
         .rope = rope,
+        .recur = recur,
     };
 }

@@ -193,6 +193,15 @@ lm_value lm_activate(lm_builder *b, lm_value x, lm_act act)
     return y;
 }
 
+lm_value lm_function(lm_builder *b, const char *word, lm_value x, lm_act act)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n = lm_record_unary(b, LM_OP_ACT, lm_record_path(b, word), x, lm_record_width(b, x));
+    n->glu.act = act;
+    return n->out;
+}
+
 static lm_value glu(lm_builder *b, const char *path, lm_value gate, lm_value up, lm_act act)
 {
     lm_node *n = lm_record_unary(b, LM_OP_GLU, path, gate, lm_record_width(b, up));
@@ -207,7 +216,10 @@ lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_
 {
     if (b->failed)
         return LM_NONE;
-    lm_record_need(b, lm_record_width(b, gate) == 1, word, "a gate for all dimensions is one dimension");
+    uint32_t width = lm_record_width(b, gate);
+
+    lm_record_need(b, width == 1 || width == lm_record_width(b, x), word,
+                   "a gate is one dimension, or as many as it gates");
     return glu(b, lm_record_path(b, word), gate, x, act);
 }
 

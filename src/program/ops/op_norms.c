@@ -1,4 +1,5 @@
 /* op_norms.c - norms of rows, or of equal parts of a row: rms_norm, layer_norm. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,11 +36,13 @@ lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, b
     return norm(b, LM_OP_LAYER_NORM, name, "LayerNorm", x, eps, bias);
 }
 
-lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps)
+/* Open the module of a norm of heads, and record the norm. */
+static lm_value norm_heads(lm_builder *b, const char *name, const char *class_name, lm_value x,
+                           uint32_t n_heads, float eps)
 {
     lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0), name,
                    "heads do not divide the width");
-    lm_push(b, name, "%sRMSNorm");
+    lm_push(b, name, class_name);
     if (b->failed)
         return LM_NONE;
     const char *path = lm_record_here(b);
@@ -48,9 +51,38 @@ lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t
     n->weights[0]    = w;
     n->norm.eps      = eps;
     n->norm.groups   = n_heads;
-    lm_value y       = n->out;
+    return n->out;
+}
+
+lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps)
+{
+    lm_value y = norm_heads(b, name, "%sRMSNorm", x, n_heads, eps);
+
     lm_pop(b);
     return y;
+}
+
+lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value gate, uint32_t n_heads,
+                           float eps, lm_act act)
+{
+    lm_value y = lm_gate(b, "gated", gate, norm_heads(b, name, "%sRMSNormGated", x, n_heads, eps), act);
+
+    lm_pop(b);
+    return y;
+}
+
+lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
+                       float factor)
+{
+    if (b->failed)
+        return LM_NONE;
+    uint32_t width = lm_record_width(b, x), each = n_heads ? width / n_heads : 0;
+
+    lm_record_need(b, each && each * n_heads == width, word, "heads do not divide the width");
+    lm_node *n     = lm_record_unary(b, LM_OP_RMS_NORM, lm_record_path(b, word), x, width);
+    n->norm.eps    = eps / (float)(each ? each : 1);
+    n->norm.groups = n_heads;
+    return lm_scale(b, n->out, factor / sqrtf((float)each));
 }
 
 lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows,
@@ -86,7 +118,7 @@ static void rms_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->flops           = 4 * d + 2 * (uint64_t)n->norm.groups;
     c->reads           = d;
     c->writes          = d;
-    c->weight_elements = d / n->norm.groups;
+    c->weight_elements = n->weights[0] != LM_NONE ? d / n->norm.groups : 0;
 }
 
 /* sum, centre, square, sum, multiply, scale, shift */

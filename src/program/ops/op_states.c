@@ -1,4 +1,6 @@
-/* op_states.c - operations with a state per sequence: causal_conv. */
+/* op_states.c - operations with a state per sequence: causal_conv, linear_recurrence. */
+#include <string.h>
+
 #include "base/language.h"
 #include "program/op.h"
 #include "program/record.h"
@@ -72,4 +74,94 @@ const lm_op lm_op_causal_conv = {
     .trains_inputs          = 1,
     .trains_weights         = 3,
     .reverse_reads_to_train = LM_IN0,
+};
+
+/* ---- linear_recurrence ---- */
+
+lm_value lm_linear_recurrence(lm_builder *b, const char *word, const lm_recurrence *r, lm_value q,
+                              lm_value k, lm_value v, lm_value decay, lm_value beta)
+{
+    if (b->failed)
+        return LM_NONE;
+    uint64_t keys = (uint64_t)r->n_key_heads * r->k_dim, values = (uint64_t)r->n_heads * r->v_dim,
+             decays = (uint64_t)r->n_heads * (r->decay_by_channel ? r->k_dim : 1);
+
+    lm_record_need(b, r->n_key_heads && r->n_heads % r->n_key_heads == 0, word,
+                   "the number of key heads does not divide the number of heads");
+    lm_record_need(b,
+                   lm_record_width(b, q) == keys && lm_record_width(b, k) == keys &&
+                       lm_record_width(b, v) == values && lm_record_width(b, decay) == decays &&
+                       lm_record_width(b, beta) == r->n_heads,
+                   word, "the heads of a recurrence do not match the widths of its inputs");
+    lm_node       *n    = lm_record_unary(b, LM_OP_LINEAR_RECURRENCE, lm_record_path(b, word), q,
+                                          lm_record_width(b, v));
+    const lm_value in[] = { q, k, v, decay, beta };
+    n->n_in             = 5;
+    memcpy(n->in, in, sizeof in);
+    n->recurrence.spec  = *r;
+    n->recurrence.state = lm_record_state(b, (uint64_t)r->n_heads * lm_recurrence_blocks(r) *
+                                                 LM_STATE_COLUMNS * r->k_dim);
+    return n->out;
+}
+
+/* Per head: decay, S^T k if it is subtracted, the update, S^T q, and u. */
+static void recurrence_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    const lm_recurrence *r     = &n->recurrence.spec;
+    uint64_t             state = (uint64_t)r->k_dim * r->v_dim;
+
+    c->flops  = r->n_heads * (state * (r->delta ? 7 : 5) + r->v_dim * (r->delta ? 2u : 1u));
+    c->writes = lm_width_out(p, n);
+    for (uint32_t k = 0; k < n->n_in; k++)
+        c->reads += p->values[n->in[k]].width;
+}
+
+static void recurrence_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    const lm_recurrence *r = &n->recurrence.spec;
+
+    (void)p;
+    lm_text_printf(out, _("%u heads of %u × %u, %u key heads, %s"), r->n_heads, r->k_dim, r->v_dim,
+                   r->n_key_heads, r->delta ? "u = β (v − (α S)ᵀ k)" : "u = β v");
+    if (r->decay_by_channel)
+        lm_text_add_str(out, _(", a decay per row of S"));
+}
+
+static const lm_op_number recurrence_numbers[] = {
+    LM_NODE_NUMBER(U32, recurrence.spec.n_heads, NULL),
+    LM_NODE_NUMBER(U32, recurrence.spec.n_key_heads, NULL),
+    LM_NODE_NUMBER(U32, recurrence.spec.k_dim, NULL),
+    LM_NODE_NUMBER(U32, recurrence.spec.v_dim, NULL),
+    LM_NODE_NUMBER(BOOL, recurrence.spec.delta, "recurrences"),
+    LM_NODE_NUMBER(BOOL, recurrence.spec.decay_by_channel, "recurrences"),
+    LM_NODE_NUMBER(BOOL, recurrence.spec.tiled, NULL),
+    { 0 }
+};
+
+const lm_op lm_op_linear_recurrence = {
+    .name       = "linear_recurrence",
+    .numbers    = recurrence_numbers,
+    .cost       = recurrence_cost,
+    .describe   = recurrence_describe,
+    .state      = true,
+    .formula    = "S ← α S + k uᵀ, o = Sᵀ q",
+    .expression = "linear_recurrence({0}, {1}, {2}, {3}, {4}, key_heads={n_key_heads}, delta={delta}, "
+                  "tiled={tiled})",
+    .helper     = "def linear_recurrence(q, k, v, decay, beta, key_heads, delta, tiled):\n"
+                  "    \"\"\"A matrix S per head: every position decays it and adds k u^T; the output is "
+                  "S^T q.\"\"\"\n"
+                  "    T, heads = beta.shape\n"
+                  "    of = [h % key_heads if tiled else h * key_heads // heads for h in range(heads)]\n"
+                  "    q, k = (x.reshape(T, key_heads, -1)[:, of] for x in (q, k))\n"
+                  "    v, decay = v.reshape(T, heads, -1), decay.reshape(T, heads, -1, 1)\n"
+                  "    S, out = $.zeros((heads, k.shape[2], v.shape[2])), []\n"
+                  "    for t in range(T):\n"
+                  "        S = decay[t] * S\n"
+                  "        u = v[t] - (S * k[t][:, :, None]).sum(1) if delta else v[t]\n"
+                  "        S = S + k[t][:, :, None] * (beta[t][:, None] * u)[:, None]\n"
+                  "        out.append((S * q[t][:, :, None]).sum(1).reshape(1, -1))\n"
+                  "    return $cat(out)\n\n\n",
+    .work          = "states",
+    .trains_inputs = 31,
+    .reverse_reads = LM_IN0 | LM_IN1 | LM_IN2 | LM_IN3 | LM_IN4,
 };

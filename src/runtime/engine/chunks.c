@@ -14,8 +14,7 @@ unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows)
     if (t->split == LM_BY_HEADS)
         return lm_attention_chunks(g, &g->plan->steps[t->first]);
     if (t->split == LM_BY_LANES) {
-        uint64_t lanes = width_of(g, g->program->nodes[g->plan->steps[t->first].node].out);
-        uint64_t units = (lanes + LM_STATE_LANES - 1) / LM_STATE_LANES;
+        uint64_t units = lm_state_units(g, &g->plan->steps[t->first]);
         return (unsigned)(units < workers ? units : workers);
     }
     for (uint32_t i = t->first; i < t->end; i++) {

@@ -223,7 +223,7 @@ static void run_operation(const stage_chunk *p, const lm_step *s, uint64_t from,
         .positions = g->positions,
         .numbers   = s->domain == LM_ALL_ROWS ? NULL : g->wanted,
     };
-    for (uint32_t k = 0; k < 3; k++)
+    for (uint32_t k = 0; k < LM_MAX_INPUTS; k++)
         r.in[k] = operand_of(g, s->in[k]);
     for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
         r.weights[k] = weight_of(g, n, k);

@@ -92,9 +92,7 @@ static lm_status load_floats(void *arg)
             lm_container_unpack(from, each ? each[k] : all, 0, all->elements, x + k * all->elements);
     if (w->cut)
         lm_cut_floats(w, x, to);
-    if (w->plus_one && lm_container_kind_of(from) != LM_GGUF)
-        for (uint64_t i = 0; i < w->elements; i++)
-            to[i] += 1;
+    lm_weight_from_stored(w, lm_container_kind_of(from) == LM_GGUF, to, w->elements);
     return LM_OK;
 }
 

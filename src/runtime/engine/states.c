@@ -1,7 +1,12 @@
-/* states.c - operations with a state per sequence. Workers divide the lanes; each processes all rows in
+/* states.c - operations with a state per sequence. Workers divide the state; each processes all rows in
  * order, so a sequence's results do not depend on how the work is divided. */
+#include <string.h>
+
 #include "runtime/engine/kv.h"
 #include "runtime/engine/steps.h"
+#include "runtime/ops/rowops.h"
+
+enum { CONV_LANES = 64 };                /* unit in which the lanes of a convolution are divided */
 
 /* Return how many rows from row i on are consecutive ones of one sequence. */
 static uint64_t run_length(const lm_engine *g, uint64_t i)
@@ -13,6 +18,22 @@ static uint64_t run_length(const lm_engine *g, uint64_t i)
     return n;
 }
 
+/* Return the state before row i, NULL for zeros. A later run of a sequence continues from `next`, which an
+ * earlier one has written. */
+static const float *state_before(const lm_engine *g, uint32_t state, uint64_t i, const float *next)
+{
+    uint32_t sequence = g->sequences[i];
+
+    return g->positions[i] == g->seq_length[sequence] ? lm_kv_state(g, state, sequence) : next;
+}
+
+static uint64_t stride_of(const lm_engine *g, uint32_t buffer)
+{
+    return g->plan->buffers[buffer].stride / sizeof(float);
+}
+
+/* ---- causal_conv ---- */
+
 static void convolve(const stage_chunk *p, const lm_step *s, uint64_t first, uint64_t last)
 {
     const lm_engine   *g     = p->g;
@@ -20,18 +41,15 @@ static void convolve(const stage_chunk *p, const lm_step *s, uint64_t first, uin
     uint64_t           lanes = width_of(g, n->out), rows;
 
     for (uint64_t i = 0; i < g->n_rows; i += rows) {
-        uint32_t sequence = g->sequences[i];
-        float   *next     = lm_kv_next_state(g, n->conv.state, sequence);
-        rows              = run_length(g, i);
+        float *next = lm_kv_next_state(g, n->conv.state, g->sequences[i]);
+        rows        = run_length(g, i);
         lm_convolve_rows(&(lm_conv_args){
-            /* a later run of a sequence continues from what an earlier one has written */
-            .before   = g->positions[i] == g->seq_length[sequence]
-                            ? lm_kv_state(g, n->conv.state, sequence) : next,
+            .before   = state_before(g, n->conv.state, i, next),
             .after    = next,
             .x        = floats_at(g, s->in[0], i),
-            .x_stride = g->plan->buffers[s->in[0]].stride / sizeof(float),
+            .x_stride = stride_of(g, s->in[0]),
             .y        = floats_at(g, s->out, i),
-            .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
+            .y_stride = stride_of(g, s->out),
             .w        = weight_of(g, n, 0),
             .bias     = weight_of(g, n, 1),
             .lanes    = lanes,
@@ -43,12 +61,64 @@ static void convolve(const stage_chunk *p, const lm_step *s, uint64_t first, uin
     }
 }
 
+/* ---- linear_recurrence ---- */
+
+static void recur(const stage_chunk *p, const lm_step *s, uint64_t first, uint64_t last)
+{
+    const lm_engine     *g    = p->g;
+    const lm_node       *n    = &g->program->nodes[s->node];
+    const lm_recurrence *r    = &n->recurrence.spec;
+    size_t               each = (size_t)r->k_dim * LM_STATE_COLUMNS;
+    lm_operand           in[5], out = { floats_at(g, s->out, 0), stride_of(g, s->out) };
+    lm_recurrence_args   a;
+
+    for (uint32_t k = 0; k < 5; k++)
+        in[k] = (lm_operand){ floats_at(g, s->in[k], 0), stride_of(g, s->in[k]) };
+    for (uint64_t i = 0; i < g->n_rows; i += a.rows) {
+        float       *next   = lm_kv_next_state(g, n->recurrence.state, g->sequences[i]);
+        const float *before = state_before(g, n->recurrence.state, i, next);
+        a.rows              = run_length(g, i);
+        for (uint64_t unit = first; unit < last; unit++) {
+            a.state = next + unit * each;
+            if (!before)
+                memset(a.state, 0, each * sizeof *a.state);
+            else if (before != next)
+                memcpy(a.state, before + unit * each, each * sizeof *a.state);
+            lm_recurrence_block(r, unit, in, out, i, &a);
+            g->kernels.row.recur(&a);
+        }
+    }
+}
+
+/* ---- all ---- */
+
+static uint64_t grain_of(const lm_node *n)
+{
+    return n->code == LM_OP_CAUSAL_CONV ? CONV_LANES : 1;
+}
+
+/* Return the number of lanes, or of blocks of the state. */
+static uint64_t parts_of(const lm_engine *g, const lm_node *n)
+{
+    return n->code == LM_OP_CAUSAL_CONV
+               ? width_of(g, n->out)
+               : (uint64_t)n->recurrence.spec.n_heads * lm_recurrence_blocks(&n->recurrence.spec);
+}
+
+uint64_t lm_state_units(const lm_engine *g, const lm_step *s)
+{
+    const lm_node *n = &g->program->nodes[s->node];
+
+    return (parts_of(g, n) + grain_of(n) - 1) / grain_of(n);
+}
+
 void lm_run_state(const stage_chunk *p, const lm_step *s)
 {
-    uint64_t from, to;
+    const lm_node *n = &p->g->program->nodes[s->node];
+    uint64_t       from, to;
 
-    lm_chunk_outputs(lm_pool_used(p->g->pool), width_of(p->g, p->g->program->nodes[s->node].out),
-                     LM_STATE_LANES, p->index, p->count, &from, &to);
+    lm_chunk_outputs(lm_pool_used(p->g->pool), parts_of(p->g, n), grain_of(n), p->index, p->count, &from,
+                     &to);
     if (from < to)
-        convolve(p, s, from, to);
+        (n->code == LM_OP_CAUSAL_CONV ? convolve : recur)(p, s, from, to);
 }

@@ -186,8 +186,9 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s);
 
 /* ---- operations with a state (states.c) ---- */
 
-enum { LM_STATE_LANES = 64 };        /* unit in which lanes are divided among workers */
-void lm_run_state(const stage_chunk *p, const lm_step *s);
+/* Return the number of parts into which a state can be divided among workers. */
+uint64_t lm_state_units(const lm_engine *g, const lm_step *s);
+void     lm_run_state(const stage_chunk *p, const lm_step *s);
 
 /* ---- interventions (intervene.c) ---- */
 

@@ -9,6 +9,9 @@
     X(ADD, add) \
     X(MUL, mul) \
     X(SCALE, scale) \
+    X(ADD_BIAS, add_bias) \
+    X(SCALE_BY_WEIGHT, scale_by_weight) \
+    X(DECAY, decay) \
     X(GLU, glu) \
     X(ACT, act) \
     X(COLUMNS, columns) \

@@ -47,6 +47,11 @@ typedef struct lm_row_op {
 /* [LM_OP_COUNT]; NULL: the operation has functions of its own. */
 extern const lm_row_op *const lm_row_ops[LM_OP_COUNT];
 
+/* Set `a`, except its state and number of rows, to the rows from `row` on and block `unit` of the state of
+ * linear_recurrence. `in`: its inputs; units are counted over all heads. */
+void lm_recurrence_block(const lm_recurrence *r, uint64_t unit, const lm_operand in[5], lm_operand out,
+                         uint64_t row, lm_recurrence_args *a);
+
 static inline float *lm_row_of(lm_operand o, uint64_t i)
 {
     return o.at + i * o.row;

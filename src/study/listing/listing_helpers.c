@@ -28,6 +28,7 @@ static const char *const activations[LM_ACT_COUNT][2] = {
     [LM_ACT_RELU2]      = { "(x * (x > 0)) ** 2", "ReLU, squared" },
     [LM_ACT_SIGMOID]    = { "1 / (1 + $.exp(-x))", "between 0 and 1" },
     [LM_ACT_TANH]       = { "$.tanh(x)", "between -1 and 1" },
+    [LM_ACT_SOFTPLUS]   = { "$.log(1 + $.exp(-abs(x))) + x * (x > 0)", "ln(1 + e^x)" },
 };
 
 /* Find the activations that the listing calls. */

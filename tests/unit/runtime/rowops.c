@@ -51,6 +51,41 @@ static lm_value mul(lm_builder *b, lm_value x, lm_value y)
     return lm_mul(b, "product", x, y);
 }
 
+static lm_value unit(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_unit_heads(b, "unit", x, 3, 1e-6f, 2);         /* factor / sqrt(width of a head): not scaled */
+}
+
+static lm_value bias(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_add_bias(b, "bias", x);
+}
+
+static lm_value by_weight(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_scale_by_weight(b, "D", x, 4);
+}
+
+static lm_value decay(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_decay(b, "A_log", x, 4);
+}
+
+static lm_value softplus(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_function(b, "softplus", x, LM_ACT_SOFTPLUS);
+}
+
+static lm_value gate_lanes(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_gate(b, "gate", x, y, LM_ACT_SIGMOID);
+}
+
 static lm_value scale(lm_builder *b, lm_value x, lm_value y)
 {
     (void)y;
@@ -113,6 +148,7 @@ typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
 static const maker makers[] = {
     rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul,
     columns, softcap, clamp,       join, join_shared, route,
+    unit,    bias,    by_weight,   decay, softplus,   gate_lanes,
 };
 
 /* ---- values ---- */
@@ -196,7 +232,7 @@ static void reverses_are_slopes(void **state)
     for (size_t m = 0; m < sizeof makers / sizeof *makers; m++) {
         static data  d;
         static float din[2][ROWS * MOST], dout[ROWS * MOST], dw[LM_MAX_WEIGHTS][MOST], scratch[2 * MOST];
-        bool         first[LM_MAX_INPUTS] = { true, true, true, true };
+        bool         first[LM_MAX_INPUTS] = { true, true, true, true, true };
         lm_builder  *b = lm_builder_new("rows", "Rows", NULL, names);
         lm_program  *p = NULL;
         lm_error     e = { 0 };
@@ -222,7 +258,7 @@ static void reverses_are_slopes(void **state)
             back.dw[i] = r.weights[i] ? dw[i] : NULL;
         assert_true(op->scratch_rows * r.out.row <= sizeof scratch / sizeof *scratch);
         op->reverse(&back, 0, ROWS, scratch);
-        if (op->reverse_weights)
+        if (op->reverse_weights && back.dw[0])
             op->reverse_weights(&back, 0, ROWS);
         for (uint32_t i = 0; i < n->n_in; i++)
             check_slopes(&r, op, d.in[i], din[i], ROWS * r.in[i].row);

@@ -5,6 +5,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "kernels/recurrence_lanes.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
 
@@ -116,6 +117,17 @@ static inline __m256 half_gate(__m256 x, __m256 f)
     return _mm256_mul_ps(_mm256_mul_ps(vec_set(0.5f), x), _mm256_add_ps(vec_set(1.0f), f));
 }
 
+/* Few lanes of a model: one at a time. */
+static __m256 vec_softplus(__m256 x)
+{
+    float lanes[8];
+
+    _mm256_storeu_ps(lanes, x);
+    for (int i = 0; i < 8; i++)
+        lanes[i] = lanes[i] > 20.0f ? lanes[i] : log1pf(expf(lanes[i]));
+    return _mm256_loadu_ps(lanes);
+}
+
 static inline __attribute__((always_inline)) __m256 activate(__m256 x, lm_act act)
 {
     __m256 finite = _mm256_max_ps(vec_set(-FLT_MAX), x), zero = _mm256_setzero_ps();
@@ -133,6 +145,7 @@ static inline __attribute__((always_inline)) __m256 activate(__m256 x, lm_act ac
     case LM_ACT_RELU2: x = _mm256_max_ps(zero, x); return _mm256_mul_ps(x, x);
     case LM_ACT_SIGMOID: return vec_sigmoid(x);
     case LM_ACT_TANH: return vec_tanh(x);
+    case LM_ACT_SOFTPLUS: return vec_softplus(x);
     case LM_ACT_COUNT: break;
     }
     return x;
@@ -159,6 +172,7 @@ void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uin
     case LM_ACT_RELU2: act_loop(y, x, up, LM_ACT_RELU2, n); break;
     case LM_ACT_SIGMOID: act_loop(y, x, up, LM_ACT_SIGMOID, n); break;
     case LM_ACT_TANH: act_loop(y, x, up, LM_ACT_TANH, n); break;
+    case LM_ACT_SOFTPLUS: act_loop(y, x, up, LM_ACT_SOFTPLUS, n); break;
     case LM_ACT_COUNT: break;
     }
 }
@@ -258,5 +272,6 @@ void lm_row_kernels_init_avx2(lm_row_kernels *k)
         .glu_clamped = glu_clamped,
         .softmax = softmax,
         .rope = rope,
+        .recur = recur,
     };
 }

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "kernels/recurrence_lanes.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 #include "kernels/x86/avx512/vec_avx512.h"
@@ -99,4 +100,5 @@ void lm_row_kernels_init_avx512(lm_row_kernels *k)
     k->add = add;
     k->act = act;
     k->glu = glu;
+    k->recur = recur;
 }
