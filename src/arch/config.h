@@ -93,7 +93,7 @@ typedef struct lm_family {
     const char *const *hf_types;         /* values of model_type, NULL-terminated */
     const char *const *gguf_archs;       /* values of general.architecture, NULL-terminated */
     const lm_order *orders;              /* of modules that are not created in execution order; NULL: none */
-    const char *act_name;                /* module name of its activations; NULL: "act_fn" */
+    const char *act_name;                /* module name of its activations; NULL: "act_fn"; "": functions */
     const char *act_class;               /* their class if the file names none; NULL: by function */
     const char *pad_token;               /* pad_token_id if config.json has none, as in transformers; NULL:
                                             none */
@@ -104,6 +104,7 @@ typedef struct lm_family {
     /* For families that share a GGUF architecture: only if this key is greater than 0 ("expert_count") or has
      * this value ("expert_gating_func=2"); NULL: always. */
     const char *gguf_key;
+    bool        gguf_renormalises;       /* llama.cpp always does: its files have no expert_weights_norm */
     bool        coarse_mixture;          /* llama.cpp's quantizer keeps fewer of its layers in finer types */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);

@@ -44,6 +44,7 @@ extern const lm_family lm_family_xglm;
 extern const lm_family lm_family_ctrl;
 extern const lm_family lm_family_openai_gpt;
 extern const lm_family lm_family_lfm2;
+extern const lm_family lm_family_lfm2_moe;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 

@@ -1,19 +1,27 @@
-/* lfm2.c - LFM2 (Liquid AI, 2025): layers with a gated short convolution, and layers with attention whose
- * heads of q and k are normalised before the rotation; each followed by a gated MLP. */
+/* lfm2.c - LFM2 (arXiv 2511.23404): layers with a gated short convolution, and layers with attention whose
+ * heads of q and k are normalised before the rotation; each followed by a gated MLP, or, after the first
+ * layers of LFM2-MoE, by a mixture of gated experts. */
 #include "arch/families.h"
 
 #include <math.h>
 
 typedef struct lfm2 {
-    uint32_t taps;
-    bool     conv_bias;
+    uint32_t taps, dense_layers;
+    bool     conv_bias, expert_bias;
 } lfm2;
 LM_OWN_FITS(lfm2);
 
-static const lm_own_number lfm2_own[] = {
-    { "conv_L_cache", "shortconv.l_cache", LM_OWN_U32, offsetof(lfm2, taps), 2, 64, 3, true },
-    { "conv_bias", NULL, LM_OWN_BOOL, offsetof(lfm2, conv_bias), 0, 1, 0, false },
-    { NULL, NULL, LM_OWN_U32, 0, 0, 0, 0, false },
+#define CONV_NUMBERS                                                                                 \
+    { "conv_L_cache", "shortconv.l_cache", LM_OWN_U32, offsetof(lfm2, taps), 2, 64, 3, true },       \
+    { "conv_bias", NULL, LM_OWN_BOOL, offsetof(lfm2, conv_bias), 0, 1, 0, false }
+
+static const lm_own_number lfm2_own[] = { CONV_NUMBERS, { 0 } };
+
+static const lm_own_number lfm2_moe_own[] = {
+    CONV_NUMBERS,
+    { "num_dense_layers", "leading_dense_block_count", LM_OWN_U32, offsetof(lfm2, dense_layers), 0, LM_MAX_LAYERS, 2, true },
+    { "use_expert_bias", NULL, LM_OWN_BOOL, offsetof(lfm2, expert_bias), 0, 1, 1, false },
+    { 0 },
 };
 
 /* out_proj(C * conv(B * x)), with B, C and x from one projection. */
@@ -56,12 +64,29 @@ static lm_value lfm2_mlp(lm_builder *b, const lm_config *c, lm_value x)
     return y;
 }
 
+static lm_value lfm2_mixture(lm_builder *b, const lm_config *c, lm_value x)
+{
+    static const char *const names[3] = { "w1", "w3", "w2" };
+    const lfm2              *own      = lm_own(c);
+
+    lm_push(b, "feed_forward", "%sSparseMoeBlock");
+    lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route,
+                              own->expert_bias ? "expert_bias" : NULL);
+    lm_value y = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width,
+                            c->act, names);
+    lm_pop(b);
+    return y;
+}
+
 static lm_value lfm2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_value h = lm_llama_norm(b, c, "operator_norm", x);
+    const lfm2 *own = lm_own(c);
+    lm_value    h   = lm_llama_norm(b, c, "operator_norm", x);
 
     x = lm_add(b, x, c->stateful[layer] ? short_conv(b, c, h) : lfm2_attention(b, c, layer, h));
-    return lm_add(b, x, lfm2_mlp(b, c, lm_llama_norm(b, c, "ffn_norm", x)));
+    h = lm_llama_norm(b, c, "ffn_norm", x);
+    bool dense = c->route.n_experts == 0 || layer < own->dense_layers;
+    return lm_add(b, x, dense ? lfm2_mlp(b, c, h) : lfm2_mixture(b, c, h));
 }
 
 static lm_value final_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
@@ -116,12 +141,11 @@ static lm_status read_attention_layers(const lm_source *s, lm_config *c, lm_erro
     return LM_OK;
 }
 
-static lm_status lfm2_configure(const lm_source *s, lm_config *c, lm_error *e)
+static lm_status configure(const lm_source *s, const lm_own_number *own, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_mixed_sizes(s, "conv", "norm_eps", c, e));
-    LM_TRY(read_width(s, c, e));
     LM_TRY(read_attention_layers(s, c, e));
-    LM_TRY(lm_read_own(s, lfm2_own, c, e));
+    LM_TRY(lm_read_own(s, own, c, e));
     c->act       = LM_ACT_SILU;
     c->act_class = NULL;
     if (s->kind != LM_GGUF)
@@ -132,47 +156,119 @@ static lm_status lfm2_configure(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-static const lm_name lfm2_names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.operator_norm", "blk.*.attn_norm" },
-    { "model.layers.*.conv.in_proj", "blk.*.shortconv.in_proj" },
-    { "model.layers.*.conv.conv", "blk.*.shortconv.conv" },
-    { "model.layers.*.conv.out_proj", "blk.*.shortconv.out_proj" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.out_proj", "blk.*.attn_output" },
-    { "model.layers.*.self_attn.q_layernorm", "blk.*.attn_q_norm" },
-    { "model.layers.*.self_attn.k_layernorm", "blk.*.attn_k_norm" },
-    { "model.layers.*.ffn_norm", "blk.*.ffn_norm" },
-    { "model.layers.*.feed_forward.w1", "blk.*.ffn_gate" },
-    { "model.layers.*.feed_forward.w3", "blk.*.ffn_up" },
-    { "model.layers.*.feed_forward.w2", "blk.*.ffn_down" },
-    { "model.embedding_norm", "token_embd_norm" },
-    { "lm_head", "output" },
+static lm_status lfm2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(configure(s, lfm2_own, c, e));
+    return read_width(s, c, e);
+}
+
+/* llama.cpp reads neither norm_topk_prob nor routed_scaling_factor from its files. */
+static lm_status lfm2_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_route_spec *r = &c->route;
+    uint32_t       scoring;
+
+    LM_TRY(configure(s, lfm2_moe_own, c, e));
+    *r = (lm_route_spec){ .sigmoid = true, .renormalise = true, .scale = 1, .sum_eps = 1e-6f };
+    LM_TRY(lm_read_u32(s, "num_experts", "expert_count", 1, LM_MAX_EXPERTS, -1, &r->n_experts, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, r->n_experts, -1, &r->top_k, e));
+    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
+                       &c->expert_width, e));
+    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
+    if (s->kind == LM_GGUF)
+        return LM_OK;
+    LM_TRY(lm_read_bool(s, "norm_topk_prob", NULL, true, &r->renormalise, e));
+    return lm_read_f32(s, "routed_scaling_factor", NULL, 1e-6, 1e6, 1, &r->scale, e);
+}
+
+#define NAMES                                                        \
+    { "model.embed_tokens", "token_embd" },                          \
+    { "model.layers.*.operator_norm", "blk.*.attn_norm" },           \
+    { "model.layers.*.conv.in_proj", "blk.*.shortconv.in_proj" },    \
+    { "model.layers.*.conv.conv", "blk.*.shortconv.conv" },          \
+    { "model.layers.*.conv.out_proj", "blk.*.shortconv.out_proj" },  \
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },           \
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },           \
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },           \
+    { "model.layers.*.self_attn.out_proj", "blk.*.attn_output" },    \
+    { "model.layers.*.self_attn.q_layernorm", "blk.*.attn_q_norm" }, \
+    { "model.layers.*.self_attn.k_layernorm", "blk.*.attn_k_norm" }, \
+    { "model.layers.*.ffn_norm", "blk.*.ffn_norm" },                 \
+    { "model.layers.*.feed_forward.w1", "blk.*.ffn_gate" },          \
+    { "model.layers.*.feed_forward.w3", "blk.*.ffn_up" },            \
+    { "model.layers.*.feed_forward.w2", "blk.*.ffn_down" },          \
+    { "model.embedding_norm", "token_embd_norm" },                   \
+    { "lm_head", "output" }
+
+static const lm_name lfm2_names[] = { NAMES, { NULL, NULL } };
+
+static const lm_name lfm2_moe_names[] = {
+    NAMES,
+    { "model.layers.*.feed_forward.gate", "blk.*.ffn_gate_inp" },
+    { "model.layers.*.feed_forward.expert_bias", "blk.*.exp_probs_b" },
+    { "model.layers.*.feed_forward.experts.w1", "blk.*.ffn_gate_exps" },
+    { "model.layers.*.feed_forward.experts.w3", "blk.*.ffn_up_exps" },
+    { "model.layers.*.feed_forward.experts.w2", "blk.*.ffn_down_exps" },
     { NULL, NULL },
 };
+
+static const lm_order lfm2_orders[] = {
+    { "ShortConv", "conv in_proj out_proj *" },
+    { "Attention", "q_proj k_proj v_proj out_proj *" },
+    { "MLP", "w1 w3 w2 *" },
+    { "SparseMoeBlock", "experts gate *" },
+    { "DecoderLayer", "self_attn conv feed_forward operator_norm ffn_norm *" },
+    { "Model", "embed_tokens layers rotary_emb embedding_norm *" },
+    { NULL, NULL },
+};
+
+/* The second line is ignored by transformers too. */
+#define KEYS                                                                                          \
+    "norm_eps", "layer_types", "full_attn_idxs", "conv_L_cache", "conv_bias", "tie_embedding",        \
+    "block_dim", "block_norm_eps", "block_use_swiglu", "block_use_xavier_init", "block_mlp_init_scale", "block_out_init_scale", \
+    "conv_dim", "conv_dim_out", "conv_use_xavier_init", "num_heads", "use_pos_enc"
 
 const lm_family lm_family_lfm2 = {
     .name         = "lfm2",
     .class_prefix = "Lfm2",
     .hf_types     = (const char *const[]){ "lfm2", NULL },
     .gguf_archs   = (const char *const[]){ "lfm2", NULL },
+    .act_name     = "",
+    .pad_token    = "0",
     .state_word   = "conv",
-    .orders       = (const lm_order[]){ { "ShortConv", "conv in_proj out_proj *" },
-                                        { "Attention", "q_proj k_proj v_proj out_proj *" },
-                                        { "MLP", "w1 w3 w2 *" },
-                                        { "DecoderLayer", "self_attn conv feed_forward operator_norm ffn_norm *" },
-                                        { "Model", "embed_tokens layers rotary_emb embedding_norm *" },
-                                        { NULL, NULL } },
+    .orders       = lfm2_orders,
     .configure    = lfm2_configure,
     .build        = lfm2_build,
     .own          = lfm2_own,
     .names        = lfm2_names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "max_position_embeddings", 128000 },
-                                          { "intermediate_size", 12288 }, { "tie_word_embeddings", true }, { NULL, 0 } },
-    .keys         = (const char *const[]){ "norm_eps", "layer_types", "full_attn_idxs", "conv_L_cache", "conv_bias", "tie_embedding",
-                                           "block_ff_dim", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of",
-                                           NULL },
+                                          { "intermediate_size", 12288 }, { "norm_eps", 1e-5 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
+    .keys         = (const char *const[]){ KEYS, "block_ff_dim", "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier",
+                                           "block_multiple_of", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_lfm2_moe = {
+    .name         = "lfm2_moe",
+    .class_prefix = "Lfm2Moe",
+    .hf_types     = (const char *const[]){ "lfm2_moe", NULL },
+    .gguf_archs   = (const char *const[]){ "lfm2moe", NULL },
+    .act_name     = "",
+    .pad_token    = "0",
+    .state_word   = "conv",
+    .orders       = lfm2_orders,
+    .configure    = lfm2_moe_configure,
+    .build        = lfm2_build,
+    .own          = lfm2_moe_own,
+    .names        = lfm2_moe_names,
+    .gguf_renormalises = true,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "max_position_embeddings", 128000 },
+                                          { "intermediate_size", 7168 }, { "moe_intermediate_size", 1792 },
+                                          { "num_experts", 32 }, { "num_experts_per_tok", 4 },
+                                          { "norm_eps", 1e-5 }, { "tie_word_embeddings", true }, { NULL, 0 } },
+    .keys         = (const char *const[]){ KEYS, "num_experts", "num_experts_per_tok", "moe_intermediate_size",
+                                           "num_dense_layers", "use_expert_bias", "norm_topk_prob",
+                                           "routed_scaling_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

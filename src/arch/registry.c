@@ -48,6 +48,7 @@ static const lm_family *const families[] = {
     &lm_family_granite_moe,
     &lm_family_gpt_oss,
     &lm_family_lfm2,
+    &lm_family_lfm2_moe,
 };
 
 const lm_family *lm_family_at(size_t i)

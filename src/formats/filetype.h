@@ -29,7 +29,8 @@ typedef struct lm_type_chooser {
     bool     coarse;                 /* lm_mixture_is_coarse */
     bool     importance;             /* an importance matrix is used */
     bool     big;                    /* lm_mixture_is_big */
-    uint32_t n_layers, n_heads, n_kv_heads, n_experts;
+    uint32_t n_layers, n_heads, n_experts;
+    uint32_t n_kv_heads;             /* of the first layer, as in llama.cpp: 0 if that has a state instead */
     uint32_t n_values;               /* tensors that hold values: attn_v, attn_qkv, attn_kv_b */
     uint32_t i_value, i_down, i_gate, i_up;
     bool     replaced;               /* the tensor chosen last took another type, because its rows do not fit

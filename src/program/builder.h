@@ -54,7 +54,7 @@ void lm_class_is(lm_builder *b, const char *class_name);
  * row; NULL: none. Not copied. */
 void lm_made_in_order(lm_builder *b, const lm_order *orders);
 /* Set the name and class of the activation modules recorded from now on. NULL: "act_fn", and the class of the
- * function. Not copied. */
+ * function. "": the activations of gates are no modules. Not copied. */
 void lm_activations_are(lm_builder *b, const char *name, const char *class_name);
 /* Set lm_module.by_position of the open module. */
 void lm_called_by_position(lm_builder *b);

@@ -211,6 +211,7 @@ typedef struct lm_route_spec {
                                             be chosen; 0: no groups */
     bool     group_sum_two;      /* the score of a group is the sum of its best two; else its best */
     float    scale;              /* of the weights; 1: no effect */
+    float    sum_eps;            /* added to the sum that divides the weights */
 } lm_route_spec;
 
 /* The layout of sinusoidal positions in a row. */

@@ -41,7 +41,9 @@ CASES = {
     "deepseek_v2": ("DeepseekV2", {"num_experts_per_tok": 6, "num_hidden_layers": 4}),
     "deepseek_v2-groups": ("DeepseekV2", {"num_experts_per_tok": 6, "num_hidden_layers": 4, "topk_method": "group_limited_greedy", "n_group": 8,
                                           "topk_group": 3}),
-    "deepseek_v3": ("DeepseekV3", {"num_hidden_layers": 5}),
+    "deepseek_v3": ("DeepseekV3", {"num_hidden_layers": 5}), "lfm2": ("Lfm2", {"num_hidden_layers": 4}),
+    "lfm2-listed": ("Lfm2", {"num_hidden_layers": 4, "full_attn_idxs": [1, 3]}),
+    "lfm2_moe": ("Lfm2Moe", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention", "conv", "full_attention"]}),
 }
 SCALED = {"yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "rope_theta": 10000.0},
           "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 10000.0,

@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm"}
+FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm"}
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 

@@ -3,8 +3,8 @@
 
     tools/oracle/presets.py >tests/golden/presets/transformers.tsv
 
-Models are built on the meta device: shapes without memory. DeepSeek-V3's correction of the router's choice is a parameter in the
-published code and its checkpoints; transformers stores it as a buffer. It is counted. GPT-3 is counted as GPT-2, which has the same
+Models are built on the meta device: shapes without memory. The correction of the router's choice in DeepSeek-V3 and LFM2-MoE is in their
+checkpoints, a parameter in DeepSeek's code; transformers stores it as a buffer. It is counted. GPT-3 is counted as GPT-2, which has the same
 weights; "-" if its heads do not fill the width, which GPT-2 cannot represent.
 """
 import json
@@ -25,7 +25,7 @@ def count(config):
     config = AutoConfig.for_model(config.pop("model_type"), **config)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    return model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n.endswith("e_score_correction_bias"))
+    return model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n.endswith(("e_score_correction_bias", "expert_bias")))
 
 
 def main():

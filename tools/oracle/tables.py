@@ -19,7 +19,7 @@ import case as cases  # noqa: E402
 import reference  # noqa: E402
 
 CASES = ["bloom/alibi", "ernie4_5/biases", "glm/half", "glm4/plain", "gpt2/plain", "gpt2/by-layer", "gpt_bigcode/multi-query",
-         "gpt_neo/turns", "granite/defaults", "llama/gqa", "llama/mha-tied", "mistral/window", "olmo2/gqa", "qwen2/biases",
+         "gpt_neo/turns", "granite/defaults", "lfm2/convolutions", "llama/gqa", "llama/mha-tied", "mistral/window", "olmo2/gqa", "qwen2/biases",
          "qwen3/head-norm", "smollm3/every-fourth", "starcoder2/window"]
 COLUMNS = ("input_size", "output_size", "num_params", "mult_adds")
 

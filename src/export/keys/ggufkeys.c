@@ -137,7 +137,7 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     whole(k, "expert_count", c->route.n_experts);
     whole(k, "expert_used_count", c->route.top_k);
     whole(k, "expert_feed_forward_length", c->expert_width);
-    if (c->route.renormalise && knows(f, "norm_topk_prob"))
+    if (c->route.renormalise && knows(f, "norm_topk_prob") && !f->gguf_renormalises)
         lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
     if (c->route.scale > 0 && c->route.scale != 1)
         real(k, "expert_weights_scale", (double)c->route.scale);

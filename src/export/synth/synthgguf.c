@@ -92,7 +92,9 @@ static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_erro
         .tied = c->tied,
         .big = lm_mixture_is_big(lm_gguf_arch_of(s->family), c->n_layers, c->n_heads, c->n_kv_heads),
         .n_layers = c->n_layers,
-          .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->stateful[0] ? 0 : c->n_kv_heads,
+        .n_experts  = c->route.n_experts,
     };
 
     for (uint32_t i = 0; i < p->n_weights; i++)

@@ -229,8 +229,10 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
         return LM_NONE;
     lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu",
                    "gate and up have different widths");
-    lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
-    lm_pop(b);
+    if (!b->act_name || *b->act_name) {
+        lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
+        lm_pop(b);
+    }
     return glu(b, lm_record_path(b, "gated"), gate, up, act);
 }
 

@@ -64,6 +64,7 @@ static const lm_op_number route_numbers[] = {
     LM_NODE_NUMBER(BOOL, route.spec.sigmoid, "mixture of experts"),
     LM_NODE_NUMBER(BOOL, route.spec.renormalise, "mixture of experts"),
     LM_NODE_NUMBER(FLOAT, route.spec.scale, "mixture of experts"),
+    LM_NODE_NUMBER(FLOAT, route.spec.sum_eps, NULL),
     LM_NODE_NUMBER(U32, route.spec.n_groups, "mixture of experts"),
     LM_NODE_NUMBER(U32, route.spec.top_groups, "mixture of experts"),
     LM_NODE_NUMBER(BOOL, route.spec.group_sum_two, NULL),

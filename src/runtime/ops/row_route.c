@@ -5,6 +5,8 @@
 
 #include "runtime/ops/rowops.h"
 
+#define NO_ZERO 1e-20f                   /* sums of sigmoids can be 0 */
+
 /* Return the best open entry, the lowest number among equals; LM_NONE if none is open. */
 static uint32_t best_of(const float *x, uint32_t n, const bool *closed)
 {
@@ -74,7 +76,7 @@ static void route_row(const lm_route_spec *r, const float *logits, const float *
         sum += scores[e];
     }
     for (uint32_t i = 0; i < r->top_k; i++)
-        out[i] = (r->renormalise ? out[i] / (sum + 1e-20f) : out[i]) * r->scale;
+        out[i] = (r->renormalise ? out[i] / (sum + NO_ZERO + r->sum_eps) : out[i]) * r->scale;
 }
 
 static void route(const lm_rows *r, uint64_t from, uint64_t to)
@@ -88,7 +90,7 @@ static void route(const lm_rows *r, uint64_t from, uint64_t to)
 static void row_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout,
                      float *dlogits, bool first, const lm_row_kernels *k)
 {
-    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, sum = 1e-20f, along = 0;
+    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, sum = NO_ZERO + r->sum_eps, along = 0;
 
     compute_scores(r, logits, scores, k);
     for (uint32_t i = 0; i < r->top_k; i++)

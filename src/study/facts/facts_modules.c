@@ -265,7 +265,8 @@ uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
     for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
             uint32_t w = p->nodes[i].weights[k];
-            if (w != LM_NONE && !p->weights[w].constant)
+            /* transformers calls a function with the weights of such a convolution */
+            if (w != LM_NONE && !p->weights[w].constant && p->nodes[i].code != LM_OP_CAUSAL_CONV)
                 sum += p->weights[w].elements * (strstr(p->modules[p->nodes[i].module].class_name, "Conv")
                                                      ? p->values[p->nodes[i].out].width
                                                      : 1);

@@ -88,11 +88,11 @@ const lm_precision *lm_precision_named(const char *name)
 
 /* ---- inputs of the type choice ---- */
 
-static const lm_attention_spec *first_attention(const lm_program *p)
+static const lm_node *first_attention(const lm_program *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_ATTENTION)
-            return &p->nodes[i].attention.spec;
+            return &p->nodes[i];
     return NULL;
 }
 
@@ -145,7 +145,8 @@ static const char *gguf_name(const lm_ledger *l, uint32_t weight, char out[64])
 static lm_type_chooser chooser_of(const lm_ledger *l, const lm_file_type *type)
 {
     const lm_program        *p = l->program;
-    const lm_attention_spec *s = first_attention(p);
+    const lm_node           *first = first_attention(p);
+    const lm_attention_spec *s = first ? &first->attention.spec : NULL;
     lm_type_chooser c = { .type = type,
                           .coarse = lm_mixture_is_coarse(gguf_arch(p->family)),
                           .n_layers = p->n_layers };
@@ -157,6 +158,8 @@ static lm_type_chooser chooser_of(const lm_ledger *l, const lm_file_type *type)
     /* the latent is shared; keys and values made from it are not */
     c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;
     c.big        = lm_mixture_is_big(gguf_arch(p->family), c.n_layers, c.n_heads, c.n_kv_heads);
+    if (first && first->layer > 0)
+        c.n_kv_heads = 0;            /* the first layer has a state */
     for (uint32_t i = 0; i < p->n_nodes && !c.n_experts; i++)
         c.n_experts = p->nodes[i].code == LM_OP_EXPERTS ? p->nodes[i].experts.n_experts : 0;
     for (uint32_t w = 0; w < p->n_weights; w++)

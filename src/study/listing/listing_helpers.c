@@ -419,7 +419,10 @@ static void put_route(const lm_listing *l, const lm_route_spec *r, lm_text *out)
             : "    chosen = (-by).argsort(-1, kind=\"stable\")[:, :top_k]                            # [T, "
               "k]\n"
               "    weights = np.take_along_axis(scores, chosen, 1)\n");
-    if (r->renormalise)
+    if (r->renormalise && r->sum_eps > 0)
+        lm_text_printf(out, "    weights = weights / (weights.sum(-1, keepdims=True) + %.9g)\n",
+                       (double)r->sum_eps);
+    else if (r->renormalise)
         lm_text_add_str(out, "    weights = weights / weights.sum(-1, keepdims=True)\n");
     if (r->scale != 1)
         lm_text_printf(out, "    weights = weights * %.9g\n", (double)r->scale);

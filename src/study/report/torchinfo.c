@@ -107,9 +107,10 @@ static void shapes(const summary *s, uint32_t m, char in[64], char out[64])
     if (x->out == LM_NONE || (!is_leaf(s, m) && x->layer < 0))
         return;
     shape(s, p->values[x->out].width, out);
-    if (s->f->ledger->attends[m] && x->layer >= 0 && s->f->ledger->layer[x->layer] != m && !x->by_position)
-        return;                      /* attention modules are called with keyword arguments, which torchinfo
-                                        does not see */
+    if ((s->f->ledger->attends[m] || s->f->ledger->carries[m]) && x->layer >= 0 &&
+        s->f->ledger->layer[x->layer] != m && !x->by_position)
+        return;                      /* modules with a cache have keyword arguments, which torchinfo does not
+                                        see */
     shape(s, x->in == LM_NONE ? 0 : p->values[x->in].width, in);
 }
 

@@ -1,7 +1,7 @@
-"""LFM2: gated short convolutions, and attention whose heads of q and k are normalised."""
+"""LFM2 and LFM2-MoE: gated short convolutions, and attention whose heads of q and k are normalised; mixtures after the first layers."""
 
 import torch
-from transformers import Lfm2Config, Lfm2ForCausalLM
+from transformers import Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM
 
 from case import Case
 from reference import uniform_attention
@@ -24,6 +24,29 @@ def convolutions(change):
 FLIPS = {"attention uniform": uniform_attention, "taps reversed": convolutions(lambda w: w.flip(-1)),
          "no earlier positions": convolutions(lambda w: w * torch.tensor([0.0] * (w.shape[-1] - 1) + [1.0]))}
 
+MOE = {k: v for k, v in BASE.items() if k != "block_auto_adjust_ff_dim"} | dict(
+    moe_intermediate_size=20, num_experts=8, num_experts_per_tok=3, num_dense_layers=1,
+    layer_types=["conv", "full_attention", "conv", "full_attention"])
+
+
+def routers(case, model, g):
+    """Make router scores neither saturated nor tied, with a correction that changes the choice."""
+    for name, p in model.named_parameters():
+        if name.endswith("feed_forward.gate.weight"):
+            p.data.mul_(1.5)
+    for name, b in model.named_buffers():
+        if name.endswith("expert_bias"):
+            b.copy_(torch.rand(b.shape, generator=g) - 0.5)
+
+
+def no_correction(model):
+    for name, b in model.named_buffers():
+        if name.endswith("expert_bias"):
+            b.zero_()
+
+
+MOE_FLIPS = {**FLIPS, "two experts": {"num_experts_per_tok": 2}}
+
 CASES = [
     Case(name="convolutions", family="lfm2", config=Lfm2Config, model=Lfm2ForCausalLM, rows=(24, 3), flips=FLIPS,
          shows="three layers of convolutions and one with attention",
@@ -33,4 +56,13 @@ CASES = [
          shows="biases of convolutions and their projections; five taps; the MLP's width computed; full_attn_idxs",
          kwargs={**BASE, "conv_bias": True, "conv_L_cache": 5, "block_auto_adjust_ff_dim": True, "block_multiple_of": 8,
                  "block_ffn_dim_multiplier": 1.3, "full_attn_idxs": [1, 3]}),
+    Case(name="mixture", family="lfm2_moe", config=Lfm2MoeConfig, model=Lfm2MoeForCausalLM, rows=(24, 3), init=routers,
+         flips={**MOE_FLIPS, "not renormalised": {"norm_topk_prob": False}, "no correction": no_correction},
+         shows="a dense layer, then three of eight experts by corrected sigmoids", kwargs=MOE),
+    Case(name="uncorrected", family="lfm2_moe", config=Lfm2MoeConfig, model=Lfm2MoeForCausalLM, rows=(12,), init=routers,
+         flips={**MOE_FLIPS, "renormalised": {"norm_topk_prob": True}, "not scaled": {"routed_scaling_factor": 1.0}}, gguf=False,
+         gguf_note="llama.cpp needs the correction, and neither scales nor leaves weights as they are",
+         shows="no correction, not renormalised, scaled, no dense layer, biases of convolutions",
+         kwargs={**MOE, "use_expert_bias": False, "norm_topk_prob": False, "routed_scaling_factor": 2.5, "num_dense_layers": 0,
+                 "conv_bias": True}),
 ]
