@@ -103,7 +103,7 @@ static void add_sizes(const flattening *f, const lm_nested_class *c, lm_text *ou
             lm_text_printf(out, "\"%s\": %u,\n", sizes[i].name, sizes[i].n);
     if (!under(f, "rope_theta") && !under(f, "rope_parameters"))
         lm_text_printf(out, "\"rope_theta\": %.1f,\n", c->theta);
-    if (!under(f, "rms_norm_eps"))
+    if (c->eps > 0 && !under(f, "rms_norm_eps"))
         lm_text_printf(out, "\"rms_norm_eps\": %g,\n", c->eps);
 }
 

@@ -19,6 +19,8 @@ TEXT = dict(vocab_size=96, hidden_size=16, intermediate_size=24, num_hidden_laye
 PLAIN = {k: v for k, v in TEXT.items() if k != "head_dim"}
 VIT = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=8)
 SIGLIP = VIT | dict(model_type="siglip_vision_model", vision_use_head=False)
+SIGLIP2 = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_patches=4, patch_size=2,
+               model_type="siglip2_vision_model", vision_use_head=False)
 CLIP = VIT | dict(model_type="clip_vision_model", projection_dim=16)
 QWEN = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=16)
 MROPE = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]}
@@ -34,6 +36,8 @@ KINDS = {
     "idefics3": ("Idefics3", TEXT | dict(model_type="llama"), VIT, dict(pad_token_id=0)),
     "smolvlm": ("SmolVLM", TEXT | dict(model_type="llama"), VIT, dict(pad_token_id=0)),
     "internvl": ("InternVL", TEXT | dict(model_type="qwen3"), VIT | dict(image_size=[16, 16], patch_size=[8, 8]), dict(tie_word_embeddings=False)),
+    "lfm2_vl": ("Lfm2Vl", PLAIN | dict(model_type="lfm2", num_hidden_layers=3, layer_types=["conv", "full_attention", "conv"],
+                                       block_auto_adjust_ff_dim=False), SIGLIP2, dict(projector_hidden_size=16)),
     "qwen2_vl": ("Qwen2VL", PLAIN | dict(rope_parameters=MROPE), dict(depth=1, embed_dim=16, hidden_size=16, num_heads=2), {}),
     "qwen2_5_vl": ("Qwen2_5_VL", PLAIN | dict(rope_parameters=MROPE), QWEN | dict(fullatt_block_indexes=[0]), dict(tie_word_embeddings=True)),
     "qwen3_vl": ("Qwen3VL", TEXT | dict(rope_parameters=MROPE | dict(mrope_interleaved=True)), QWEN | dict(deepstack_visual_indexes=[0], num_position_embeddings=4), {}),
@@ -78,7 +82,7 @@ def make(kind, out):
 def classes():
     """Return the default sizes of each text class that the kinds use."""
     found = {}
-    for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText"):
+    for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Lfm2", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText"):
         module = transformers.models
         kind = getattr(transformers, name + "Config", None)
         if kind is None:
