@@ -11,6 +11,7 @@ static const struct {
 } diagrams[] = {
     { "flow", N_("the whole model: embedding, a layer of each kind, head, with its skip edges"), lm_draw_flow },
     { "layer", N_("one decoder layer, operation by operation"), lm_draw_layer },
+    { "pattern", N_("the order of the kinds of layers"), lm_draw_pattern },
     { "end-to-end", N_("from text to the next token"), lm_draw_end_to_end },
     { "residual", N_("the residual stream and its additions"), lm_draw_residual },
     { "attention", N_("the attention of a layer"), lm_draw_attention },

@@ -22,4 +22,9 @@ typedef struct lm_mask { const char *title; unsigned n, window; bool sink; } lm_
 bool lm_mask_sees(const lm_mask *m, unsigned query, unsigned key);
 void lm_svg_mask(const lm_mask *masks, size_t n, const char *name, bool alone, lm_text *out);
 
+/* The kind of each of n layers, 0 to n_kinds - 1, and a line of the legend for each kind. */
+enum { LM_PATTERN_KINDS = 6 };
+void lm_svg_pattern(const uint32_t *kind_of, uint32_t n, const char *const *legend, uint32_t n_kinds,
+                    const char *name, bool alone, lm_text *out);
+
 #endif

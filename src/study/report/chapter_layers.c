@@ -366,6 +366,7 @@ void lm_chapter_layers(lm_document *d)
         return;
     lm_doc_open(d, "layers", "O-2", _("Layer by layer"));
     lm_doc_text(d, _("T tokens pass through the layers in order; shapes are [T, width]."));
+    lm_doc_diagram(d, "pattern", NULL, _("The kinds of layers in their order"), NULL);
     put_outside(d, "before-the-stack", _("Before the first layer"), 0,
                 p->modules[f->ledger->layer[0]].first_op);
     for (uint32_t i = 0; i < p->n_layers;)
