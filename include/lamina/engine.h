@@ -213,11 +213,12 @@ uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence);
 uint32_t  lm_engine_ahead(const lm_engine *g, uint32_t sequence);
 
 /* Remove positions >= keep and free their pages. LM_LIMIT: a sliding window has discarded positions that the
- * next query needs. */
+ * next query needs, or the states after position `keep` are not stored: those at the end of the last full
+ * page are, and those before the last step. */
 lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e);
 
-/* As lm_engine_truncate; if a sliding window has discarded needed positions, removes all. *kept: positions
- * that remain, at most `keep`. */
+/* As lm_engine_truncate, but if that is not possible, to the last earlier position to which it is. *kept:
+ * positions that remain, at most `keep`. */
 lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_t *kept, lm_error *e);
 
 /* Start `to` (empty) with the first `positions` of `from`. Pages are shared, and copied on write. */

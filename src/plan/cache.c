@@ -84,7 +84,7 @@ static uint64_t pages(uint64_t positions)
 /* A window's two ends lie within pages. */
 uint64_t lm_kv_sequence_pages(const lm_plan *plan, const lm_kv_group *g)
 {
-    if (g->states)       /* what a step reads, what it writes, and the end of the last page of positions */
+    if (g->states)       /* what a step reads, what it writes, the end of the last page of positions */
         return 3;
     uint64_t all = g->pages_per_sequence, some = pages((uint64_t)g->window + plan->options.rollback) + 1;
 

@@ -173,6 +173,7 @@ static void place_state(lm_compiler *c)
     s->page_uses    = reserve(&at, pages * 4);
     s->page_free    = reserve(&at, pages * 4);
     s->page_before  = reserve(&at, c->p->n_states ? (uint64_t)o->sequences * 4 : 0);
+    s->length_before = reserve(&at, c->p->n_states ? (uint64_t)o->sequences * 4 : 0);
     s->frequencies  = reserve(&at, lanes * 4);
     s->adapters     = reserve(&at, (uint64_t)c->p->n_adapters * o->max_rows * 4);
     s->seq_adapters = reserve(&at, (uint64_t)c->p->n_adapters * o->sequences * 4);

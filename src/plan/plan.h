@@ -194,6 +194,7 @@ typedef struct lm_plan_state {
     uint64_t page_uses;                              /* u32, group by group [n_pages] */
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
     uint64_t page_before;                            /* u32 [sequences]: pages of states that a step reads */
+    uint64_t length_before;                          /* u32 [sequences]: the positions before it */
     uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
     uint64_t adapters;                               /* f32, adapter by adapter [rows]: its scale per row */
     uint64_t seq_adapters;                           /* f32 [sequences][adapters]: scales per sequence */

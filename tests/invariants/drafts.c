@@ -219,6 +219,18 @@ static void lengths(void **state)
         compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 100, .max_rows = 32 }, true);
 }
 
+/* Where a draft is rejected, a state goes back to an earlier position, and the accepted tokens are processed
+ * again. */
+static void states(void **state)
+{
+    (void)state;
+    compare_golden("lfm2/convolutions", 0, NULL, (lm_engine_options){ .context = 400, .max_rows = 9 }, false);
+    compare_golden("lfm2/convolutions", 0, "lfm2/convolutions",
+                   (lm_engine_options){ .context = 120, .max_rows = 32 }, true);
+    compare_golden("lfm2/biased", 0, "llama/gqa", (lm_engine_options){ .context = 200, .max_rows = 16 },
+                   false);
+}
+
 static void small_caches_and_steps(void **state)
 {
     (void)state;
@@ -316,7 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_models), cmocka_unit_test(windows),
-        cmocka_unit_test(lengths),       cmocka_unit_test(small_caches_and_steps),
+        cmocka_unit_test(lengths),       cmocka_unit_test(states), cmocka_unit_test(small_caches_and_steps),
         cmocka_unit_test(draft_models),  cmocka_unit_test(fifty_prompts),
         cmocka_unit_test(other_tokens_are_rejected),
     };

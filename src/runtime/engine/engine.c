@@ -78,6 +78,7 @@ static void lay_out(lm_engine *g)
     g->seq_length  = (atomic_uint *)(void *)(g->slab + s->seq_length);
     g->seq_next    = words_at(g, s->seq_next);
     g->page_before = words_at(g, s->page_before);
+    g->length_before = words_at(g, s->length_before);
     g->ranges_done = (atomic_uint *)(void *)(g->slab + s->ranges_done);
     g->tokens      = (int32_t *)words_at(g, s->tokens);
     g->row_adapters = (float *)(void *)words_at(g, s->adapters);

@@ -95,9 +95,9 @@ static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t seque
  * the last owner keeps it. */
 static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence)
 {
-    if (g->plan->groups[group].states)
-        return 1;
     const lm_pages *p     = &g->pages[group];
+    if (g->plan->groups[group].states)
+        return g->page_before[sequence] == LM_NONE || p->uses[g->page_before[sequence]] > 1;
     const uint32_t *table = table_of(g, group, sequence);
     uint32_t first = g->seq_length[sequence] / LM_PAGE, last = (g->seq_next[sequence] - 1) / LM_PAGE, n = 0;
 
@@ -108,13 +108,20 @@ static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence
     return n;
 }
 
-/* Take the page of states that the step writes, and hold the one that it reads until the step has ended. The
- * sequence keeps the latter too, if it ends a page of positions. */
+static void drop_before(lm_engine *g, uint32_t sequence)
+{
+    if (g->program->n_states)
+        drop_page(&g->pages[g->plan->state_group], &g->page_before[sequence]);
+}
+
+/* Take the page of states that the step writes, and hold the one that it reads. The sequence keeps the latter
+ * too, if it ends a page of positions. */
 static void take_states(lm_engine *g, uint32_t group, uint32_t sequence)
 {
     uint32_t  length = g->seq_length[sequence], *table = table_of(g, group, sequence);
     uint32_t *now = &table[last_page(length)];
 
+    drop_before(g, sequence);
     if (length)
         g->page_before[sequence] = *now;
     if (length && length % LM_PAGE == 0)
@@ -134,7 +141,10 @@ void lm_kv_end_step(lm_engine *g, bool ran)
             continue;
         if (!ran)
             drop_page(&g->pages[group], &table[last_page(g->seq_next[s])]);
-        if (ran || g->seq_length[s] % LM_PAGE == 0)
+        g->length_before[s] = g->seq_length[s];
+        if (ran)                         /* the sequence may be taken back: lm_engine_truncate */
+            continue;
+        if (g->seq_length[s] % LM_PAGE == 0)
             drop_page(&g->pages[group], before);
         else
             table[last_page(g->seq_length[s])] = *before;
@@ -285,6 +295,38 @@ static bool window_is_whole(const lm_engine *g, uint32_t group, uint32_t sequenc
     return true;
 }
 
+/* Return whether the states after position `keep` of a sequence are still stored. */
+static bool states_are_kept(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t keep)
+{
+    if (g->page_before[sequence] != LM_NONE && keep == g->length_before[sequence])
+        return true;
+    return keep % LM_PAGE == 0 && table_of(g, group, sequence)[last_page(keep)] != LM_NONE;
+}
+
+/* Return whether a sequence can be cut back to `keep` positions. */
+static bool can_keep(const lm_engine *g, uint32_t sequence, uint32_t keep)
+{
+    for (uint32_t i = 0; keep && i < g->plan->n_groups; i++)
+        if (g->plan->groups[i].states ? !states_are_kept(g, i, sequence, keep)
+                                      : !window_is_whole(g, i, sequence, keep))
+            return false;
+    return true;
+}
+
+/* Make the states after position `keep`, which are stored, those of the sequence. */
+static void return_to_states(lm_engine *g, uint32_t sequence, uint32_t keep)
+{
+    uint32_t group = g->plan->state_group, *before = &g->page_before[sequence];
+
+    if (*before != LM_NONE && keep && keep == g->length_before[sequence]) {
+        uint32_t *entry = &table_of(g, group, sequence)[last_page(keep)];
+        drop_page(&g->pages[group], entry);
+        *entry  = *before;
+        *before = LM_NONE;
+    }
+    drop_before(g, sequence);
+}
+
 static lm_status check_sequence(const lm_engine *g, uint32_t sequence, lm_error *e)
 {
     if (sequence < g->plan->options.sequences)
@@ -298,11 +340,13 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
     LM_TRY(check_sequence(g, sequence, e));
     if (keep >= g->seq_length[sequence])
         return LM_OK;
-    for (uint32_t i = 0; keep && i < g->plan->n_groups; i++)
-        if (!window_is_whole(g, i, sequence, keep))
-            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET,
-                           "keys before position %u are outside the window", keep);
+    if (!can_keep(g, sequence, keep))
+        return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET,
+                       g->program->n_states ? "the states after position %u are not stored"
+                                            : "keys before position %u are outside the window", keep);
     lm_broadcast(g, LM_BROADCAST_TRUNCATE, sequence, keep, 0, 0);
+    if (g->program->n_states)
+        return_to_states(g, sequence, keep);
     if (keep == 0)
         for (uint32_t i = 0; i < g->plan->n_groups; i++)
             for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
@@ -313,13 +357,26 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
     return LM_OK;
 }
 
+/* Return the last position up to `keep` to which a sequence can be cut back: where a page or the step before
+ * ended, or 0. */
+static uint32_t last_kept(const lm_engine *g, uint32_t sequence, uint32_t keep)
+{
+    uint32_t before = 0, page = keep / LM_PAGE * LM_PAGE;
+
+    if (g->program->n_states && g->page_before[sequence] != LM_NONE)
+        before = g->length_before[sequence];
+    while (page && !can_keep(g, sequence, page))
+        page -= LM_PAGE;
+    return before <= keep && before > page && can_keep(g, sequence, before) ? before : page;
+}
+
 lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_t *kept, lm_error *e)
 {
     LM_REQUIRE(e, g && kept);
     lm_status status = lm_engine_truncate(g, sequence, keep, e);
 
     if (status == LM_LIMIT)
-        status = lm_engine_truncate(g, sequence, 0, e);
+        status = lm_engine_truncate(g, sequence, last_kept(g, sequence, keep), e);
     *kept = lm_engine_length(g, sequence);
     return status;
 }

@@ -37,8 +37,8 @@ static inline bool lm_kv_can_begin(const lm_engine *g, uint32_t group, uint32_t 
     return !g->plan->groups[group].states || length % LM_PAGE == 0;
 }
 
-/* After lm_kv_reserve and the step: drop the states that it read; or, if it did not run, those that it was to
- * write. */
+/* After lm_kv_reserve and the step: hold the states that it read, so that the sequence can be taken back;
+ * or, if it did not run, drop those that it was to write. */
 void lm_kv_end_step(lm_engine *g, bool ran);
 
 /* During a step: return a state of a sequence before the step (NULL: zero), and the one that the step

@@ -46,7 +46,9 @@ struct lm_engine {
     const float     **slopes;            /* [n_caches]: ALiBi slopes per head; NULL if there are none */
     /* the forward pass */
     uint32_t         *positions, *sequences, *lengths, *wanted, *logit_index, *seq_next;
-    uint32_t         *page_before;       /* [sequences]: the page of states that the step reads, or LM_NONE */
+    uint32_t         *page_before;       /* [sequences]: the page of states that the last step read, or
+                                            LM_NONE */
+    uint32_t         *length_before;     /* [sequences]: the positions before that step */
     atomic_uint      *seq_length;        /* [sequences]: any thread may read them */
     int32_t          *tokens;
     uint32_t          n_rows, n_wanted;

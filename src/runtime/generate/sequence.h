@@ -32,6 +32,7 @@ struct lm_sequence {
     bool                alone;           /* rows were requested without a draft: the draft model does not
                                             process them */
     uint32_t            first, n_rows;   /* in the batch */
+    uint32_t            n_again;         /* of these, rows without logits: tokens processed again */
     uint32_t            next, n_logits;  /* row whose logits the next token is sampled from; end of the rows
                                             with logits */
     uint32_t            accepted;        /* accepted draft tokens */

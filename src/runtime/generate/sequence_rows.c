@@ -25,10 +25,15 @@ static void fail(lm_sequence *s, const lm_error *e)
 void lm_sequence_commit(lm_sequence *s)
 {
     lm_error e;
+    uint32_t kept = (uint32_t)s->at;
 
     if (lm_engine_length(s->g, s->o.sequence) > s->at &&
-        lm_engine_truncate(s->g, s->o.sequence, (uint32_t)s->at, &e) != LM_OK)
+        lm_engine_keep(s->g, s->o.sequence, (uint32_t)s->at, &kept, &e) != LM_OK)
         fail(s, &e);
+    if (kept < s->at) {                  /* states are at earlier positions only: next_rows */
+        s->at      = kept;
+        s->n_reads = s->n_reads < kept ? s->n_reads : kept;
+    }
     if (s->verified)
         lm_draft_accept(&s->draft, s->accepted, s->draft_end - s->draft_begin, s->ran - s->draft_end);
     s->verified = false;
@@ -104,20 +109,26 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
 /* Return the maximum number of useful draft tokens. */
 static uint32_t max_draft(const lm_sequence *s)
 {
-    uint32_t ahead = lm_engine_ahead(s->g, s->o.sequence);
+    uint32_t ahead = lm_engine_ahead(s->g, s->o.sequence), again = (uint32_t)(s->n - 1 - s->at);
     uint64_t left = s->o.max_tokens <= 0 ? UINT32_MAX : (uint64_t)s->o.max_tokens - (s->n - s->n_prompt);
 
-    ahead = ahead ? ahead - 1 : 0;                       /* the token before them needs a row too */
+    ahead -= min(ahead, again + 1);                      /* the tokens before them need rows too */
     return left <= ahead ? (uint32_t)left - 1 : ahead;
 }
 
-/* Add the token chosen last, and its draft tokens. */
+/* Add the tokens that are processed again because states went back to an earlier position (none without
+ * states), the token chosen last, and its draft tokens. */
 static uint32_t next_rows(lm_sequence *s, lm_batch *b)
 {
-    uint32_t room = min(room_for_rows(s, b), room_for_logits(s, b));
+    size_t   last = s->n - 1;
+    uint32_t room = room_for_rows(s, b);
 
+    s->n_again = min((uint32_t)(last - s->at), room);
+    for (uint32_t i = 0; i < s->n_again; i++)
+        add_row(s, b, s->ids[s->at + i], s->at + i, false);
+    room = s->at + s->n_again == last ? min(room - s->n_again, room_for_logits(s, b)) : 0;
     if (room == 0)
-        return 0;
+        return s->n_again;
     if (!s->planned) {
         s->draft_begin = lm_clock_seconds();
         lm_draft_propose(&s->draft, b->no_draft ? 0 : min(room - 1, max_draft(s)));
@@ -125,10 +136,10 @@ static uint32_t next_rows(lm_sequence *s, lm_batch *b)
     }
     s->planned         = true;
     s->draft.n_drafted = b->no_draft ? 0 : min(s->draft.n_drafted, room - 1);
-    add_row(s, b, s->ids[s->at], s->at, true);
+    add_row(s, b, s->ids[last], last, true);
     for (uint32_t i = 0; i < s->draft.n_drafted; i++)
-        add_row(s, b, s->draft.tokens[i], s->at + 1 + i, true);
-    return 1 + s->draft.n_drafted;
+        add_row(s, b, s->draft.tokens[i], last + 1 + i, true);
+    return s->n_again + 1 + s->draft.n_drafted;
 }
 
 uint32_t lm_sequence_rows(lm_sequence *s, lm_batch *b)
@@ -173,11 +184,12 @@ void lm_sequence_ran(lm_sequence *s)
         s->n_logits = whole && !again && !s->o.prompt_only ? s->first + s->n_rows : 0;
         s->next     = s->n_logits ? s->n_logits - 1 : 0;
     } else {
-        s->next     = s->first;
+        s->at += s->n_again;
+        s->next     = s->first + s->n_again;
         s->n_logits = s->first + s->n_rows;
         s->accepted = 0;
-        s->verified = true;
-        s->n_drafted += s->draft.n_drafted;
+        s->verified = s->next < s->n_logits;
+        s->n_drafted += s->verified ? s->draft.n_drafted : 0;
     }
     s->n_rows  = 0;
     s->planned = false;

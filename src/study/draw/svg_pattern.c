@@ -8,7 +8,8 @@
 
 enum { COLUMNS = 16, CELL = 26, LEFT = 40, TOP = 8, LINE = 22 };
 
-static const char *const classes[LM_PATTERN_KINDS] = { "n scores", "n softmax", "n rope", "n finish", "n", "group" };
+static const char *const classes[LM_PATTERN_KINDS] = { "n scores", "n softmax", "n rope", "n finish", "n",
+                                                     "group" };
 
 void lm_svg_pattern(const uint32_t *kind_of, uint32_t n, const char *const *legend, uint32_t n_kinds,
                     const char *name, bool alone, lm_text *out)
