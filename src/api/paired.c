@@ -32,10 +32,14 @@ static void match(lm_pair *p, uint32_t i)
     p->in_b[i] = to;
     if (to == LM_NONE || is_gguf(p->a) == is_gguf(p->b))
         return;
-    if (is_gguf(p->b))
-        lm_matrices_set_order(p->of_b, to, lm_row_order_of(p->a->program, i, &p->a->config, &p->b->config));
-    else
+    if (!is_gguf(p->b)) {
         p->order[i] = lm_row_order_of(p->b->program, to, &p->b->config, &p->a->config);
+        return;
+    }
+    lm_row_order order = lm_row_order_of(p->a->program, i, &p->a->config, &p->b->config);
+    lm_matrices_set_order(p->of_b, to, order);
+    if (order.layout && order.layout->columns)
+        p->order[i].layout = order.layout;
 }
 
 static lm_status open_pair(lm_pair *p, uint32_t threads, lm_error *e)
@@ -151,14 +155,14 @@ static lm_status read_ordered(const lm_matrices *m, uint32_t weight, const lm_ro
 }
 
 static lm_status ordered_vector(const lm_matrices *m, uint32_t weight, const lm_row_order *o, uint64_t n,
-                                uint8_t *raw, float *out, lm_error *e)
+                                uint64_t each, uint8_t *raw, float *out, lm_error *e)
 {
     float    *all    = lm_alloc(n * sizeof *all);
     lm_status status = all ? read_vector(m, weight, raw, all, e)
                            : lm_fail_memory(e, "a vector", n * sizeof *all);
 
     for (uint64_t i = 0; status == LM_OK && i < n; i++)
-        out[i] = all[lm_row_of_checkpoint(o, i)];
+        out[i] = all[lm_row_of_checkpoint(o, i / each) * each + i % each];
     lm_free(all);
     return status;
 }
@@ -167,21 +171,21 @@ static lm_status read_rows(const lm_pair *p, const lm_matrices *m, uint32_t weig
                            const lm_row_order *o, uint64_t k, uint64_t from, uint64_t n, uint64_t cols,
                            float *out, lm_error *e)
 {
-    uint64_t bytes = 0;
-    bool     changes = lm_row_order_changes(o);
+    const lm_weight *w = &(m == p->of_a ? p->a : p->b)->program->weights[weight];
+    uint64_t         bytes = 0, each = w->kind == LM_VECTOR && w->n_dims == 2 ? w->dims[1] : 1;
+    bool             changes = lm_row_order_changes(o);
 
-    (void)p;
     if (!lm_dtype_row_bytes(lm_matrices_type(m, weight), n * cols, &bytes))
         return lm_fail(e, LM_BAD_MODEL, "weights", LM_NO_OFFSET, "rows are not a whole number of blocks");
     uint8_t *raw = lm_alloc(bytes);
     if (!raw)
         return lm_fail_memory(e, "rows", bytes);
-    lm_status status = vector && changes ? ordered_vector(m, weight, o, cols, raw, out, e)
+    lm_status status = vector && changes ? ordered_vector(m, weight, o, cols, each, raw, out, e)
                        : vector          ? read_vector(m, weight, raw, out, e)
                        : changes         ? read_ordered(m, weight, o, k, from, n, raw, out, e)
                                          : unpack_rows(m, weight, k, from, n, raw, out, e);
     lm_free(raw);
-    return status;
+    return status == LM_OK ? lm_order_columns(o, is_gguf(p->a), out, n, cols, sizeof *out, e) : status;
 }
 
 lm_status lm_pair_read_a(const lm_pair *p, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, float *out,

@@ -40,6 +40,8 @@ typedef struct lm_source {
  * `own`. */
 typedef struct lm_config {
     uint32_t vocab_size, hidden, intermediate, n_layers;
+    uint32_t n_further;                  /* layers after the last that predict further tokens: in the lists of
+                                            GGUF files, not run */
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t context_length;
     float    norm_eps;
@@ -56,6 +58,9 @@ typedef struct lm_config {
     lm_route_spec route;                 /* mixtures of experts */
     uint32_t expert_width;
     uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
+    bool     gguf_layout;                /* weights are in the order of GGUF files (lm_gguf_layout) */
+    int32_t  sections[3];                /* of the rotation, for three positions that are equal for text; 0:
+                                            not in GGUF files */
     uint32_t qkv_groups_hf;              /* of checkpoints, if GGUF files have one group; 0: the same */
     bool     parallel;                   /* attention and MLP read the same input */
     bool     qk_norm;                    /* each head of q and k is normalised */
@@ -116,9 +121,12 @@ typedef struct lm_family {
                                             terminated by NULL, or NULL */
     const char *const *keys;             /* members of config.json that `configure` reads, in addition to the
                                             common ones */
-    const char *const *ignorable;        /* tensors in checkpoints that are not needed; '*' matches digits or
-                                            any prefix */
+    const char *const *ignorable;        /* tensors in checkpoints that are not needed; '*' matches digits, or
+                                            at an end any text */
     const char *state_word;              /* the layers with a state, in layer_types: "conv"; NULL: none has */
+    bool        lists_states;            /* GGUF lists these layers in attention.recurrent_layers; else
+                                            attention.head_count_kv is 0 there */
+    bool        experts_only;            /* no layer has a plain MLP: GGUF has no feed_forward_length */
     const char *layers;                  /* "model.layers.": checkpoints contain unused layers after the last
                                             one; NULL: they do not */
 } lm_family;

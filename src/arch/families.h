@@ -45,6 +45,9 @@ extern const lm_family lm_family_ctrl;
 extern const lm_family lm_family_openai_gpt;
 extern const lm_family lm_family_lfm2;
 extern const lm_family lm_family_lfm2_moe;
+extern const lm_family lm_family_qwen3_next;
+extern const lm_family lm_family_qwen3_5;
+extern const lm_family lm_family_qwen3_5_moe;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
@@ -138,6 +141,13 @@ extern const lm_name lm_gemma2_names[];
 
 /* Build Llama's attention with each head of q and k normalised before the rotation (qwen3.c). */
 lm_value lm_normed_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
+
+/* The parts of mixtures of Qwen2-MoE (qwen_moe.c): experts and, if c->shared_width, a shared expert with a
+ * gate; `joined`: folders store gate and up in one tensor. `normalised`: GGUF files without the key
+ * renormalise the weights. `dense` [n_layers]: layers with a plain MLP. */
+lm_value  lm_qwen_moe(lm_builder *b, const lm_config *c, bool joined, lm_value x);
+lm_status lm_qwen_experts(const lm_source *s, bool normalised, lm_config *c, lm_error *e);
+lm_status lm_read_dense_layers(const lm_source *s, const lm_config *c, bool *dense, lm_error *e);
 
 /* Read use_sliding_window, max_window_layers, layer_types (qwen2.c). */
 lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e);

@@ -153,7 +153,9 @@ lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_text *warning
 
 /* Keys of all architectures that describe how the file was made, or that only other tools read. */
 static const char *const unread[] = {
-    "rope.scaling.finetuned", "nextn_predict_layers", "tensor_data_layout", "attention.causal", NULL,
+    "rope.scaling.finetuned", "nextn_predict_layers", "tensor_data_layout", "attention.causal",
+    "rope.dimension_sections",           /* which of three positions turn, which are equal for text */
+    NULL,
 };
 
 /* Layouts in which q and k are stored as the family's converters write them; no other values are known. */

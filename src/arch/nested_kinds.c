@@ -21,6 +21,8 @@ const lm_nested_kind lm_nested_kinds[] = {
     { "qwen2_vl", "qwen2_vl_text", true },
     { "qwen2_5_vl", "qwen2_5_vl_text", true },
     { "qwen3_vl", "qwen3_vl_text", false },
+    { "qwen3_5", "qwen3_5_text", false },
+    { "qwen3_5_moe", "qwen3_5_moe_text", false },
     { NULL, NULL, false },
 };
 
@@ -34,5 +36,7 @@ const lm_nested_class lm_nested_classes[] = {
     { "qwen2_vl_text", "qwen2", 152064, 8192, 29568, 80, 64, 8, 32768, 1e6, 1e-5 },
     { "qwen2_5_vl_text", "qwen2", 152064, 8192, 29568, 80, 64, 8, 32768, 1e6, 1e-5 },
     { "qwen3_vl_text", "qwen3", 151936, 4096, 22016, 32, 32, 32, 128000, 5e5, 1e-6 },
+    { "qwen3_5_text", "qwen3_5_text", 248320, 4096, 12288, 32, 16, 4, 32768, 1e4, 1e-6 },
+    { "qwen3_5_moe_text", "qwen3_5_moe_text", 248320, 2048, 0, 40, 16, 2, 32768, 1e4, 1e-6 },
     { NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
 };

@@ -8,13 +8,20 @@ typedef struct qwen_moe {
 } qwen_moe;
 LM_OWN_FITS(qwen_moe);
 
-static lm_value experts(lm_builder *b, const lm_config *c, lm_value x)
+static lm_value experts(lm_builder *b, const lm_config *c, bool joined, lm_value x)
 {
-    static const char *const names[3] = { "gate_proj", "up_proj", "down_proj" };
+    lm_expert_spec spec = {
+        .n_experts = c->route.n_experts,
+        .top_k     = c->route.top_k,
+        .width     = c->expert_width,
+        .act       = c->act,
+        .names     = { "gate_proj", "up_proj", "down_proj" },
+        .joined    = joined ? "experts.gate_up_proj" : NULL,
+        .alone     = joined ? "experts.down_proj" : NULL,
+    };
 
     lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route, NULL);
-    return lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width, c->act,
-                      names);
+    return lm_experts_of(b, "experts", x, route, &spec);
 }
 
 static lm_value shared_expert(lm_builder *b, const lm_config *c, lm_value x)
@@ -27,10 +34,10 @@ static lm_value shared_expert(lm_builder *b, const lm_config *c, lm_value x)
     return lm_gate(b, "shared", lm_linear(b, "shared_expert_gate", x, 1, false), y, LM_ACT_SIGMOID);
 }
 
-static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
+lm_value lm_qwen_moe(lm_builder *b, const lm_config *c, bool joined, lm_value x)
 {
     lm_push(b, "mlp", "%sSparseMoeBlock");
-    lm_value y = experts(b, c, x);
+    lm_value y = experts(b, c, joined, x);
     if (c->shared_width)
         y = lm_add(b, y, shared_expert(b, c, x));
     lm_pop(b);
@@ -44,7 +51,7 @@ static lm_value layer_with(lm_builder *b, const lm_config *c, uint32_t layer, lm
     lm_value        h   = lm_llama_norm(b, c, "input_layernorm", x);
     x = lm_add(b, x, attention(b, c, layer, h));
     h = lm_llama_norm(b, c, "post_attention_layernorm", x);
-    return lm_add(b, x, own->dense[layer] ? lm_llama_mlp(b, c, h) : moe(b, c, h));
+    return lm_add(b, x, own->dense[layer] ? lm_llama_mlp(b, c, h) : lm_qwen_moe(b, c, false, h));
 }
 
 static lm_value qwen2_moe_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -69,33 +76,28 @@ static lm_value qwen3_moe_build(lm_builder *b, const lm_config *c)
 
 /* Read which layers are dense: mlp_only_layers, and layers whose number + 1 is not a multiple of
  * decoder_sparse_step. */
-static lm_status read_dense(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_read_dense_layers(const lm_source *s, const lm_config *c, bool *dense, lm_error *e)
 {
-    qwen_moe     *own = lm_family_config_mut(c);
     lm_meta_value list, item;
     uint32_t      step;
 
     LM_TRY(lm_read_u32(s, "decoder_sparse_step", NULL, 1, LM_MAX_LAYERS, 1, &step, e));
     for (uint32_t i = 0; i < c->n_layers; i++)
-        own->dense[i] = (i + 1) % step != 0;
+        dense[i] = (i + 1) % step != 0;
     if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "mlp_only_layers"))
         return LM_OK;
     LM_TRY(lm_meta_array(s->meta, "mlp_only_layers", LM_MAX_LAYERS, &list, e));
     for (uint64_t i = 0; i < list.a.n; i++)
         if (lm_meta_at(&list, i, &item) && item.kind == LM_META_UINT && item.u < c->n_layers)
-            own->dense[item.u] = true;
+            dense[item.u] = true;
         else
             return lm_no_form(s, "mlp_only_layers", "names a layer that does not exist", e);
     return LM_OK;
 }
 
-static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
+lm_status lm_qwen_experts(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
 {
-    LM_TRY(lm_llama_configure(s, c, e));
-    c->bias_mlp      = false;
-    c->rope.pairing  = LM_ROPE_HALF;
-    c->rope.permuted = c->rope.gguf_permutes = false;
-    c->route         = (lm_route_spec){ .scale = 1 };
+    c->route = (lm_route_spec){ .scale = 1 };
     /* transformers 5 renames num_experts when it saves Qwen3-MoE */
     const char *experts_key = lm_meta_has(s->meta, "num_local_experts") ? "num_local_experts" : "num_experts";
     LM_TRY(lm_read_u32(s, experts_key, "expert_count", 1, LM_MAX_EXPERTS, -1, &c->route.n_experts, e));
@@ -103,9 +105,20 @@ static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm
                        &c->route.top_k, e));
     LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
                        &c->expert_width, e));
-    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind == LM_GGUF && normalised,
-                        &c->route.renormalise, e));
-    return read_dense(s, c, e);
+    return lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind == LM_GGUF && normalised,
+                        &c->route.renormalise, e);
+}
+
+static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
+{
+    qwen_moe *own = lm_family_config_mut(c);
+
+    LM_TRY(lm_llama_configure(s, c, e));
+    c->bias_mlp      = false;
+    c->rope.pairing  = LM_ROPE_HALF;
+    c->rope.permuted = c->rope.gguf_permutes = false;
+    LM_TRY(lm_qwen_experts(s, normalised, c, e));
+    return lm_read_dense_layers(s, c, own->dense, e);
 }
 
 /* Without layer_types, even layers below max_window_layers have the window. */

@@ -220,8 +220,9 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e)
 /* GGUF allows one number per layer; a family without per-layer sizes accepts them only if all are equal.
  * `none`: set where the number is 0, which is not compared; NULL: that is an error. */
 static lm_status read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
-                                int64_t fallback, uint32_t n_layers, bool *none, uint32_t *out, lm_error *e)
+                                int64_t fallback, const lm_config *c, bool *none, uint32_t *out, lm_error *e)
 {
+    uint32_t      n_layers = c->n_layers, entries = n_layers + c->n_further;
     char          key[128];
     lm_meta_value v, item;
     bool          any = false;
@@ -230,8 +231,8 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
     if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) ||
         v.kind != LM_META_ARRAY)
         return lm_read_u32(s, hf, gguf, 1, max, fallback, out, e);
-    if (v.a.n != n_layers) {
-        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " entries for %u layers", v.a.n, n_layers);
+    if (v.a.n != entries) {
+        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " entries for %u layers", v.a.n, entries);
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     for (uint32_t i = 0; i < n_layers; i++) {
@@ -331,17 +332,39 @@ static lm_status read_kinds(const lm_source *s, const char *word, bool *is, cons
     return LM_OK;
 }
 
+/* GGUF counts layers that predict further tokens, which are not run, and come last. */
+static lm_status read_layers(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
+    if (s->kind == LM_GGUF)
+        LM_TRY(lm_read_u32(s, NULL, "nextn_predict_layers", 0, c->n_layers - 1, 0, &c->n_further,
+                           e));
+    c->n_layers -= c->n_further;
+    return LM_OK;
+}
+
+/* Return the width of the experts if a GGUF file has no other MLPs, else -1. */
+static int64_t experts_only(const lm_source *s)
+{
+    char          key[128];
+    lm_meta_value v;
+    bool          has = s->kind == LM_GGUF &&
+               lm_meta_get(s->meta, lm_gguf_key(s, "expert_feed_forward_length", key, sizeof key), &v);
+
+    return has && v.kind == LM_META_UINT && v.u && v.u <= MAX_WIDTH ? (int64_t)v.u : -1;
+}
+
 static lm_status read_shape(const lm_source *s, bool *stateful, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
-    LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
-    LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, -1, c->n_layers, NULL,
-                          &c->intermediate, e));
-    LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c->n_layers, NULL,
+    LM_TRY(read_layers(s, c, e));
+    LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, experts_only(s), c,
+                          NULL, &c->intermediate, e));
+    LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c, NULL,
                           &c->n_heads, e));
-    LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads,
-                          c->n_layers, stateful, &c->n_kv_heads, e));
+    LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c,
+                          stateful, &c->n_kv_heads, e));
     if (c->n_heads % c->n_kv_heads)
         return wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
                      "%u does not divide the number of query heads, %u", c->n_kv_heads, c->n_heads);

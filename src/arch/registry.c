@@ -49,6 +49,9 @@ static const lm_family *const families[] = {
     &lm_family_gpt_oss,
     &lm_family_lfm2,
     &lm_family_lfm2_moe,
+    &lm_family_qwen3_next,
+    &lm_family_qwen3_5,
+    &lm_family_qwen3_5_moe,
 };
 
 const lm_family *lm_family_at(size_t i)
@@ -106,7 +109,7 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
     return status;
 }
 
-/* Match a pattern: '*' stands for digits between dots, or at the beginning for anything. */
+/* Match a pattern: '*' stands for digits between dots, or at the beginning or the end for anything. */
 static bool matches(const char *pattern, const char *name)
 {
     if (pattern[0] == '*') {
@@ -119,6 +122,8 @@ static bool matches(const char *pattern, const char *name)
     size_t head = (size_t)(star - pattern);
     if (strncmp(pattern, name, head) != 0)
         return false;
+    if (!star[1])
+        return true;
     size_t digits = strspn(name + head, "0123456789");
     return digits && strcmp(name + head + digits, star + 1) == 0;
 }
@@ -139,7 +144,8 @@ bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor
     /* prefix in checkpoints of the bare decoder */
     const char *bare = f->layers ? strchr(f->layers, '.') + 1 : NULL;
 
-    if (is_later_layer(f->layers, n_layers, tensor) || is_later_layer(bare, n_layers, tensor))
+    if (is_later_layer(f->layers, n_layers, tensor) || is_later_layer(bare, n_layers, tensor) ||
+        (f->layers && is_later_layer("blk.", n_layers, tensor)))
         return true;
     for (const char *const *i = f->ignorable; i && *i; i++)
         if (matches(*i, tensor))

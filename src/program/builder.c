@@ -441,6 +441,21 @@ void lm_stored_minus_one(lm_builder *b, lm_value x)
         b->p->weights[n->weights[0]].plus_one = true;
 }
 
+void lm_stored_in_layout(lm_builder *b, lm_value x, const lm_gguf_layout *layout)
+{
+    lm_node   *n    = maker(b, x);
+    lm_gguf_layout *copy = n ? lm_arena_new(&b->p->arena, 1, lm_gguf_layout) : NULL;
+
+    if (n && !copy)
+        lm_record_no_memory(b);
+    if (!copy)
+        return;
+    *copy = *layout;
+    for (uint32_t i = 0; i < 2; i++)
+        copy->gguf[i] = keep(b, layout->gguf[i]);
+    b->p->weights[n->weights[0]].layout = copy;
+}
+
 void lm_with_bias(lm_builder *b, lm_value x)
 {
     lm_node *n = maker(b, x);

@@ -171,6 +171,8 @@ lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route,
 void lm_stored_transposed(lm_builder *b, lm_value x);        /* Hugging Face checkpoints store [in, out];
                                                                 printed as Conv1D */
 void lm_stored_minus_one(lm_builder *b, lm_value x);         /* Hugging Face checkpoints store w - 1 */
+/* in GGUF files; copied */
+void lm_stored_in_layout(lm_builder *b, lm_value x, const lm_gguf_layout *layout);
 void lm_with_bias(lm_builder *b, lm_value x);                /* a bias for a head that shares its matrix */
 
 /* Properties of the whole program. `hard`: see lm_program.context_is_hard. */

@@ -128,12 +128,27 @@ uint32_t lm_program_context(const lm_program *p, uint32_t requested)
 
 /* ---- values as stored ---- */
 
+/* Return the shortest number whose exponential is `y`, if one is; so numbers of a checkpoint that are stored
+ * in 16 bits return as they were. */
+static float logarithm(float y)
+{
+    float x = logf(y);
+
+    for (int bits = 8; bits < 24 && isfinite(x); bits++) {
+        int   exponent;
+        float part = frexpf(x, &exponent), shortened = ldexpf(rintf(ldexpf(part, bits)), exponent - bits);
+        if (expf(shortened) == y)
+            return shortened;
+    }
+    return x;
+}
+
 void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
 {
     for (uint64_t i = 0; w->plus_one && !gguf && i < n; i++)
         x[i] += 1;
     for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
-        x[i] = logf(-x[i]);
+        x[i] = logarithm(-x[i]);
 }
 
 void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
@@ -142,6 +157,51 @@ void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
         x[i] -= 1;
     for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
         x[i] = -expf(x[i]);
+}
+
+/* ---- order as stored ---- */
+
+static uint64_t ungrouped(const lm_gguf_layout *l, uint64_t i)
+{
+    uint64_t group = l->parts[0] + l->parts[1] + l->parts[2] + l->parts[3], g = i / group, before = 0;
+    uint32_t k = 0;
+
+    for (i %= group; i >= l->parts[k]; k++) {
+        i -= l->parts[k];
+        before += l->parts[k];
+    }
+    return l->groups * before + g * l->parts[k] + i;
+}
+
+static uint64_t grouped(const lm_gguf_layout *l, uint64_t i)
+{
+    uint64_t group = l->parts[0] + l->parts[1] + l->parts[2] + l->parts[3], before = 0;
+    uint32_t k = 0;
+
+    for (; i >= l->groups * l->parts[k]; k++) {
+        i -= l->groups * l->parts[k];
+        before += l->parts[k];
+    }
+    return i / l->parts[k] * group + before + i % l->parts[k];
+}
+
+/* Exchange the two counts that make up the number of a head. */
+static uint64_t exchanged(const lm_gguf_layout *l, uint64_t i, uint64_t inner, uint64_t outer)
+{
+    if (i < l->first)
+        return i;
+    uint64_t head = (i - l->first) / l->width, lane = (i - l->first) % l->width;
+    return l->first + (head % inner * outer + head / inner) * l->width + lane;
+}
+
+uint64_t lm_gguf_layout_from(const lm_gguf_layout *l, uint64_t i)
+{
+    return l->width ? exchanged(l, i, l->key_heads, l->each) : grouped(l, i);
+}
+
+uint64_t lm_gguf_layout_to(const lm_gguf_layout *l, uint64_t i)
+{
+    return l->width ? exchanged(l, i, l->each, l->key_heads) : ungrouped(l, i);
 }
 
 /* ---- caches ---- */

@@ -64,6 +64,22 @@ typedef struct lm_row_range {
     uint64_t first, n;
 } lm_row_range;
 
+/* The order in which GGUF files store the rows of a weight, or its columns, if it is not that of checkpoints.
+ * Tiled: those from `first` on are heads of `width` lanes; checkpoints store the `each` heads of a key head
+ * together, GGUF the first of every key head, then the second … By group: checkpoints store `groups` groups
+ * of all parts, GGUF all groups of the first part, then of the second …, in one tensor or in two. */
+typedef struct lm_gguf_layout {
+    uint64_t    first, key_heads, each, width;       /* tiled; width 0: by group */
+    bool        columns;
+    uint64_t    groups, parts[4];                    /* by group: rows of each part in a group */
+    const char *gguf[2];                             /* by group: NULL: one tensor, lm_weight.gguf */
+    uint64_t    rows[2];                             /* of these tensors */
+} lm_gguf_layout;
+
+/* Return the row (or column) of a checkpoint that is row i of GGUF, and the reverse. */
+uint64_t lm_gguf_layout_from(const lm_gguf_layout *l, uint64_t i);
+uint64_t lm_gguf_layout_to(const lm_gguf_layout *l, uint64_t i);
+
 /* The part of a stored weight that one rank of a split program holds (program/split.h). Vectors of one
  * dimension are rows of one column. For a weight of several matrices, rows and columns apply to each
  * matrix. */
@@ -94,6 +110,7 @@ typedef struct lm_weight {
     bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
     lm_joint       joint;        /* of LM_HEADS */
     lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
+    const lm_gguf_layout *layout;     /* in GGUF files; NULL: that of checkpoints */
     const lm_cut  *cut;          /* NULL: the whole weight */
 } lm_weight;
 

@@ -42,7 +42,9 @@ lm_gguf_rows lm_gguf_rows_of(const lm_program *p, uint32_t node, const lm_gguf_r
     const lm_node *rope = n->code == LM_OP_LINEAR ? rotation_of(p, n->out, node) : NULL;
     lm_gguf_rows   o    = { 0 };
 
-    if (rope) {
+    if (n->weights[0] != LM_NONE && p->weights[n->weights[0]].layout) {
+        o.layout = p->weights[n->weights[0]].layout;
+    } else if (rope) {
         o.head = rope->rope.head_dim;
         o.dim  = p->ropes[rope->rope.table].spec.dim;
     } else if (n->code == LM_OP_LINEAR && is_fused(p, n, fused)) {
@@ -51,8 +53,15 @@ lm_gguf_rows lm_gguf_rows_of(const lm_program *p, uint32_t node, const lm_gguf_r
     return o;
 }
 
+uint64_t lm_gguf_column_from(const lm_gguf_rows *o, uint64_t i)
+{
+    return o->layout && o->layout->columns ? lm_gguf_layout_from(o->layout, i) : i;
+}
+
 uint64_t lm_gguf_row_from(const lm_gguf_rows *o, uint64_t i)
 {
+    if (o->layout)
+        return o->layout->columns ? i : lm_gguf_layout_from(o->layout, i);
     if (o->dim) {
         uint64_t lane = i % o->head;
         return lane < o->dim ? i - lane + lane % 2 * (o->dim / 2) + lane / 2 : i;

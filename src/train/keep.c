@@ -49,11 +49,12 @@ static uint32_t target_of(const lm_train_run *r, const lm_weight *w)
     return LM_NONE;
 }
 
-/* Copy the values of a weight as in a checkpoint's adapter: for a GGUF file the rows of B are put in
- * checkpoint order. */
+/* Copy the values of a weight as in a checkpoint's adapter: for a GGUF file the rows of B and the columns of
+ * A are put in checkpoint order. */
 static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float *from, float *to)
 {
-    uint32_t target = strstr(w->path, ".lora_B.") ? target_of(r, w) : LM_NONE;
+    bool     is_b   = strstr(w->path, ".lora_B.");
+    uint32_t target = target_of(r, w);
     uint64_t cols   = w->dims[1];
 
     if (target == LM_NONE || !lm_adapter_in_gguf_order(r->model)) {
@@ -61,8 +62,10 @@ static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float
         return;
     }
     lm_gguf_rows order = lm_adapter_rows(r->model, r->targets[target].node);
-    for (uint64_t i = 0; i < w->dims[0]; i++)
+    for (uint64_t i = 0; is_b && i < w->dims[0]; i++)
         memcpy(to + lm_gguf_row_from(&order, i) * cols, from + i * cols, cols * sizeof *to);
+    for (uint64_t i = 0; !is_b && i < w->elements; i++)
+        to[i - i % cols + lm_gguf_column_from(&order, i % cols)] = from[i];
 }
 
 /* ---- tensors of a run ---- */

@@ -61,6 +61,7 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
         kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
         if case.plain_vocab:
             kind = type(kind.__name__, (kind,), {"model_arch": kind.model_arch, "set_vocab": lambda self: self._set_vocab_gpt2()})
+        kind.no_mtp = case.extra is None    # layers that predict further tokens
         with torch.inference_mode():
             finished(kind)(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True, hparams=hparams).write()
 

@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm"}
+FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5"}
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
@@ -56,13 +56,13 @@ def loss_of(model, ids, labels):
 
 
 def linears(model):
-    """Return the names of the modules that can have an adapter: all except the head and routers. DeepSeek's MLPs are excluded too: peft
-    0.21 takes their names for those of the routed experts and skips dense and shared ones."""
+    """Return the names of the modules that can have an adapter: all except the head and routers. The MLPs of some families are excluded
+    too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones."""
     head = model.get_output_embeddings()
-    deepseek = model.config.model_type.startswith("deepseek")
+    mixtures = model.config.model_type.startswith(("deepseek", "qwen3_next"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
-            and not name.endswith((".gate", ".router", "router.layer")) and not (deepseek and ".mlp." in name)]
+            and not name.endswith((".gate", ".router", "router.layer")) and not (mixtures and ".mlp." in name)]
 
 
 def load(c: cases.Case, folder: Path, dtype):

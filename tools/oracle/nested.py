@@ -24,6 +24,11 @@ SIGLIP2 = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_at
 CLIP = VIT | dict(model_type="clip_vision_model", projection_dim=16)
 QWEN = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=16)
 MROPE = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]}
+DELTA = TEXT | dict(num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4,
+                    rope_parameters=MROPE | dict(mrope_interleaved=True, partial_rotary_factor=0.25))
+MIXTURE = {k: v for k, v in DELTA.items() if k != "intermediate_size"} | dict(
+    num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], num_experts=4, num_experts_per_tok=2,
+    moe_intermediate_size=8, shared_expert_intermediate_size=8)
 # kind: class, text_config, vision_config, other members
 KINDS = {
     "gemma3": ("Gemma3", TEXT | dict(num_hidden_layers=7, sliding_window=5), SIGLIP, dict(mm_tokens_per_image=1)),
@@ -41,6 +46,8 @@ KINDS = {
     "qwen2_vl": ("Qwen2VL", PLAIN | dict(rope_parameters=MROPE), dict(depth=1, embed_dim=16, hidden_size=16, num_heads=2), {}),
     "qwen2_5_vl": ("Qwen2_5_VL", PLAIN | dict(rope_parameters=MROPE), QWEN | dict(fullatt_block_indexes=[0]), dict(tie_word_embeddings=True)),
     "qwen3_vl": ("Qwen3VL", TEXT | dict(rope_parameters=MROPE | dict(mrope_interleaved=True)), QWEN | dict(deepstack_visual_indexes=[0], num_position_embeddings=4), {}),
+    "qwen3_5": ("Qwen3_5", DELTA, QWEN | dict(num_position_embeddings=4), dict(tie_word_embeddings=False)),
+    "qwen3_5_moe": ("Qwen3_5Moe", MIXTURE, QWEN | dict(num_position_embeddings=4), dict(tie_word_embeddings=False)),
 }
 SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "max_position_embeddings",
          "head_dim", "rms_norm_eps")
@@ -82,7 +89,8 @@ def make(kind, out):
 def classes():
     """Return the default sizes of each text class that the kinds use."""
     found = {}
-    for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Lfm2", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText"):
+    for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Lfm2", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText",
+                 "Qwen3_5Text", "Qwen3_5MoeText"):
         module = transformers.models
         kind = getattr(transformers, name + "Config", None)
         if kind is None:

@@ -98,11 +98,13 @@ static bool contains(const char *name, const char *const *words)
     return false;
 }
 
-/* Return whether a tensor is F32 in every file: vectors, biases, norms, routers, position and token-type
- * embeddings. */
+/* Return whether a tensor is F32 in every file: vectors, biases, norms, routers, convolutions, position and
+ * token-type embeddings. */
 static bool stays_f32(const lm_gguf_tensor_view *t)
 {
-    static const char *const words[] = { "ffn_gate_inp", "position_embd", "token_types", NULL };
+    static const char *const words[] = {
+        "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", NULL,
+    };
     lm_view                  name = lm_view_of(t->name);
 
     return t->n_dims <= 1 || !lm_view_ends(name, LM_VIEW(".weight")) ||
@@ -286,7 +288,10 @@ static lm_status read_rows(const lm_gguf_view *c, const lm_gguf_tensor_view *t, 
         LM_TRY(lm_matrices_read(c->matrices, t->weight, k, moved ? lm_row_of_checkpoint(&t->order, row) : row,
                                 take, out + done * bytes, e));
     }
-    return LM_OK;
+    if (t->order.layout && t->order.layout->columns && lm_dtype_of(t->stored)->block != 1)
+        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "columns of %s cannot be reordered",
+                       lm_dtype_of(t->stored)->name);
+    return lm_order_columns(&t->order, true, out, n, t->cols, lm_dtype_of(t->stored)->bytes, e);
 }
 
 lm_status lm_gguf_view_bytes(const lm_gguf_view *c, size_t i, uint64_t from, uint64_t n, void *out,

@@ -81,6 +81,10 @@ static void take_pair(void *arg, const char *hf, const char *gguf)
             set(m->json, hf, json_real((double)m->c->rope.dim / m->c->head_dim));
         return;
     }
+    if (strcmp(gguf, "block_count") == 0) {      /* without those that predict further tokens */
+        set(m->json, hf, json_integer(m->c->n_layers));
+        return;
+    }
     snprintf(key, sizeof key, "%s.%s", m->arch, gguf);
     if (lm_meta_get(m->keys, key, &v))
         set(m->json, hf, as_json(&v));

@@ -92,6 +92,9 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
     if (!p->n_ropes)
         return LM_OK;
     whole(k, "rope.dimension_count", r->dim);
+    if (c->sections[0])
+        lm_gguf_add_i32s(k->w, key(k, "rope.dimension_sections"),
+                         (const int32_t[]){ c->sections[0], c->sections[1], c->sections[2], 0 }, 4);
     real(k, "rope.freq_base", r->base);
     switch (r->type) {
     case LM_ROPE_DEFAULT:
@@ -154,8 +157,8 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     }
 }
 
-/* Write 0 for the layers that have a state instead. */
-static void add_kv_heads(keys *k, const lm_config *c)
+/* Write 0 for the layers that have a state instead, or list them. */
+static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
 {
     int32_t list[LM_MAX_LAYERS];
     bool    mixed = false;
@@ -164,13 +167,15 @@ static void add_kv_heads(keys *k, const lm_config *c)
         list[i] = c->stateful[i] ? 0 : (int32_t)c->n_kv_heads;
         mixed |= c->stateful[i];
     }
-    if (mixed)
+    if (f->lists_states)
+        lm_gguf_add_bools(k->w, key(k, "attention.recurrent_layers"), c->stateful, c->n_layers);
+    if (mixed && !f->lists_states)
         lm_gguf_add_i32s(k->w, key(k, "attention.head_count_kv"), list, c->n_layers);
     else
         whole(k, "attention.head_count_kv", c->latent.kv_rank ? 1 : c->n_kv_heads);
 }
 
-static void add_attention(keys *k, const lm_config *c, const lm_program *p)
+static void add_attention(keys *k, const lm_family *f, const lm_config *c, const lm_program *p)
 {
     const lm_attention_spec *a = &c->attention;
     const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
@@ -183,7 +188,7 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
         whole(k, "attention.key_length_mla", a->k_dim);
         whole(k, "attention.value_length_mla", a->v_dim);
     }
-    add_kv_heads(k, c);
+    add_kv_heads(k, f, c);
     whole(k, "attention.key_length", c->latent.kv_rank ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
     whole(k, "attention.value_length", c->latent.kv_rank ? c->latent.kv_rank : a->v_dim);
     if (rms)
@@ -213,8 +218,9 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     whole(&k, "context_length", c->context_length);
     whole(&k, "embedding_length", c->hidden);
     whole(&k, "block_count", c->n_layers);
-    whole(&k, "feed_forward_length", c->intermediate);
-    add_attention(&k, c, p);
+    if (!f->experts_only)
+        whole(&k, "feed_forward_length", c->intermediate);
+    add_attention(&k, f, c, p);
     add_experts(&k, f, c);
     add_own(&k, f, c);
     if (knows(f, "use_parallel_residual"))

@@ -11,15 +11,18 @@ static bool near(float a, float b)
 }
 
 /* Return whether an operation depends on whether projections are stored fused or separately. */
-static bool is_storage(const lm_node *n)
+static bool is_storage(const lm_program *p, const lm_node *n)
 {
-    return n->code == LM_OP_LINEAR || n->code == LM_OP_COLUMNS;
+    lm_op_code first = n->n_in ? p->nodes[p->values[n->in[0]].producer].code : n->code;
+
+    return n->code == LM_OP_LINEAR || n->code == LM_OP_COLUMNS ||
+           (n->code == LM_OP_JOIN && !n->join.shared && (first == LM_OP_COLUMNS || first == LM_OP_JOIN));
 }
 
 /* Return the next operation that does not depend on how weights are stored; n_nodes: none. */
 static uint32_t next(const lm_program *p, uint32_t at)
 {
-    while (at < p->n_nodes && is_storage(&p->nodes[at]))
+    while (at < p->n_nodes && is_storage(p, &p->nodes[at]))
         at++;
     return at;
 }

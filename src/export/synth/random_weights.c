@@ -160,6 +160,15 @@ static uint64_t interleaved_number(const lm_made_tensor *t, uint64_t at, uint64_
     return (t->interleaved.each ? row : e * rows + row) * cols + c;
 }
 
+/* Give random numbers the distribution of a tensor. */
+static void shape(const lm_made_tensor *t, uint64_t n, float *out)
+{
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = t->mean + t->deviation * out[i];
+    for (uint64_t i = 0; t->exponential && i < n; i++)
+        out[i] = -expf(out[i]);
+}
+
 /* Compute elements [from, from + n) in storage order. */
 static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64_t n, float *out)
 {
@@ -179,6 +188,9 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
             take  = t->dims[2] - at % t->dims[2] < take ? t->dims[2] - at % t->dims[2] : take;
             first = joint_number(t, at);
             step  = t->transposed ? t->cols : 1;
+        } else if (t->order.layout && t->order.layout->columns) {
+            take  = 1;
+            first = at / t->cols * t->cols + lm_gguf_layout_from(t->order.layout, at % t->cols);
         } else if (t->transposed || lm_row_order_changes(&t->order)) {
             uint64_t width = t->transposed    ? t->dims[1]
                              : t->n_dims == 1 ? 1
@@ -190,10 +202,7 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
         }
         lm_rng_irwin_hall(out + done, take, seed, stream, first, step);
     }
-    for (uint64_t i = 0; i < n; i++)
-        out[i] = t->mean + t->deviation * out[i];
-    for (uint64_t i = 0; t->exponential && i < n; i++)
-        out[i] = -expf(out[i]);
+    shape(t, n, out);
 }
 
 typedef struct builder {

@@ -30,6 +30,7 @@ typedef struct tensor_recipe {
     uint32_t sources[MAX_SOURCES], weights[MAX_SOURCES];  /* numbers in the file's and in the folder's
                                                              program */
     uint64_t firsts[MAX_SOURCES], rows[MAX_SOURCES];      /* row ranges of the pieces of ROWS */
+    lm_row_order order;              /* of the joined pieces; columns: of all */
 } tensor_recipe;
 
 struct lm_folder_tensors {
@@ -89,15 +90,18 @@ static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, tensor_reci
     lm_piece_of      pieces[LM_MAX_PIECES];
     uint64_t         hit;
 
+    lm_row_order order = lm_row_order_of(t->folder, weight, t->configs[1], t->configs[0]);
+
     if (w->gguf && lm_map_get(t->known, lm_view_of(w->gguf), &hit)) {
-        lm_matrices_set_order(t->matrices, (uint32_t)hit,
-                              lm_row_order_of(t->folder, weight, t->configs[1], t->configs[0]));
+        lm_matrices_set_order(t->matrices, (uint32_t)hit, order);
+        recipe->order.layout = order.layout && order.layout->columns ? order.layout : NULL;
         recipe->sources[recipe->n] = (uint32_t)hit;
         recipe->weights[recipe->n] = weight;
         recipe->rows[recipe->n++]  = lm_matrices_rows(t->matrices, (uint32_t)hit);
         return LM_OK;
     }
-    uint32_t n = w->gguf ? 0 : lm_pieces_of(t->folder, t->family, weight, t->arena, pieces);
+    recipe->order = order;
+    uint32_t n    = w->gguf ? 0 : lm_pieces_of(t->folder, t->family, weight, t->arena, pieces);
     for (uint32_t i = 0; i < n && i < MAX_SOURCES; i++) {
         if (!lm_map_get(t->known, lm_view_of(pieces[i].gguf), &hit))
             return lm_fail(e, LM_BAD_MODEL, pieces[i].gguf, LM_NO_OFFSET, "missing from the file");
@@ -245,9 +249,12 @@ static lm_status take_rows(const lm_folder_tensors *t, const tensor_recipe *h, u
     for (uint64_t done = 0, run; done < n; done += run) {
         uint64_t row = h->one ? from + done : (from + done) % each, k = h->one ? h->k : (from + done) / each;
         uint32_t s   = 0;
+        bool     moved = lm_row_order_changes(&h->order);
+        row            = moved ? lm_row_of_gguf(&h->order, row) : row;
         while (s + 1 < h->n && (row < h->firsts[s] || row >= h->firsts[s] + h->rows[s]))
             s++;
         run = h->firsts[s] + h->rows[s] - row < n - done ? h->firsts[s] + h->rows[s] - row : n - done;
+        run = moved ? 1 : run;
         LM_TRY(take(t, h->sources[s], false, k, row - h->firsts[s], run, floats, out + done * row_bytes, e));
     }
     return LM_OK;
@@ -336,6 +343,16 @@ static lm_status take_codes_row(const lm_folder_tensors *t, const tensor_recipe 
     return status;
 }
 
+/* The columns too are then those of a checkpoint: their type has no blocks, or they are unpacked. */
+static lm_status take_whole_rows(const lm_folder_tensors *t, const tensor_recipe *h, size_t i, uint64_t from,
+                                 uint64_t n, bool floats, uint8_t *out, size_t row_bytes, lm_error *e)
+{
+    uint64_t cols = t->list[i].cols;
+
+    LM_TRY(take_rows(t, h, from, n, floats, out, row_bytes, e));
+    return lm_order_columns(&h->order, false, out, n, cols, row_bytes / cols, e);
+}
+
 static lm_status rows(const lm_folder_tensors *t, size_t i, uint64_t from, uint64_t n, bool floats,
                       uint8_t *out, lm_error *e)
 {
@@ -348,7 +365,7 @@ static lm_status rows(const lm_folder_tensors *t, size_t i, uint64_t from, uint6
     if (h->kind == TRANSPOSED)
         return take(t, h->sources[0], true, 0, from, n, floats, out, e);
     if (h->kind == ROWS)
-        return take_rows(t, h, from, n, floats, out, row_bytes, e);
+        return take_whole_rows(t, h, i, from, n, floats, out, row_bytes, e);
     for (uint64_t r = 0; r < n; r++, out += row_bytes) {
         if (h->kind == HEADS)
             LM_TRY(take_head_row(t, h, from + r, floats, out, e));

@@ -35,9 +35,14 @@ static const char *name_of(const lm_family *f, const char *path, lm_arena *arena
 uint32_t lm_pieces_of(const lm_program *p, const lm_family *f, uint32_t weight, lm_arena *arena,
                       lm_piece_of out[LM_MAX_PIECES])
 {
-    uint32_t n = 0;
-    uint64_t rows = 0;
+    const lm_gguf_layout *l = p->weights[weight].layout;
+    uint32_t         n = 0;
+    uint64_t         rows = 0;
 
+    for (; l && n < 2 && l->gguf[n]; n++, rows += l->rows[n - 1])
+        out[n] = (lm_piece_of){ l->gguf[n], rows, l->rows[n] };
+    if (n)
+        return n;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *node = &p->nodes[i],
                       *from = node->n_in ? &p->nodes[p->values[node->in[0]].producer] : node;

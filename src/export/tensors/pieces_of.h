@@ -11,8 +11,9 @@ typedef struct lm_piece_of {
     uint64_t    first, rows;
 } lm_piece_of;
 
-/* Find the pieces of a product that is only used by column ranges, each of which has a name in the family's
- * table. Return the number of pieces, 0 if it is not such a product. */
+/* Find the pieces of a product: those of its layout, of which the rows are counted in the order of GGUF; or
+ * column ranges, if it is only used by these and each has a name in the family's table. Return the number of
+ * pieces, 0 if it is not such a product. */
 uint32_t lm_pieces_of(const lm_program *p, const lm_family *f, uint32_t weight, lm_arena *arena,
                       lm_piece_of out[LM_MAX_PIECES]);
 

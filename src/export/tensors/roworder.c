@@ -1,6 +1,10 @@
 /* roworder.c - row order: lanes in pairs, queries before keys before values. */
 #include "export/tensors/roworder.h"
 
+#include <string.h>
+
+#include "base/alloc.h"
+
 /* Return the head size if the weight produces queries or keys of a layer without rotation, which are stored
  * like those of layers with rotation. */
 static uint32_t head_of_unrotated(const lm_program *p, const lm_node *n, uint32_t weight)
@@ -18,6 +22,8 @@ lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_conf
 {
     lm_row_order o = { 0 };
 
+    if (stored->gguf_layout && !c->gguf_layout)
+        o.layout = p->weights[weight].layout;
     for (uint32_t k = 0; k < p->n_nodes; k++) {
         const lm_node *n = &p->nodes[k], *from = n->n_in ? &p->nodes[p->values[n->in[0]].producer] : n;
         if (stored->rope.permuted && head_of_unrotated(p, n, weight))
@@ -76,10 +82,33 @@ static uint64_t ungrouped(const lm_row_order *o, uint64_t r)
 
 uint64_t lm_row_of_checkpoint(const lm_row_order *o, uint64_t r)
 {
+    if (o->layout && !o->layout->columns)
+        return lm_gguf_layout_from(o->layout, r);
     return o->head ? paired(r, o->head) : o->groups ? grouped(o, r) : r;
 }
 
 uint64_t lm_row_of_gguf(const lm_row_order *o, uint64_t r)
 {
+    if (o->layout && !o->layout->columns)
+        return lm_gguf_layout_to(o->layout, r);
     return o->head ? halved(r, o->head) : o->groups ? ungrouped(o, r) : r;
+}
+
+lm_status lm_order_columns(const lm_row_order *o, bool to_gguf, void *rows, uint64_t n, uint64_t cols,
+                           size_t size, lm_error *e)
+{
+    if (!o->layout || !o->layout->columns)
+        return LM_OK;
+    uint8_t *copy = lm_alloc(cols * size), *row = rows;
+    if (!copy)
+        return lm_fail_memory(e, "a row", cols * size);
+    for (uint64_t i = 0; i < n; i++, row += cols * size) {
+        memcpy(copy, row, cols * size);
+        for (uint64_t c = 0; c < cols; c++) {
+            uint64_t k = to_gguf ? lm_gguf_layout_from(o->layout, c) : lm_gguf_layout_to(o->layout, c);
+            memcpy(row + c * size, copy + k * size, size);
+        }
+    }
+    lm_free(copy);
+    return LM_OK;
 }

@@ -10,6 +10,7 @@ typedef struct lm_row_order {
                                         checkpoint */
     uint64_t groups, q, kv;          /* checkpoint: groups of q rows of queries, kv of keys, kv of values;
                                         GGUF: queries, keys, values */
+    const lm_gguf_layout *layout;         /* of rows or columns; NULL: none */
 } lm_row_order;
 
 /* Return the row order of weight `weight` of a program whose GGUF file is read back with the configuration
@@ -19,8 +20,12 @@ lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_conf
 
 static inline bool lm_row_order_changes(const lm_row_order *o)
 {
-    return o->head || o->groups;
+    return o->head || o->groups || (o->layout && !o->layout->columns);
 }
+
+/* Put the columns of n rows, elements of `size` bytes, in the order of GGUF, or of a checkpoint. */
+lm_status lm_order_columns(const lm_row_order *o, bool to_gguf, void *rows, uint64_t n, uint64_t cols,
+                           size_t size, lm_error *e);
 
 /* Return the checkpoint's row that is GGUF's row `r`, and vice versa. */
 uint64_t lm_row_of_checkpoint(const lm_row_order *o, uint64_t r);

@@ -145,6 +145,21 @@ static void order_rows(const fitting *t, uint32_t node, float *b, float *row, ui
     }
 }
 
+/* The same for the columns of A, which has n rows. */
+static void order_columns(const fitting *t, uint32_t node, float *a, float *row, uint64_t n, uint64_t cols)
+{
+    lm_gguf_rows order = lm_adapter_rows(t->m, node);
+    bool         from_gguf = t->f->format == LM_ADAPTER_GGUF, to_gguf = lm_adapter_in_gguf_order(t->m);
+
+    if (from_gguf == to_gguf)
+        return;
+    memcpy(row, a, n * cols * sizeof *row);
+    for (uint64_t i = 0; i < n * cols; i++) {
+        uint64_t k = i - i % cols + lm_gguf_column_from(&order, i % cols);
+        a[to_gguf ? i : k] = row[to_gguf ? k : i];
+    }
+}
+
 static bool is_zero(const float *x, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -166,7 +181,8 @@ static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const 
     size_a = x->a->elements;
     size_b = x->b->elements;
     float    *a = lm_arena_new(arena, size_a, float), *b = lm_arena_new(arena, size_b, float);
-    float *bias = x->bias ? lm_arena_new(arena, s->out, float) : NULL, *row = lm_alloc(size_b * sizeof *row);
+    uint64_t  larger = size_a > size_b ? size_a : size_b;
+    float    *bias = x->bias ? lm_arena_new(arena, s->out, float) : NULL, *row = lm_alloc(larger * sizeof *row);
     unpacking u = { t, x, a, b, bias };
     lm_status status = a && b && row && (bias || !x->bias)
                            ? LM_OK
@@ -174,6 +190,7 @@ static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const 
     if (status == LM_OK)
         status = lm_filemap_guard(unpack, &u, t->f->path, e);
     if (status == LM_OK) {
+        order_columns(t, node, a, row, x->rank, size_a / x->rank);
         order_rows(t, node, b, row, s->out, x->rank);
         if (bias)
             order_rows(t, node, bias, row, s->out, 1);

@@ -19,6 +19,8 @@ CASES = sorted(c for c in MODELS if list((GOLDEN / c).glob("model*.safetensors")
 TWINS = [c for c in CASES if (GOLDEN / c / "model.gguf").exists()]
 # GGUF files of these families store the lanes of queries and keys in pairs: the same sums in another order.
 PAIRED = {"llama", "mistral", "mixtral", "granite", "granitemoe", "smollm3"}
+# GGUF stores exponentials of some numbers, which are rounded, and may order the heads of values in another way.
+ROUNDED = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
 # GGUF cannot express these; models.json records the same for llama.cpp's converter.
 NO_FORM = {c for c in CASES if not MODELS[c]["gguf"]}
 DIFFERENCES = [line.split("\t") for line in (GOLDEN / "convert/differences.tsv").read_text().splitlines() if line and line[0] != "#"]
@@ -69,6 +71,13 @@ def dump(lamina, model, golden, out):
     return {name: t for name, t in tensors_of(out).items()}
 
 
+def near(a, b):
+    """Whether logits differ by at most 1e-4 of the largest, and everything else not at all."""
+    x, y = (struct.unpack(f"<{len(t['logits'][2]) // 4}f", t["logits"][2]) for t in (a, b))
+    worst = max(abs(p - q) for p, q in zip(x, y)) / max(map(abs, x))
+    return worst < 1e-4 and all(a[name] == b[name] for name in a.keys() | b.keys() if name != "logits")
+
+
 @pytest.mark.parametrize("case", some(CASES))
 def test_logits_and_the_way_back(lamina, tmp_path, case):
     """A model that GGUF can express reads back as the same model, to the bit, and its new folder has the tensors of the first one."""
@@ -81,27 +90,34 @@ def test_logits_and_the_way_back(lamina, tmp_path, case):
         return
     golden = folder / "golden.safetensors"
     a, b = dump(lamina, folder, golden, tmp_path / "a"), dump(lamina, out, golden, tmp_path / "b")
-    if case.split("/")[0] not in PAIRED:
-        assert a == b
+    rounded = case.split("/")[0] in ROUNDED
+    assert case.split("/")[0] in PAIRED or (near(a, b) if rounded else a == b)
     back = lamina("convert", out, again)
     assert back.returncode == 0, back.stderr
     was, now = tensors_of(folder), tensors_of(again)
     unneeded = ("rotary_emb.inv_freq", ".attn.bias", "masked_bias")
     layers = json.loads((folder / "config.json").read_text()).get("num_hidden_layers", 1000)
     further = {name for name in was if any(word.isdigit() and int(word) >= layers for word in name.split(".")[1:3]) and "layers" in name}
+    further |= {name for name in was if name.startswith("mtp.")}
     assert (f"warning: {len(further)} tensors that this model does not use" in done.stderr) == bool(further)
     was = {name: t for name, t in was.items() if not name.endswith(unneeded) and name not in further}
     if "embed_tokens.weight" in was:          # the checkpoint of a bare decoder
         now = {name.split(".", 1)[1] if name.split(".")[0] in ("model", "transformer") else name: t for name, t in now.items()}
     if "lm_head.weight" not in now:                                            # a tied head that is stored again
         was.pop("lm_head.weight", None)
+    if case == "qwen3_5_moe/apart":                                            # folders have the published layout: all experts in two tensors
+        was, now = ({name: t for name, t in tensors.items() if ".experts." not in name} for tensors in (was, now))
     assert was.keys() == now.keys()
     differ = [name for name in was if was[name] != now[name]]
     if case == "gemma3/rotations":                                             # GGUF stores its float32 norms plus one: the sum is rounded
         assert all(name.endswith("norm.weight") for name in differ)
         differ = []
+    if rounded:
+        assert all(name.endswith(("A_log", "norm.weight")) for name in differ)
+        differ = []
     assert not differ
-    assert dump(lamina, again, golden, tmp_path / "c") == a if case != "gemma3/rotations" else True
+    c = dump(lamina, again, golden, tmp_path / "c")
+    assert case == "gemma3/rotations" or (near(a, c) if rounded else a == c)
 
 
 def explained(what, case, side):

@@ -183,7 +183,7 @@ static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
         break;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
-        if (f->s.program->weights[n->weights[0]].plus_one)
+        if (n->weights[0] != LM_NONE && f->s.program->weights[n->weights[0]].plus_one)
             must_say(preset, f, "norm", "(1 + gamma)");
         if (n->weights[1] != LM_NONE)
             must_say(preset, f, "norm", "+ beta");
