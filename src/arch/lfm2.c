@@ -3,6 +3,7 @@
  * layers of LFM2-MoE, by a mixture of gated experts. */
 #include "arch/families.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 typedef struct lfm2 {
@@ -133,7 +134,8 @@ static lm_status read_attention_layers(const lm_source *s, lm_config *c, lm_erro
         c->stateful[i] = true;
     for (uint64_t i = 0; lm_meta_at(&list, i, &item); i++) {
         if (item.kind != LM_META_UINT || item.u >= c->n_layers) {
-            lm_fail(e, LM_BAD_MODEL, "full_attn_idxs", LM_NO_OFFSET, "names a layer that the model does not have");
+            lm_fail(e, LM_BAD_MODEL, "full_attn_idxs", LM_NO_OFFSET,
+                    "entry %" PRIu64 " is not below the %u layers", i, c->n_layers);
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
         c->stateful[item.u] = false;

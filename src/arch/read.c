@@ -324,10 +324,12 @@ static lm_status read_kinds(const lm_source *s, const char *word, bool *is, cons
     if (list.a.n != c->n_layers)
         return wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        bool known = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING;
-        is[i]      = known && lm_view_is(item.s, word);
-        if (!known || (!is[i] && !lm_view_is(item.s, "full_attention")))
-            return wrong(s, "layer_types", NULL, e, "names a kind of layer that is not known");
+        lm_view kind = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING ? item.s : (lm_view){ 0 };
+        is[i]        = lm_view_is(kind, word);
+        if (!is[i] && !lm_view_is(kind, "full_attention"))
+            return wrong(s, "layer_types", NULL, e,
+                         "layer %u is \"%.*s\"; \"%s\" or \"full_attention\" is expected", i,
+                         (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", word);
     }
     return LM_OK;
 }

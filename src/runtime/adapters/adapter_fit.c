@@ -182,7 +182,8 @@ static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const 
     size_b = x->b->elements;
     float    *a = lm_arena_new(arena, size_a, float), *b = lm_arena_new(arena, size_b, float);
     uint64_t  larger = size_a > size_b ? size_a : size_b;
-    float    *bias = x->bias ? lm_arena_new(arena, s->out, float) : NULL, *row = lm_alloc(larger * sizeof *row);
+    float    *bias = x->bias ? lm_arena_new(arena, s->out, float) : NULL;
+    float    *row  = lm_alloc(larger * sizeof *row);
     unpacking u = { t, x, a, b, bias };
     lm_status status = a && b && row && (bias || !x->bias)
                            ? LM_OK

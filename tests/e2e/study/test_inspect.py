@@ -331,3 +331,17 @@ def test_words_carry_ids(lamina, preset):
             reply = json.loads(lamina("inspect", preset, "--query", path, "--json", "--lang", language).stdout)
             assert reply["id"] == word and reply["value"], path
     assert "id" not in json.loads(lamina("inspect", preset, "--query", "model.name", "--json").stdout)
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"layer_types": ["conv"] * 3 + ["mamba"]}, 'layer_types: {}: layer 3 is "mamba"; "conv" or "full_attention" is expected'),
+    ({"layer_types": ["conv"] * 3}, "layer_types: {}: 3 entries for 4 layers"),
+    ({"layer_types": ["conv", 1, "conv", "conv"]}, 'layer_types: {}: layer 1 is ""; "conv" or "full_attention" is expected'),
+    ({"layer_types": None, "full_attn_idxs": [0, 4]}, "full_attn_idxs: {}: entry 1 is not below the 4 layers"),
+    ({"conv_L_cache": 0}, "conv_L_cache: {}: 0 is outside 2...64"),
+])
+def test_a_pattern_of_layers_that_does_not_add_up(lamina, source, tmp_path, change, words):
+    config = json.loads((source / "tests/golden/lfm2/convolutions/config.json").read_text()) | change
+    (tmp_path / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
+    done = lamina("inspect", tmp_path / "config.json")
+    assert done.returncode == 3 and done.stderr == f"error: {words.format(tmp_path / 'config.json')}\n"
