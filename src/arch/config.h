@@ -36,6 +36,16 @@ typedef struct lm_source {
 #define LM_MAX_LAYERS 1024
 #define LM_OWN_BYTES  1088
 
+/* config.json's keys for the sizes of Mamba layers; NULL: the family has no such key. */
+typedef struct lm_mamba_keys {
+    const char *heads, *head_dim, *state, *groups, *taps, *conv_bias, *in_bias, *out_bias;
+    const char *expand;                  /* the mixer is this many times as wide as the model; NULL: heads
+                                            times their width */
+    const char *inner;                   /* or this wide */
+} lm_mamba_keys;
+
+typedef enum lm_mamba_norm { LM_GATE_BEFORE_NORM, LM_NORM_BEFORE_GATE, LM_NO_NORM } lm_mamba_norm;
+
 /* What all readers, reports and writers may need to know about a model. Numbers of a single family are in
  * `own`. */
 typedef struct lm_config {
@@ -55,6 +65,16 @@ typedef struct lm_config {
     lm_attention_spec attention;         /* with the window of the layers that have one */
     bool     full[LM_MAX_LAYERS];        /* layers with full attention although others have a window */
     bool     stateful[LM_MAX_LAYERS];    /* layers with a state instead of attention */
+    bool     no_attention[LM_MAX_LAYERS], no_mlp[LM_MAX_LAYERS];     /* layers with only one of the parts */
+    struct {                             /* layers with a Mamba-2 mixer; n_heads 0: none */
+        uint32_t      n_heads, head_dim, state, n_groups, taps;
+        bool          conv_bias, in_bias, out_bias;
+        lm_act        act;               /* after the convolution */
+        lm_mamba_norm norm;
+        float         dt_min, dt_max;    /* limits of the time step; dt_max FLT_MAX: none */
+        float         factors[5];        /* of z, x, B, C and dt, which GGUF has in its weights; 0: 1 */
+        float         of_input;          /* the same, of the mixer's input */
+    } mamba;
     lm_route_spec route;                 /* mixtures of experts */
     uint32_t expert_width;
     uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
@@ -110,6 +130,8 @@ typedef struct lm_family {
      * this value ("expert_gating_func=2"); NULL: always. */
     const char *gguf_key;
     bool        gguf_renormalises;       /* llama.cpp always does: its files have no expert_weights_norm */
+    /* For families that share a model_type: whether this config.json is one of theirs; NULL: always. */
+    bool       (*suits)(const lm_source *s);
     bool        coarse_mixture;          /* llama.cpp's quantizer keeps fewer of its layers in finer types */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
@@ -127,6 +149,10 @@ typedef struct lm_family {
     bool        lists_states;            /* GGUF lists these layers in attention.recurrent_layers; else
                                             attention.head_count_kv is 0 there */
     bool        experts_only;            /* no layer has a plain MLP: GGUF has no feed_forward_length */
+    const char *const *gguf_unread;      /* keys of its GGUF files that no reader uses, besides those of all
+                                            architectures; NULL: none */
+    const char *attention_word;          /* the others; NULL: "full_attention" */
+    const lm_mamba_keys *mamba;          /* NULL: it has no Mamba layers */
     const char *layers;                  /* "model.layers.": checkpoints contain unused layers after the last
                                             one; NULL: they do not */
 } lm_family;
@@ -188,11 +214,24 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e);
  * divisors. */
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
 
+/* Read a number that GGUF may store once per layer, 0 for layers that have none (none [c->n_layers]); the
+ * others must be equal. `fallback` as in lm_read_u32. */
+lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf, int64_t fallback,
+                            const lm_config *c, bool *none, uint32_t *out, lm_error *e);
+
+/* Read the number of layers. GGUF counts layers that predict further tokens, which are not run, and come
+ * last. */
+lm_status lm_read_layers(const lm_source *s, lm_config *c, lm_error *e);
+
 /* The same for a family in which some layers have a state instead of attention: sets c->stateful, from
  * layer_types (`word`: its word for them; "full_attention": the others) or from attention.head_count_kv,
  * which is 0 there. Without either, all layers have attention. `eps`: config.json's key. */
 lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *eps, lm_config *c,
                               lm_error *e);
+
+/* Read the list of layers that have attention, which some files have in place of layer_types; all others have
+ * a state. */
+lm_status lm_read_attention_layers(const lm_source *s, const char *key, lm_config *c, lm_error *e);
 
 /* The same with the eps of LayerNorm, which has the key `hf` in config.json. */
 lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
@@ -256,6 +295,6 @@ lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_text *warning
 
 /* Warn about keys under the architecture of a GGUF file that the family has not read, unless they are known
  * not to affect the computation. Call after `configure`. */
-lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e);
+lm_status lm_check_gguf_keys(const lm_source *s, const lm_family *f, lm_error *e);
 
 #endif

@@ -48,6 +48,14 @@ extern const lm_family lm_family_lfm2_moe;
 extern const lm_family lm_family_qwen3_next;
 extern const lm_family lm_family_qwen3_5;
 extern const lm_family lm_family_qwen3_5_moe;
+extern const lm_family lm_family_granite_4;
+extern const lm_family lm_family_granite_hybrid_moe;
+extern const lm_family lm_family_granite_hybrid;
+extern const lm_family lm_family_nemotron_h;
+extern const lm_family lm_family_nemotron_h_moe;
+extern const lm_family lm_family_falcon_h1;
+extern const lm_family lm_family_bamba;
+extern const lm_family lm_family_mamba2;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
@@ -121,8 +129,47 @@ lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e)
  * c->attention. */
 typedef struct lm_granite { float embedding, residual, logits; } lm_granite;
 extern const lm_own_number lm_granite_own[];
+/* The rows of its table, for families whose own struct begins with lm_granite. */
+#define LM_GRANITE_FACTOR(hf, gguf, member, always) \
+    { hf, gguf, LM_OWN_F32, offsetof(lm_granite, member), 1e-6, 1e6, 1, always }
+#define LM_GRANITE_NUMBERS                                                                  \
+    LM_GRANITE_FACTOR("embedding_multiplier", "embedding_scale", embedding, false),         \
+    LM_GRANITE_FACTOR("residual_multiplier", "residual_scale", residual, false),            \
+    LM_GRANITE_FACTOR("logits_scaling", "logit_scale", logits, true)
+lm_status lm_granite_multipliers(const lm_source *s, const lm_own_number *own, lm_config *c, lm_error *e);
 lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e);
 lm_value  lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer);
+
+/* Experts, and a shared MLP whose gate and up are one tensor in folders (granite_moe.c). */
+typedef struct lm_granite_moe {
+    lm_granite granite;              /* must be first: lm_granite_own and the frame access it */
+    bool       shared_apart;         /* gate and up of the shared MLP are separate tensors, as in GGUF */
+} lm_granite_moe;
+lm_status lm_granite_experts(const lm_source *s, uint32_t least, lm_config *c, lm_error *e);
+lm_value  lm_granite_mlp(lm_builder *b, const lm_config *c, lm_value x);
+#define LM_GRANITE_EXPERT_NAMES                                                           \
+    { "model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp" },             \
+    { "model.layers.*.block_sparse_moe.experts.gate_proj", "blk.*.ffn_gate_exps" },       \
+    { "model.layers.*.block_sparse_moe.experts.up_proj", "blk.*.ffn_up_exps" },           \
+    { "model.layers.*.block_sparse_moe.experts.down_proj", "blk.*.ffn_down_exps" },       \
+    { "model.layers.*.shared_mlp.gate_linear", "blk.*.ffn_gate_shexp" },                  \
+    { "model.layers.*.shared_mlp.up_linear", "blk.*.ffn_up_shexp" },                      \
+    { "model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp" }
+
+/* Mamba-2's mixer, in a module of its own (mamba_layers.c). */
+lm_value  lm_mamba2(lm_builder *b, const lm_config *c, const char *name, const char *class_name, lm_value x);
+/* Read c->mamba, after c->hidden and c->stateful. */
+lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *c, lm_error *e);
+/* Read the sizes of a model without attention and MLPs (mamba2.c). */
+lm_status lm_read_mamba_sizes(const lm_source *s, lm_config *c, lm_error *e);
+#define LM_MAMBA2_NAMES(mixer)                   \
+    { mixer ".in_proj", "blk.*.ssm_in" },        \
+    { mixer ".conv1d", "blk.*.ssm_conv1d" },     \
+    { mixer ".dt_bias", "blk.*.ssm_dt.bias" },   \
+    { mixer ".A_log", "blk.*.ssm_a" },           \
+    { mixer ".D", "blk.*.ssm_d" },               \
+    { mixer ".norm", "blk.*.ssm_norm" },         \
+    { mixer ".out_proj", "blk.*.ssm_out" }
 
 /* Build an MLP with gate and up in one projection (glm.c). */
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x);

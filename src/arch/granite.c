@@ -33,20 +33,25 @@ static lm_value granite_build(lm_builder *b, const lm_config *c)
     return lm_granite_frame(b, c, granite_layer);
 }
 
-const lm_own_number lm_granite_own[] = {
-    { "embedding_multiplier", "embedding_scale", LM_OWN_F32, offsetof(lm_granite, embedding), 1e-6, 1e6, 1, false },
-    { "residual_multiplier", "residual_scale", LM_OWN_F32, offsetof(lm_granite, residual), 1e-6, 1e6, 1, false },
-    { "logits_scaling", "logit_scale", LM_OWN_F32, offsetof(lm_granite, logits), 1e-6, 1e6, 1, true },
-    { 0 },
-};
+const lm_own_number lm_granite_own[] = { LM_GRANITE_NUMBERS, { 0 } };
 
 /* GGUF files omit the multiplier of the scores if the model has none. */
-lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_granite_multipliers(const lm_source *s, const lm_own_number *own, lm_config *c, lm_error *e)
 {
-    LM_TRY(lm_llama_configure(s, c, e));
-    LM_TRY(lm_read_own(s, lm_granite_own, c, e));
+    LM_TRY(lm_read_own(s, own, c, e));
     return lm_read_f32(s, "attention_multiplier", "attention.scale", 1e-6, 1e6,
                        s->kind == LM_GGUF ? (double)c->attention.scale : 1, &c->attention.scale, e);
+}
+
+lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool rotates;
+
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(lm_read_bool(s, NULL, "rope.scaling.finetuned", true, &rotates, e));
+    if (!rotates)
+        return lm_no_form(s, "rope.scaling.finetuned", "attention of this family rotates", e);
+    return lm_granite_multipliers(s, lm_granite_own, c, e);
 }
 
 const lm_family lm_family_granite = {

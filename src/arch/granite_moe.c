@@ -2,11 +2,7 @@
  * Granite's multipliers; folders store the gate and up matrices of the experts in one tensor. */
 #include "arch/families.h"
 
-typedef struct granite_moe {
-    lm_granite granite;              /* must be first: lm_granite_own and the frame access it */
-    bool       shared_apart;         /* gate and up of the shared MLP are separate tensors, as in GGUF */
-} granite_moe;
-LM_OWN_FITS(granite_moe);
+LM_OWN_FITS(lm_granite_moe);
 
 static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
 {
@@ -29,9 +25,9 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
 /* GGUF stores gate and up separately. */
 static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
-    const granite_moe *own = lm_own(c);
-    uint32_t           w   = c->shared_width;
-    lm_value           gate, up;
+    const lm_granite_moe *own = lm_own(c);
+    uint32_t              w   = c->shared_width;
+    lm_value              gate, up;
 
     lm_push(b, "shared_mlp", "%sMLP");
     if (own->shared_apart) {
@@ -47,16 +43,21 @@ static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
     return y;
 }
 
+lm_value lm_granite_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    if (!c->route.n_experts)
+        return shared_mlp(b, c, x);
+    lm_value y = moe(b, c, x);
+    return c->shared_width ? lm_add(b, y, shared_mlp(b, c, x)) : y;
+}
+
 static lm_value granite_moe_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
     const lm_granite *own = lm_own(c);
     lm_value          h   = lm_llama_norm(b, c, "input_layernorm", x);
     x          = lm_add(b, x, lm_scale(b, lm_llama_attention(b, c, layer, h), own->residual));
     h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
-    lm_value y = moe(b, c, h);
-    if (c->shared_width)
-        y = lm_add(b, y, shared_mlp(b, c, h));
-    return lm_add(b, x, lm_scale(b, y, own->residual));
+    return lm_add(b, x, lm_scale(b, lm_granite_mlp(b, c, h), own->residual));
 }
 
 static lm_value granite_moe_build(lm_builder *b, const lm_config *c)
@@ -64,32 +65,33 @@ static lm_value granite_moe_build(lm_builder *b, const lm_config *c)
     return lm_granite_frame(b, c, granite_moe_layer);
 }
 
-static lm_status granite_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_granite_experts(const lm_source *s, uint32_t least, lm_config *c, lm_error *e)
 {
-    granite_moe *own = lm_family_config_mut(c);
+    lm_granite_moe *own = lm_family_config_mut(c);
 
-    LM_TRY(lm_granite_configure(s, c, e));
     c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
-    LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, 8, &c->route.n_experts, e));
-    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2,
-                       &c->route.top_k, e));
+    LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", least, LM_MAX_EXPERTS,
+                       s->kind == LM_GGUF && !least ? 0 : 8, &c->route.n_experts, e));
+    if (c->route.n_experts)
+        LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2,
+                           &c->route.top_k, e));
     LM_TRY(lm_read_u32(s, "shared_intermediate_size", "expert_shared_feed_forward_length", 0, 1u << 20, 0,
                        &c->shared_width, e));
-    c->expert_width = c->intermediate;
+    c->expert_width   = c->route.n_experts ? c->intermediate : 0;
     own->shared_apart = s->kind == LM_GGUF;
     return LM_OK;
+}
+
+static lm_status granite_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_granite_configure(s, c, e));
+    return lm_granite_experts(s, 1, c, e);
 }
 
 static const lm_name names[] = {
     LM_DECODER_NAMES,
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
-    { "model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp" },
-    { "model.layers.*.block_sparse_moe.experts.gate_proj", "blk.*.ffn_gate_exps" },
-    { "model.layers.*.block_sparse_moe.experts.up_proj", "blk.*.ffn_up_exps" },
-    { "model.layers.*.block_sparse_moe.experts.down_proj", "blk.*.ffn_down_exps" },
-    { "model.layers.*.shared_mlp.gate_linear", "blk.*.ffn_gate_shexp" },
-    { "model.layers.*.shared_mlp.up_linear", "blk.*.ffn_up_shexp" },
-    { "model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp" },
+    LM_GRANITE_EXPERT_NAMES,
     { NULL, NULL },
 };
 

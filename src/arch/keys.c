@@ -192,7 +192,7 @@ static lm_status check_unread(const lm_source *s, lm_error *e)
     return listed(layouts, layout) ? LM_OK : refuse(s, key, "names a layout that is not known", e);
 }
 
-lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e)
+lm_status lm_check_gguf_keys(const lm_source *s, const lm_family *f, lm_error *e)
 {
     size_t prefix = strlen(s->arch);
     lm_view key;
@@ -203,7 +203,8 @@ lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e)
         if (key.size <= prefix || memcmp(key.data, s->arch, prefix) != 0 || key.data[prefix] != '.' ||
             is_read(s->keys_read, key))
             continue;
-        if (!neutral(&v) && !listed(unread, (lm_view){ key.data + prefix + 1, key.size - prefix - 1 }))
+        lm_view name = { key.data + prefix + 1, key.size - prefix - 1 };
+        if (!neutral(&v) && !listed(unread, name) && !listed(f->gguf_unread, name))
             lm_source_warn(s, "key \"%.*s\" has no effect on this model",
                            (int)(key.size < 128 ? key.size : 128), key.data);
     }

@@ -3,7 +3,6 @@
  * layers of LFM2-MoE, by a mixture of gated experts. */
 #include "arch/families.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 typedef struct lfm2 {
@@ -121,32 +120,10 @@ static lm_status read_width(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-/* Files before layer_types list the layers that have attention. */
-static lm_status read_attention_layers(const lm_source *s, lm_config *c, lm_error *e)
-{
-    lm_meta_value list, item;
-
-    if (s->kind == LM_GGUF || lm_meta_has(s->meta, "layer_types") ||
-        !lm_meta_get(s->meta, "full_attn_idxs", &list) || list.kind == LM_META_NULL)
-        return LM_OK;
-    LM_TRY(lm_meta_array(s->meta, "full_attn_idxs", LM_MAX_LAYERS, &list, e));
-    for (uint32_t i = 0; i < c->n_layers; i++)
-        c->stateful[i] = true;
-    for (uint64_t i = 0; lm_meta_at(&list, i, &item); i++) {
-        if (item.kind != LM_META_UINT || item.u >= c->n_layers) {
-            lm_fail(e, LM_BAD_MODEL, "full_attn_idxs", LM_NO_OFFSET,
-                    "entry %" PRIu64 " is not below the %u layers", i, c->n_layers);
-            return lm_fail_in(e, lm_meta_file(s->meta));
-        }
-        c->stateful[item.u] = false;
-    }
-    return LM_OK;
-}
-
 static lm_status configure(const lm_source *s, const lm_own_number *own, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_mixed_sizes(s, "conv", "norm_eps", c, e));
-    LM_TRY(read_attention_layers(s, c, e));
+    LM_TRY(lm_read_attention_layers(s, "full_attn_idxs", c, e));
     LM_TRY(lm_read_own(s, own, c, e));
     c->act       = LM_ACT_SILU;
     c->act_class = NULL;

@@ -257,6 +257,12 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
+lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf, int64_t fallback,
+                            const lm_config *c, bool *none, uint32_t *out, lm_error *e)
+{
+    return read_per_layer(s, hf, gguf, MAX_WIDTH, fallback, c, none, out, e);
+}
+
 static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format,
                        ...) __attribute__((format(printf, 5, 6)));
 
@@ -315,6 +321,14 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
     return LM_OK;
 }
 
+/* Newer configurations have a common word for layers with any kind of state, older ones a short one for
+ * attention. */
+static bool is_kind(lm_view found, const char *word)
+{
+    return lm_view_is(found, word) || (strcmp(word, "mamba") == 0 && lm_view_is(found, "linear_attention")) ||
+           (strcmp(word, "full_attention") == 0 && lm_view_is(found, "attention"));
+}
+
 /* Read `word` or "full_attention" for each layer; is [i]: whether it is `word`. */
 static lm_status read_kinds(const lm_source *s, const char *word, bool *is, const lm_config *c, lm_error *e)
 {
@@ -325,8 +339,8 @@ static lm_status read_kinds(const lm_source *s, const char *word, bool *is, cons
         return wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_view kind = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING ? item.s : (lm_view){ 0 };
-        is[i]        = lm_view_is(kind, word);
-        if (!is[i] && !lm_view_is(kind, "full_attention"))
+        is[i]        = is_kind(kind, word);
+        if (!is[i] && !is_kind(kind, "full_attention"))
             return wrong(s, "layer_types", NULL, e,
                          "layer %u is \"%.*s\"; \"%s\" or \"full_attention\" is expected", i,
                          (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", word);
@@ -334,8 +348,7 @@ static lm_status read_kinds(const lm_source *s, const char *word, bool *is, cons
     return LM_OK;
 }
 
-/* GGUF counts layers that predict further tokens, which are not run, and come last. */
-static lm_status read_layers(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_read_layers(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     if (s->kind == LM_GGUF)
@@ -360,7 +373,7 @@ static lm_status read_shape(const lm_source *s, bool *stateful, lm_config *c, lm
 {
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
-    LM_TRY(read_layers(s, c, e));
+    LM_TRY(lm_read_layers(s, c, e));
     LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, experts_only(s), c,
                           NULL, &c->intermediate, e));
     LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c, NULL,
@@ -396,6 +409,23 @@ lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *
         LM_TRY(read_kinds(s, word, c->stateful, c, e));
     return lm_read_f32(s, eps, "attention.layer_norm_rms_epsilon", 1e-20, 1,
                        s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
+}
+
+lm_status lm_read_attention_layers(const lm_source *s, const char *key, lm_config *c, lm_error *e)
+{
+    lm_meta_value list, item;
+
+    if (s->kind == LM_GGUF || lm_meta_has(s->meta, "layer_types") || !lm_meta_has(s->meta, key))
+        return LM_OK;
+    LM_TRY(lm_meta_array(s->meta, key, LM_MAX_LAYERS, &list, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->stateful[i] = true;
+    for (uint64_t i = 0; lm_meta_at(&list, i, &item); i++) {
+        if (item.kind != LM_META_UINT || item.u >= c->n_layers)
+            return wrong(s, key, NULL, e, "entry %" PRIu64 " is not below the %u layers", i, c->n_layers);
+        c->stateful[item.u] = false;
+    }
+    return LM_OK;
 }
 
 void lm_set_padding(lm_builder *b, const lm_config *c)

@@ -46,6 +46,14 @@ static const lm_family *const families[] = {
     &lm_family_qwen2_moe,
     &lm_family_qwen3_moe,
     &lm_family_granite_moe,
+    &lm_family_granite_4,            /* before the others, which have the same model_type */
+    &lm_family_granite_hybrid_moe,   /* before granite_hybrid, which has the same architecture in GGUF */
+    &lm_family_granite_hybrid,
+    &lm_family_nemotron_h_moe,       /* before nemotron_h, which has the same model_type */
+    &lm_family_nemotron_h,
+    &lm_family_falcon_h1,
+    &lm_family_bamba,
+    &lm_family_mamba2,
     &lm_family_gpt_oss,
     &lm_family_lfm2,
     &lm_family_lfm2_moe,
@@ -93,12 +101,14 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
     LM_TRY(lm_meta_string(s->meta, key, &type, e));
     for (size_t i = 0; lm_family_at(i); i++) {
         const lm_family *f = lm_family_at(i);
-        if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type) && has_key(s, f, type)) {
+        if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type) && has_key(s, f, type) &&
+            (s->kind == LM_GGUF || !f->suits || f->suits(s))) {
             *out = f;
             lm_text_free(&known);
             return LM_OK;
         }
-        lm_text_printf(&known, "%s%s", i ? ", " : "", f->name);
+        if (!i || strcmp(f->name, lm_family_at(i - 1)->name) != 0)
+            lm_text_printf(&known, "%s%s", i ? ", " : "", f->name);
     }
     lm_status status = lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET,
                                "unknown model family \"%.*s\" (supported: %s)",
@@ -265,7 +275,8 @@ static lm_status configure(const lm_source *s, const lm_family *f, lm_config *c,
     noted.keys_read = &keys_read;
     lm_status status = f->configure(&noted, c, e);
     if (status == LM_OK && s->kind == LM_GGUF)
-        status = keys_read.failed ? lm_fail_memory(e, "keys", keys_read.size) : lm_check_gguf_keys(&noted, e);
+        status = keys_read.failed ? lm_fail_memory(e, "keys", keys_read.size)
+                                  : lm_check_gguf_keys(&noted, f, e);
     lm_text_free(&keys_read);
     return status;
 }

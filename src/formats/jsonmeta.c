@@ -3,6 +3,7 @@
 #include "formats/metasource.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +94,16 @@ static lm_status check_names(json_builder *b, const json_member *m, size_t n, lm
     return status;
 }
 
+/* transformers writes infinity as {"__float__": "Infinity"}. */
+static bool is_infinity(const json_member *m, size_t n, double *out)
+{
+    if (n != 1 || !lm_view_is(name_of(m), "__float__") || m->value.kind != LM_META_STRING)
+        return false;
+    lm_view word = { m->value.s, m->value.n };
+    *out         = lm_view_is(word, "-Infinity") ? -INFINITY : INFINITY;
+    return lm_view_is(word, "Infinity") || *out < 0;
+}
+
 /* The parser bounds the depth of this recursion. */
 static lm_status build(json_builder *b, json_node *out, lm_error *e)
 {
@@ -100,6 +111,7 @@ static lm_status build(json_builder *b, json_node *out, lm_error *e)
     size_t        first = b->n, n;
     lm_meta_value v;
     json_member  *kept = NULL;
+    double        infinity;
     bool          more;
 
     if (c != '{' && c != '[') {
@@ -131,6 +143,11 @@ static lm_status build(json_builder *b, json_node *out, lm_error *e)
     n = b->n - first;
     if (n && c == '{')
         LM_TRY(check_names(b, b->stack + first, n, e));
+    if (c == '{' && is_infinity(b->stack + first, n, &infinity)) {
+        b->n = first;
+        *out = (json_node){ .kind = LM_META_FLOAT, .f = infinity };
+        return LM_OK;
+    }
     if (n && !(kept = lm_arena_new(b->arena, n, json_member)))
         return lm_fail_memory(e, "a JSON document", n * sizeof *kept);
     if (n)

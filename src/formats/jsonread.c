@@ -244,6 +244,17 @@ static lm_status skip_fraction(lm_json *j, bool *whole, lm_error *e)
     return LM_OK;
 }
 
+static lm_status read_word(lm_json *j, const char *word, lm_meta_value v, lm_meta_value *out, lm_error *e)
+{
+    size_t n = strlen(word);
+
+    if (j->size - j->at < n || memcmp(j->text + j->at, word, n))
+        return expected(j, "a value", e);
+    j->at += n;
+    *out = v;
+    return LM_OK;
+}
+
 static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
 {
     char     text[128];
@@ -252,6 +263,8 @@ static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
     uint64_t u;
 
     j->at += negative;
+    if (negative && j->at < j->size && j->text[j->at] == 'I')
+        return read_word(j, "Infinity", (lm_meta_value){ .kind = LM_META_FLOAT, .f = -INFINITY }, out, e);
     digits = j->at;
     while (is_digit(j))
         j->at++;
@@ -276,17 +289,6 @@ static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_word(lm_json *j, const char *word, lm_meta_value v, lm_meta_value *out, lm_error *e)
-{
-    size_t n = strlen(word);
-
-    if (j->size - j->at < n || memcmp(j->text + j->at, word, n))
-        return expected(j, "a value", e);
-    j->at += n;
-    *out = v;
-    return LM_OK;
-}
-
 lm_status lm_json_scalar(lm_json *j, lm_meta_value *out, lm_error *e)
 {
     lm_view s;
@@ -302,6 +304,8 @@ lm_status lm_json_scalar(lm_json *j, lm_meta_value *out, lm_error *e)
         return read_word(j, "false", (lm_meta_value){ .kind = LM_META_BOOL, .b = false }, out, e);
     case 'n':
         return read_word(j, "null", (lm_meta_value){ .kind = LM_META_NULL }, out, e);
+    case 'I':
+        return read_word(j, "Infinity", (lm_meta_value){ .kind = LM_META_FLOAT, .f = INFINITY }, out, e);
     case '-':
     case '0':
     case '1':

@@ -73,7 +73,7 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
     uint32_t dispatched          = dispatch_rows(c, n, domain, x[0], order);
     uint32_t others              = x[1] == x[0] ? dispatched : dispatch_rows(c, n, domain, x[1], order);
     uint32_t gate                = run_experts(c, n, domain, 0, dispatched, order);
-    uint32_t up                  = run_experts(c, n, domain, 1, others, order);
+    uint32_t up = lm_experts_have_gate(n) ? run_experts(c, n, domain, 1, others, order) : gate;
     lm_step *glu                 = lm_plan_step(c, LM_STEP_GATED, index, domain);
     glu->in[0]                   = gate;
     glu->in[1]                   = up;

@@ -95,7 +95,44 @@ const char *lm_record_gguf(lm_builder *b, const char *module, const char *parame
         return lm_record_text(b, "%.*s%.*s%s%s%s", (int)(g - n->gguf), n->gguf, (int)digits, module + head,
                               g + 1, dot, parameter);
     }
-    return NULL;
+    /* some tensors have no suffix: their rows are for the weight itself */
+    return strcmp(parameter, "weight") == 0
+               ? lm_record_gguf(b, lm_record_text(b, "%s.weight", module), "")
+               : NULL;
+}
+
+static void fold(lm_builder *b, uint32_t weight, const lm_fold *folds, uint32_t n)
+{
+    lm_fold   *copy = lm_arena_new(&b->p->arena, n, lm_fold);
+    bool       any  = false;
+    lm_weight *w    = &b->p->weights[weight];
+
+    if (!copy) {
+        lm_record_no_memory(b);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        copy[i] = folds[i];
+        if (w->uses > 1 && copy[i].factor != (w->n_folds ? w->folds[0].factor : 1))
+            copy[i].factor = NAN;            /* one matrix, used with two factors */
+        any |= copy[i].factor != 1;
+    }
+    w->folds   = any ? copy : NULL;
+    w->n_folds = any ? n : 0;
+    b->p->folds |= any;
+}
+
+void lm_fold_in_gguf(lm_builder *b, lm_value x, const lm_fold *folds, uint32_t n, uint32_t of_input)
+{
+    if (b->failed)
+        return;
+    const lm_node *made = &b->p->nodes[b->p->values[x].producer];
+    if (made->weights[0] != LM_NONE)
+        fold(b, made->weights[0], folds, n);
+    if (made->weights[1] != LM_NONE && of_input == 0)
+        fold(b, made->weights[1], folds + 1, n - 1);
+    else if (made->weights[1] != LM_NONE)
+        fold(b, made->weights[1], folds, of_input < n ? of_input : n);
 }
 
 const char *lm_record_here(const lm_builder *b)

@@ -77,6 +77,10 @@ lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value
  * weight, not a module. */
 lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
                        float factor);
+/* Normalise each of n_groups equal parts separately, each with its own part of the weight; then multiply by
+ * silu(gate), if `gate` is not LM_NONE. GGUF stores the weight as a matrix. */
+lm_value lm_rms_norm_groups(lm_builder *b, const char *name, lm_value x, uint32_t n_groups, lm_value gate,
+                            float eps);
 lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias);
 /* The same for each of n_heads equal parts separately: all with one weight and bias of a head's width (rows
  * 0), or each with its own row and no bias (rows n_heads). A '*' in `name` stands for the number of a head
@@ -102,6 +106,8 @@ lm_value lm_linear_recurrence(lm_builder *b, const char *word, const lm_recurren
 lm_value lm_add_bias(lm_builder *b, const char *name, lm_value x);
 lm_value lm_scale_by_weight(lm_builder *b, const char *name, lm_value x, uint32_t n);
 lm_value lm_decay(lm_builder *b, const char *name, lm_value x, uint32_t n);
+/* Set that GGUF stores the vector of the operation that computes x as a column: [n, 1]. */
+void lm_column_in_gguf(lm_builder *b, lm_value x);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_mul(lm_builder *b, const char *word, lm_value x, lm_value y);    /* lane by lane */
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
@@ -110,11 +116,17 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* 
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a separate module */
 lm_value lm_function(lm_builder *b, const char *word, lm_value x, lm_act act); /* act(x), not a module */
+/* Set that GGUF stores the rows of the weight of the operation that computes x multiplied by folds [n], one
+ * after the other, and its bias too, but not by folds [of_input]: a factor of the input, the first or the
+ * last. n: there is none. */
+void lm_fold_in_gguf(lm_builder *b, lm_value x, const lm_fold *folds, uint32_t n, uint32_t of_input);
 /* A row of a learned position table (as in arXiv 1810.04805); row = position + offset. `rows` limits the
  * context. */
 lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset);
 lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout,
                      uint32_t offset);
+/* lm_clamp: between -limit and limit. */
+lm_value lm_clamp_between(lm_builder *b, lm_value x, float low, float high);
 /* Concatenate, from each of `groups` equal parts of x, the `width` lanes from `offset` on. This takes fused
  * projections apart. `word` names the value ("q"). */
 lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset,
@@ -151,7 +163,7 @@ typedef struct lm_expert_spec {
     float       limit;           /* > 0: act(min(gate, limit)) * (clamp(up, -limit, limit) + 1); 0: act(gate)
                                     * up */
     bool        bias;            /* of all three */
-    const char *names[3];
+    const char *names[3];        /* gate NULL: none; act must be relu2 */
     /* the names in folders that store gate and up in one tensor of the open module, and down in another
      * (lm_interleaved); NULL: each expert is stored separately. In four bits: NAME_blocks and NAME_scales;
      * biases: NAME_bias. */

@@ -69,7 +69,8 @@ static uint64_t inactive(const lm_program *p)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
         for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < LM_MAX_WEIGHTS; k++) {
-            uint64_t all = n->weights[k] == LM_NONE ? 0 : p->weights[n->weights[k]].elements;
+            bool     counted = k == 1 && !lm_experts_have_gate(n);
+            uint64_t all = n->weights[k] == LM_NONE || counted ? 0 : p->weights[n->weights[k]].elements;
             sum += all / n->experts.n_experts * (n->experts.n_experts - n->experts.top_k);
         }
     }
@@ -202,6 +203,22 @@ uint64_t lm_gguf_layout_from(const lm_gguf_layout *l, uint64_t i)
 uint64_t lm_gguf_layout_to(const lm_gguf_layout *l, uint64_t i)
 {
     return l->width ? exchanged(l, i, l->each, l->key_heads) : ungrouped(l, i);
+}
+
+lm_status lm_weight_fold(const lm_weight *w, uint64_t first, float *x, uint64_t n, lm_error *e)
+{
+    uint64_t cols = w->n_dims == 1 ? 1 : w->dims[w->n_dims - 1];
+
+    for (uint32_t k = 0; k < w->n_folds; k++) {
+        const lm_fold *f    = &w->folds[k];
+        uint64_t       from = f->first * cols, to = from + f->n * cols;
+        if (isnan(f->factor))
+            return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET,
+                           "GGUF has one matrix for embedding and head, but their multipliers differ");
+        for (uint64_t i = from > first ? from - first : 0; i < n && first + i < to; i++)
+            x[i] *= f->factor;
+    }
+    return LM_OK;
 }
 
 /* ---- caches ---- */

@@ -91,6 +91,13 @@ typedef struct lm_cut {
     lm_row_range    matrices;
 } lm_cut;
 
+/* Rows of a weight that GGUF stores multiplied by a factor, which the program applies elsewhere. NAN: GGUF
+ * has no form for it. */
+typedef struct lm_fold {
+    uint32_t first, n;
+    float    factor;
+} lm_fold;
+
 typedef struct lm_weight {
     const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face
                                     checkpoint */
@@ -107,6 +114,9 @@ typedef struct lm_weight {
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
     bool           exponential;  /* GGUF files store -exp(w) */
+    const lm_fold *folds;        /* [n_folds] */
+    uint32_t       n_folds;
+    bool           flat;         /* Hugging Face checkpoints store [n m], not [n, m] */
     bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
     lm_joint       joint;        /* of LM_HEADS */
     lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
@@ -263,7 +273,8 @@ typedef struct lm_node {
                                                 of their struct, an index into states */
         struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
         struct { uint32_t state; lm_recurrence spec; } recurrence;
-        struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
+        struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP */
+        struct { float low, high; } clamp;
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
         struct { lm_route_spec spec; } route;                /* weights[0]: correction added only for the
@@ -281,6 +292,12 @@ typedef struct lm_node {
         struct { const struct lm_edit *list; uint32_t n; } edits;    /* applied in this order */
     };
 } lm_node;
+
+/* Return whether experts have a matrix for their gate; without, the gate is `up`, too: relu(up) up. */
+static inline bool lm_experts_have_gate(const lm_node *n)
+{
+    return n->weights[0] != n->weights[1];
+}
 
 typedef struct lm_value_info {
     uint32_t width;
@@ -331,6 +348,7 @@ typedef struct lm_program {
     uint32_t       n_layers, n_vocab;
     uint32_t       n_adapters;           /* attached by lm_program_adapt */
     uint32_t       context_length;       /* advertised; 0: unbounded */
+    bool           folds;                /* its multipliers and joins are in the weights of GGUF files */
     bool           context_is_hard;      /* larger positions do not exist (learned positions) */
     lm_arena       arena;
 } lm_program;
@@ -345,6 +363,9 @@ static inline bool lm_weight_differs(const lm_weight *w)
 }
 void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);
 void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);
+
+/* Multiply elements [first, first + n) of a weight as GGUF stores them. LM_UNSUPPORTED: GGUF has no form. */
+lm_status lm_weight_fold(const lm_weight *w, uint64_t first, float *x, uint64_t n, lm_error *e);
 
 /* Return the weight, module or value at a path; LM_NONE if there is none. A value is found by the module that
  * outputs it or by the operation's own path. */

@@ -307,10 +307,12 @@ static void make_experts(lm_splitter *s, const lm_node *n)
     lm_pieces rows  = lm_split_one(s, lanes.first, lanes.n);
     made->experts.width = (uint32_t)lanes.n;
     cut_weight(s, n->weights[0], rows, all, all);
-    cut_weight(s, n->weights[1], rows, all, all);
     cut_weight(s, n->weights[2], every, lanes, all);
     cut_weight(s, n->weights[3], every, lanes, all);
-    cut_weight(s, n->weights[4], every, lanes, all);
+    if (lm_experts_have_gate(n)) {
+        cut_weight(s, n->weights[1], rows, all, all);
+        cut_weight(s, n->weights[4], every, lanes, all);
+    }
     if (s->spec->rank)
         made->weights[5] = LM_NONE;
     s->values[n->out].whole = add_reduce(s, n, made->out, width(s, n->out));

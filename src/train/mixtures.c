@@ -169,6 +169,11 @@ static void begin(mixture *m)
     sort(m);
     pack(m, 0, NULL);
     multiply(m, 0, m->gate);
+    if (!lm_experts_have_gate(m->f->node)) {
+        memcpy(m->up, m->gate, m->pairs * m->inner * sizeof *m->up);
+        lm_train_parallel(m->f->l, gates, m, m->pairs, 16);
+        return;
+    }
     if (lm_matrix_of(m->f->l, m->f->node->weights[1], 0).matmul != m->kernel)
         pack(m, 1, NULL);
     multiply(m, 1, m->up);
@@ -239,6 +244,7 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const lm_node *n     = m->f->node;
     const float   *bias  = lm_vector_of(m->f->l, n->weights[5]);
     float          limit = n->experts.limit;
+    bool           gated = lm_experts_have_gate(n);
 
     (void)worker;
     for (uint64_t i = from; i < to; i++) {
@@ -262,7 +268,7 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
                 u      = (u < -limit ? -limit : u > limit ? limit : u) + 1.0f;
             }
             m->f->l->kernels.glu(&dg, &du, &g, &u, &d, n->experts.act, 1, true, true);
-            gate[k] = dg * over;
+            gate[k] = dg * over + (gated ? 0 : du);
             up[k]   = du * within;
         }
     }
@@ -348,11 +354,14 @@ void lm_train_experts_back(lm_frame *f)
     sum_weights(&m, 2, m.dy, m.wide, m.glu, m.inner);
     if (f->reverse->trains[0] || f->reverse->trains[1])
         lm_train_parallel(f->l, gather_inputs, &m, m.pairs, 16);
+    bool gated = lm_experts_have_gate(f->node);
     sum_weights(&m, 0, m.gate, m.inner, m.y, m.wide);
-    sum_weights(&m, 1, m.up, m.inner, m.y, m.wide);
+    if (gated)
+        sum_weights(&m, 1, m.up, m.inner, m.y, m.wide);
     if (f->din[0].at) {
         through(&m, 0, m.gate, m.inner, m.dx, m.wide);
-        through(&m, 1, m.up, m.inner, m.dx, m.wide);
+        if (gated)
+            through(&m, 1, m.up, m.inner, m.dx, m.wide);
     }
     lm_train_parallel(f->l, collect, &m, f->rows, 16);
 }

@@ -23,6 +23,9 @@ static const char *const informational[] = {
     /* attention.recurrent_layers has precedence; three positions are equal for text */
     "qwen3next.full_attention_interval", "qwen35.full_attention_interval", "qwen35moe.full_attention_interval",
     "qwen35.rope.dimension_sections", "qwen35moe.rope.dimension_sections",
+    /* written by llama.cpp's converter for attention that does not rotate, and a number that a width says */
+    "granitehybrid.rope.freq_base", "nemotron_h.rope.dimension_count", "nemotron_h.rope.scaling.finetuned",
+    "nemotron_h_moe.rope.dimension_count", "nemotron_h_moe.rope.scaling.finetuned", "nemotron_h_moe.expert_shared_count",
 };
 
 typedef struct tally { size_t tried, refused, warned, acting, same, informational; } tally;
@@ -65,7 +68,7 @@ static void try_change(const gguf_edit *f, const char *path, const char *name, c
     count.tried++;
     if (now.status != 0)
         refused(what, key, &now);
-    else if (strcmp(now.warnings, whole->warnings) != 0)
+    else if (strcmp(now.warnings, whole->warnings) != 0 || strstr(whole->warnings, key))
         count.warned++;
     else if (strcmp(now.model, whole->model) != 0)
         count.acting++;

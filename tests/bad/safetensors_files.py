@@ -164,7 +164,7 @@ def folder_files():
     f["config-bare-point"] = config('{"hidden_size": 2.}')
     f["config-exponent"] = config('{"hidden_size": 2e}')
     f["config-too-large"] = config('{"rope_theta": 1e999}')
-    f["config-infinity"] = config('{"rope_theta": Infinity}')
+    f["config-infinity"] = config('{"rope_theta": Infinit}')
     f["config-lone-surrogate"] = config('{"a": "\\ud83d"}')
     f["config-long-number"] = config('{"a": ' + "1" * 200 + "}")
     f["config-word"] = config('{"a": nul}')

@@ -402,6 +402,16 @@ static void rejected_steps_change_nothing(void **state)
     free(got);
 }
 
+/* Return the path of a model that stores only keys and values. */
+static const char *without_states(void)
+{
+    for (size_t i = 0; *models[i].path; i++)
+        if (strncmp(models[i].name, "llama/", 6) == 0)
+            return models[i].path;
+    fail_msg("no golden of llama");
+    return NULL;
+}
+
 /* Two owners write to a page that they share: one copies it, the other writes in place. */
 static void the_last_owner_keeps_a_page(void **state)
 {
@@ -415,7 +425,7 @@ static void the_last_owner_keeps_a_page(void **state)
     uint64_t          used, total;
 
     (void)state;
-    assert_int_equal(lm_model_open(models[0].path, NULL, &m, &e), LM_OK);
+    assert_int_equal(lm_model_open(without_states(), NULL, &m, &e), LM_OK);
     assert_int_equal(lm_engine_new(m, &o, &g, &e), LM_OK);
     for (uint32_t i = 0; i < 10; i++)
         rows[i] = (lm_row){ 0, token_at(m, i), i, false };

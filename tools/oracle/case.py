@@ -39,6 +39,7 @@ class Case:
     quantise: Any = None            # quantised files only: see quantise.py
     peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context for rows of that length
     taps: bool = True
+    module: tuple[str, str] = ("", "")      # a prefix of module paths in transformers, and its form in files
     attention: str = "eager"        # sdpa if eager is wrong
     greedy: int = 24
     init: Callable | None = None    # changes weights after reference.sensitive()

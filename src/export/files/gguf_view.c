@@ -77,7 +77,8 @@ static lm_status list_tensors(lm_gguf_view *c, lm_error *e)
 {
     lm_rotary_tensors made;
 
-    c->tensors = lm_arena_new(&c->arena, c->program->n_weights + 3, lm_gguf_tensor_view);
+    c->tensors = lm_arena_new(&c->arena, (size_t)c->program->n_weights * LM_MAX_PIECES + 3,
+                              lm_gguf_tensor_view);
     if (!c->tensors)
         return lm_fail_memory(e, "tensors", c->program->n_weights * sizeof *c->tensors);
     LM_TRY(lm_rotary_tensors_of(c->config, c->program, &c->arena, &made, e));
@@ -257,7 +258,8 @@ bool lm_gguf_view_is_raw(const lm_gguf_view *c, size_t i)
 {
     const lm_gguf_tensor_view *t = &c->tensors[i];
 
-    return t->type == t->stored && (t->values || !lm_weight_differs(&c->program->weights[t->weight]));
+    return t->type == t->stored && (t->values || (!lm_weight_differs(&c->program->weights[t->weight]) &&
+                                                        !c->program->weights[t->weight].n_folds));
 }
 
 /* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector
@@ -330,6 +332,8 @@ lm_status lm_gguf_view_floats(const lm_gguf_view *c, size_t i, uint64_t from, ui
     if (!t->values) {
         lm_matrices_values(c->matrices, t->weight, out, n * t->cols);
         lm_weight_to_stored(&c->program->weights[t->weight], true, out, n * t->cols);
+        return lm_weight_fold(&c->program->weights[t->weight], (t->first + from) * t->cols, out, n * t->cols,
+                              e);
     }
     return LM_OK;
 }

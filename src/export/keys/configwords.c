@@ -26,6 +26,7 @@ const lm_config_word lm_config_words[] = {
     { "sliding_window", { "null" } },
     { "use_sliding_window", { "true", "false" } },
     { "block_auto_adjust_ff_dim", { "false" } },
+    { "position_embedding_type", { "\"rope\"", "null" } },
     { "scoring_func", { "\"softmax\"", "\"sigmoid\"" } },
     { "topk_method", { "\"greedy\"", "\"group_limited_greedy\"", "\"noaux_tc\"" } },
     { "rope_interleave", { "true", "false" } },
@@ -80,12 +81,51 @@ static void add_states(words *w)
 
     for (uint32_t i = 0; i < w->c->n_layers; i++) {
         some |= w->c->stateful[i];
-        json_array_append_new(list,
-                              json_string(w->c->stateful[i] ? w->f->state_word : "full_attention"));
+        json_array_append_new(list, json_string(w->c->stateful[i]      ? w->f->state_word
+                                                : w->f->attention_word ? w->f->attention_word
+                                                                       : "full_attention"));
     }
     if (some)
         set(w, "layer_types", json_incref(list));
     json_decref(list);
+}
+
+/* Write a member whose name depends on the family. */
+static void set_named(words *w, const char *member, json_t *v)
+{
+    if (member)
+        set(w, member, v);
+    else
+        json_decref(v);
+}
+
+/* Write the kinds of layers that have one part each. */
+static void add_pattern(words *w)
+{
+    const lm_config *c = w->c;
+    char             pattern[LM_MAX_LAYERS + 1] = "";
+
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        pattern[i] = c->stateful[i] ? 'M' : !c->no_attention[i] ? '*' : c->route.n_experts ? 'E' : '-';
+    set(w, "hybrid_override_pattern", json_string(pattern));
+}
+
+static void add_mamba(words *w)
+{
+    const lm_mamba_keys *k     = w->f->mamba;
+    const lm_config     *c     = w->c;
+    uint32_t             inner = c->mamba.n_heads * c->mamba.head_dim;
+
+    if (!k || !inner)
+        return;
+    add_pattern(w);
+    set_named(w, k->head_dim, json_integer(c->mamba.head_dim));
+    set_named(w, k->inner, json_integer(inner));
+    if (inner % c->hidden == 0)
+        set_named(w, k->expand, json_integer(inner / c->hidden));
+    set_named(w, k->conv_bias, json_boolean(c->mamba.conv_bias));
+    set_named(w, k->in_bias, json_boolean(c->mamba.in_bias));
+    set_named(w, k->out_bias, json_boolean(c->mamba.out_bias));
 }
 
 static void add_windows(words *w)
@@ -128,9 +168,11 @@ static void add_experts(words *w)
         if (knows(w, "num_key_value_heads") || json_object_get(w->json, "num_key_value_heads"))
             json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
     }
+    whole(w, "num_local_experts", c->route.n_experts);
+    if (c->shared_width)
+        whole(w, "shared_intermediate_size", c->shared_width);
     if (!c->route.n_experts)
         return;
-    whole(w, "num_local_experts", c->route.n_experts);
     whole(w, "num_experts", c->route.n_experts);
     whole(w, "n_routed_experts", c->route.n_experts);
     whole(w, "num_experts_per_tok", c->route.top_k);
@@ -346,6 +388,7 @@ lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm
     words w = { json, stored, f, c, p };
 
     add_windows(&w);
+    add_mamba(&w);
     add_experts(&w);
     add_act(&w);
     return add_rope(&w, e);

@@ -36,6 +36,8 @@ static void add_own(keys *k, const lm_family *f, const lm_config *c)
             continue;
         if (n->kind == LM_OWN_U32)
             whole(k, n->gguf, (uint32_t)v);
+        else if (n->kind == LM_OWN_BOOL)
+            lm_gguf_add_bool(k->w, key(k, n->gguf), v != 0);
         else
             real(k, n->gguf, v);
     }
@@ -147,7 +149,8 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     if (c->route.sigmoid || c->latent.kv_rank)
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
     if (c->shared_width &&
-        (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size")))
+        (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size") ||
+         knows(f, "moe_shared_expert_intermediate_size")))
         whole(k, "expert_shared_feed_forward_length", c->shared_width);
     else if (c->shared_width && c->shared_width % c->expert_width == 0)
         whole(k, "expert_shared_count", c->shared_width / c->expert_width);
@@ -164,8 +167,9 @@ static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
     bool    mixed = false;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        list[i] = c->stateful[i] ? 0 : (int32_t)c->n_kv_heads;
-        mixed |= c->stateful[i];
+        bool none = c->stateful[i] || c->no_attention[i];
+        list[i]   = none ? 0 : (int32_t)c->n_kv_heads;
+        mixed |= none;
     }
     if (f->lists_states)
         lm_gguf_add_bools(k->w, key(k, "attention.recurrent_layers"), c->stateful, c->n_layers);
@@ -175,12 +179,52 @@ static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
         whole(k, "attention.head_count_kv", c->latent.kv_rank ? 1 : c->n_kv_heads);
 }
 
+/* Write 0 for the layers that have no MLP. */
+static void add_mlp_widths(keys *k, const lm_config *c)
+{
+    int32_t list[LM_MAX_LAYERS];
+    bool    mixed = false;
+
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        list[i] = c->no_mlp[i] ? 0 : (int32_t)c->intermediate;
+        mixed |= c->no_mlp[i];
+    }
+    if (mixed && c->intermediate)
+        lm_gguf_add_i32s(k->w, key(k, "feed_forward_length"), list, c->n_layers);
+    else
+        whole(k, "feed_forward_length", c->intermediate);
+}
+
+static void add_mamba(keys *k, const lm_config *c)
+{
+    if (!c->mamba.n_heads)
+        return;
+    whole(k, "ssm.conv_kernel", c->mamba.taps);
+    whole(k, "ssm.inner_size", c->mamba.n_heads * c->mamba.head_dim);
+    whole(k, "ssm.state_size", c->mamba.state);
+    whole(k, "ssm.time_step_rank", c->mamba.n_heads);
+    whole(k, "ssm.group_count", c->mamba.n_groups);
+}
+
+static void add_epsilon(keys *k, const lm_program *p)
+{
+    const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
+
+    if (rms)
+        real(k, "attention.layer_norm_rms_epsilon", (double)rms->norm.eps);
+    if (layer)
+        real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
+}
+
 static void add_attention(keys *k, const lm_family *f, const lm_config *c, const lm_program *p)
 {
     const lm_attention_spec *a = &c->attention;
-    const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
 
     whole(k, "attention.head_count", c->n_heads);
+    if (!c->n_heads) {
+        add_epsilon(k, p);
+        return;
+    }
     if (c->latent.kv_rank) {         /* described as one key/value head: the latent */
         if (c->latent.q_rank)
             whole(k, "attention.q_lora_rank", c->latent.q_rank);
@@ -191,10 +235,7 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
     add_kv_heads(k, f, c);
     whole(k, "attention.key_length", c->latent.kv_rank ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
     whole(k, "attention.value_length", c->latent.kv_rank ? c->latent.kv_rank : a->v_dim);
-    if (rms)
-        real(k, "attention.layer_norm_rms_epsilon", (double)rms->norm.eps);
-    if (layer)
-        real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
+    add_epsilon(k, p);
     if (a->window)
         add_window(k, c);
     /* with latents it follows from the rotation */
@@ -219,9 +260,10 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     whole(&k, "embedding_length", c->hidden);
     whole(&k, "block_count", c->n_layers);
     if (!f->experts_only)
-        whole(&k, "feed_forward_length", c->intermediate);
+        add_mlp_widths(&k, c);
     add_attention(&k, f, c, p);
     add_experts(&k, f, c);
+    add_mamba(&k, c);
     add_own(&k, f, c);
     if (knows(f, "use_parallel_residual"))
         lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);

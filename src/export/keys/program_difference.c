@@ -16,7 +16,16 @@ static bool is_storage(const lm_program *p, const lm_node *n)
     lm_op_code first = n->n_in ? p->nodes[p->values[n->in[0]].producer].code : n->code;
 
     return n->code == LM_OP_LINEAR || n->code == LM_OP_COLUMNS ||
-           (n->code == LM_OP_JOIN && !n->join.shared && (first == LM_OP_COLUMNS || first == LM_OP_JOIN));
+           (n->code == LM_OP_JOIN && !n->join.shared && (first == LM_OP_COLUMNS || first == LM_OP_JOIN)) ||
+           (p->folds && (n->code == LM_OP_SCALE || n->code == LM_OP_JOIN));
+}
+
+/* Return the operation that computes a value, before a multiplier that GGUF files have in their weights. */
+static lm_op_code maker(const lm_program *p, lm_value v)
+{
+    while (p->folds && p->nodes[p->values[v].producer].code == LM_OP_SCALE)
+        v = p->nodes[p->values[v].producer].in[0];
+    return p->nodes[p->values[v].producer].code;
 }
 
 /* Return the next operation that does not depend on how weights are stored; n_nodes: none. */
@@ -65,7 +74,7 @@ static const char *operation(const lm_program *p, const lm_node *a, const lm_pro
         return rotation(&p->ropes[a->rope.table].spec, &q->ropes[b->rope.table].spec);
     /* compare what is added: the output of a norm or the sum before it */
     for (uint32_t i = 0; a->code == LM_OP_ADD && i < 2; i++)
-        if (p->nodes[p->values[a->in[i]].producer].code != q->nodes[q->values[b->in[i]].producer].code)
+        if (maker(p, a->in[i]) != maker(q, b->in[i]))
             return "block";
     return lm_op_differs(a, b);
 }

@@ -95,13 +95,20 @@ void lm_study_embedding(lm_synthesis *s)
         s->embedding_norm = LM_NONE;
 }
 
-/* Matrices preserve the magnitude of their input; norms are close to 1; logits have a deviation of 2. */
+/* Return whether a weight is a factor of single lanes, which is close to 1: of a norm, or D of Mamba-2. */
+static bool is_factor(const lm_node *n, uint32_t parameter)
+{
+    return n && (is_norm(n) || n->code == LM_OP_SCALE_BY_WEIGHT) && parameter == 0;
+}
+
+/* Matrices and convolutions preserve the magnitude of their input; norms are close to 1; logits have a
+ * deviation of 2. */
 void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
 {
     const lm_weight *w = &s->program->weights[weight];
     uint32_t         parameter = 0;
     const lm_node   *n = reader(s->program, weight, &parameter);
-    bool             norm = n && is_norm(n) && parameter == 0;
+    bool             norm = is_factor(n, parameter);
     float            size = weight == s->final_norm ? s->gain : weight == s->embedding_norm ? 0.05f : 1.0f;
 
     t->n_dims   = w->n_dims;
@@ -114,7 +121,7 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
     t->mean   = norm ? size : 0.0f;
     if (norm)
         t->deviation = 0.1f * size;
-    else if (w->kind == LM_VECTOR)
+    else if (w->kind == LM_VECTOR && !(n && n->code == LM_OP_CAUSAL_CONV && parameter == 0))
         t->deviation = 0.02f;
     else
         t->deviation = (w->kind == LM_TABLE ? 2.0f : 1.0f) / sqrtf((float)t->cols);
@@ -203,6 +210,8 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
         lm_rng_irwin_hall(out + done, take, seed, stream, first, step);
     }
     shape(t, n, out);
+    if (t->folded)                   /* lm_weight_fold has succeeded before */
+        lm_weight_fold(t->folded, from, out, n, NULL);
 }
 
 typedef struct builder {

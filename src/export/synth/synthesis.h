@@ -25,6 +25,7 @@ typedef struct lm_made_tensor {
     uint64_t     cols;               /* of the matrix: `in` */
     bool         transposed;         /* stored [in, out] */
     bool         exponential;        /* stored as -exp(x) */
+    const lm_weight *folded;         /* stored as in lm_weight.folds; NULL: unchanged */
     lm_row_order order;              /* of rows, or elements of a vector */
     const float *values;             /* [elements] fixed values; NULL: random */
     uint32_t     joint_first, joint_of;   /* per-head matrices: their rows in the joint matrix of a checkpoint

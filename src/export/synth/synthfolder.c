@@ -91,6 +91,10 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
     lm_fill_made(s, i, t);
     t->type = type;
     t->mean -= w->plus_one ? 1.0f : 0.0f;
+    if (w->flat) {
+        t->n_dims  = 1;
+        t->dims[0] = w->elements;
+    }
     if (strchr(w->path, '*')) {          /* one of several tensors that are stored separately */
         t->n_dims   = w->n_dims - 1;
         t->dims[0]  = w->dims[1];

@@ -188,6 +188,8 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
     }
     if (w->one_between)
         return add(t, w->path, recipe, 3, (uint64_t[]){ w->dims[0], 1, w->dims[1] }, cols, e);
+    if (w->flat)
+        return add(t, w->path, recipe, 1, (uint64_t[]){ w->elements }, cols, e);
     if (!star)
         return add(t, w->path, recipe, w->n_dims, w->dims, cols, e);
     recipe.one = true;

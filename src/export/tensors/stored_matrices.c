@@ -50,13 +50,20 @@ static bool is_gguf(const lm_matrices *m)
 
 /* ---- lookup of tensors ---- */
 
-/* Find a tensor. Checkpoints of the bare decoder omit the first component of every path. */
+/* Find a tensor. Checkpoints of the bare decoder omit the first component of every path; others have "model."
+ * before it. */
 static const lm_tensor_info *find(const lm_matrices *m, const char *name)
 {
     const lm_tensor_info *t   = name ? lm_container_find(m->c, name) : NULL;
     const char           *dot = name ? strchr(name, '.') : NULL;
 
-    return t || !dot || is_gguf(m) ? t : lm_container_find(m->c, dot + 1);
+    char                  longer[256];
+
+    if (t || !dot || is_gguf(m))
+        return t;
+    snprintf(longer, sizeof longer, "model.%s", name);
+    t = lm_container_find(m->c, dot + 1);
+    return t ? t : lm_container_find(m->c, longer);
 }
 
 static lm_status missing(const lm_matrices *m, const char *name, lm_error *e)
@@ -71,7 +78,7 @@ static lm_status check(const lm_matrices *m, const lm_tensor_info *t, uint64_t e
 {
     uint64_t last = t->n_dims ? t->dims[t->n_dims - 1] : 1;
 
-    if (t->elements == elements && (last == cols || (t->n_dims == 1 && is_gguf(m) && last == elements)))
+    if (t->elements == elements && (last == cols || (t->n_dims == 1 && last == elements)))
         return LM_OK;
     lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset,
             "expected %" PRIu64 " elements in rows of %" PRIu64 ", the file has %" PRIu64

@@ -73,7 +73,7 @@ const lm_op lm_op_mul = {
     .reverse_reads = LM_IN0 | LM_IN1,
 };
 
-/* ---- scale, softcap, clamp: one input and one number ---- */
+/* ---- scale, softcap, clamp: one input and numbers ---- */
 
 lm_value lm_scale(lm_builder *b, lm_value x, float factor)
 {
@@ -84,23 +84,29 @@ lm_value lm_scale(lm_builder *b, lm_value x, float factor)
     return n->out;
 }
 
-static lm_value by_number(lm_builder *b, lm_op_code code, const char *word, lm_value x, float number)
+lm_value lm_softcap(lm_builder *b, lm_value x, float cap)
 {
     if (b->failed)
         return LM_NONE;
-    lm_node *n      = lm_record_unary(b, code, lm_record_path(b, word), x, lm_record_width(b, x));
-    n->scale.factor = number;
+    lm_node *n = lm_record_unary(b, LM_OP_SOFTCAP, lm_record_path(b, "softcap"), x, lm_record_width(b, x));
+    n->scale.factor = cap;
     return n->out;
 }
 
-lm_value lm_softcap(lm_builder *b, lm_value x, float cap)
+lm_value lm_clamp_between(lm_builder *b, lm_value x, float low, float high)
 {
-    return by_number(b, LM_OP_SOFTCAP, "softcap", x, cap);
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b, low <= high, "clamp", "the lower limit is above the upper one");
+    lm_node *n    = lm_record_unary(b, LM_OP_CLAMP, lm_record_path(b, "clamp"), x, lm_record_width(b, x));
+    n->clamp.low  = low;
+    n->clamp.high = high;
+    return n->out;
 }
 
 lm_value lm_clamp(lm_builder *b, lm_value x, float limit)
 {
-    return by_number(b, LM_OP_CLAMP, "clamp", x, limit);
+    return lm_clamp_between(b, x, -limit, limit);
 }
 
 static void act_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -132,7 +138,10 @@ static void softcap_describe(const lm_program *p, const lm_node *n, lm_text *out
 static void clamp_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_text_printf(out, _("to ±%g"), (double)n->scale.factor);
+    if (n->clamp.low == -n->clamp.high)
+        lm_text_printf(out, _("to ±%g"), (double)n->clamp.high);
+    else
+        lm_text_printf(out, "%g ≤ x ≤ %g", (double)n->clamp.low, (double)n->clamp.high);
 }
 
 static const lm_op_number factor_numbers[] = {
@@ -165,14 +174,20 @@ const lm_op lm_op_softcap = {
     .reverse_reads = LM_OUT,
 };
 
+static const lm_op_number clamp_numbers[] = {
+    LM_NODE_NUMBER(FLOAT, clamp.low, "limits"),
+    LM_NODE_NUMBER(FLOAT, clamp.high, "limits"),
+    { 0 }
+};
+
 const lm_op lm_op_clamp = {
     .name          = "clamp",
-    .numbers       = factor_numbers,
+    .numbers       = clamp_numbers,
     .cost          = scale_cost,
     .describe      = clamp_describe,
-    .formula       = "min(max(x, −c), c)",
-    .form          = "clamp({x}, -{factor}, {factor})",
-    .expression    = "{0}.clip(-{factor}, {factor})",
+    .formula       = "min(max(x, a), b)",
+    .form          = "clamp({x}, {low}, {high})",
+    .expression    = "{0}.clip({low}, {high})",
     .in_place      = true,
     .lanewise      = true,
     .trains_inputs = 1,

@@ -146,11 +146,17 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
     uint32_t    in         = lm_record_width(b, x), w[6];
     uint32_t    shapes[3][2] = { { s->width, in }, { s->width, in }, { in, s->width } };
 
-    for (uint32_t i = 0; i < 3; i++) {
+    lm_record_need(b, s->names[0] || s->act == LM_ACT_RELU2, path,
+                   "experts without a gate have the activation relu2, which is relu(up) up");
+    for (uint32_t i = s->names[0] ? 0 : 1; i < 3; i++) {
         w[i]     = add_experts(b, path, s, i, shapes[i][0], shapes[i][1]);
         w[i + 3] = s->bias ? add_biases(b, path, s, i, shapes[i][0]) : LM_NONE;
         place_expert(b, w[i], parent, s, i, "");
         place_expert(b, w[i + 3], parent, s, i, "_bias");
+    }
+    if (!s->names[0]) {
+        w[0] = w[1];
+        w[3] = w[4];
     }
     lm_record_need(b, lm_record_width(b, route) == 2 * s->top_k, path,
                    "the routes are not those of as many experts");
@@ -162,7 +168,7 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
     n->experts.n_experts = s->n_experts;
     n->experts.top_k     = s->top_k;
     n->experts.width     = s->width;
-    n->experts.act       = s->act;
+    n->experts.act       = s->names[0] ? s->act : LM_ACT_RELU;
     n->experts.limit     = s->limit;
     lm_value y           = n->out;
     lm_pop(b);
@@ -178,26 +184,28 @@ lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route,
 
 static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
-    uint64_t d = lm_width_in(p, n), f = n->experts.width, k = n->experts.top_k;
+    uint64_t d = lm_width_in(p, n), f = n->experts.width, k = n->experts.top_k,
+             n_matrices = lm_experts_have_gate(n) ? 3 : 2;
 
-    c->mult_adds       = 3 * k * d * f;
+    c->mult_adds       = n_matrices * k * d * f;
     c->flops           = 2 * c->mult_adds + 5 * k * f + 2 * k * d;
     c->reads           = d + 2 * k;
     c->writes          = d;
-    c->weight_elements = 3 * k * d * f;
+    c->weight_elements = n_matrices * k * d * f;
     if (n->experts.limit > 0)            /* three comparisons and a sum */
         c->flops += 4 * k * f;
     if (n->weights[3] != LM_NONE) {
-        c->flops += k * (2 * f + d);
-        c->weight_elements += k * (2 * f + d);
+        c->flops += k * ((n_matrices - 1) * f + d);
+        c->weight_elements += k * ((n_matrices - 1) * f + d);
     }
 }
 
 static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
-    lm_text_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s"),
+    lm_text_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(%s) ⊙ %s"),
                    n->experts.n_experts, n->experts.top_k, lm_width_in(p, n), n->experts.width,
-                   lm_width_out(p, n), lm_act_id(n->experts.act), n->experts.limit > 0 ? "(up + 1)" : "up");
+                   lm_width_out(p, n), lm_act_id(n->experts.act), lm_experts_have_gate(n) ? "gate" : "up",
+                   n->experts.limit > 0 ? "(up + 1)" : "up");
     if (n->experts.limit > 0)
         lm_text_printf(out, _(", clamped at %g"), (double)n->experts.limit);
     if (n->weights[3] != LM_NONE)
@@ -208,11 +216,11 @@ static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out
  * three. */
 static void experts_reverse_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
 {
-    uint64_t third = forward->mult_adds / 3;
+    uint64_t inner = lm_experts_have_gate(n) ? 2 : 1, each = forward->mult_adds / (inner + 1);
 
-    c->mult_adds = 2 * third + third + (r->into[0] ? 2 * third : 0);
-    for (uint32_t k = 0; k < 3; k++)
-        c->mult_adds += r->trains[k] ? third : 0;
+    c->mult_adds = inner * each + each + (r->into[0] ? inner * each : 0);
+    for (uint32_t k = (uint32_t)(2 - inner); k < 3; k++)
+        c->mult_adds += r->trains[k] ? each : 0;
     c->flops           = 2 * c->mult_adds + 12 * (uint64_t)n->experts.top_k * n->experts.width;
     c->weight_elements = forward->weight_elements;
 }

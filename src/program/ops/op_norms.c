@@ -85,6 +85,29 @@ lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_h
     return lm_scale(b, n->out, factor / sqrtf((float)each));
 }
 
+lm_value lm_rms_norm_groups(lm_builder *b, const char *name, lm_value x, uint32_t n_groups, lm_value gate,
+                            float eps)
+{
+    lm_record_need(b, b->failed || (n_groups && lm_record_width(b, x) % n_groups == 0), name,
+                   "groups do not divide the width");
+    lm_push(b, name, "%sRMSNormGated");
+    if (b->failed)
+        return LM_NONE;
+    uint32_t width = lm_record_width(b, x) / n_groups;
+    bool     many  = n_groups > 1;
+    uint32_t w     = lm_record_weight(b, lm_record_here(b), "weight", LM_VECTOR, 2, n_groups, width);
+    lm_node *n     = lm_record_unary(b, LM_OP_RMS_NORM, lm_record_here(b), x, lm_record_width(b, x));
+    n->weights[0]  = w;
+    n->norm.eps    = eps;
+    n->norm.groups = n_groups;
+    n->norm.own    = many;
+    if (w != LM_NONE)
+        b->p->weights[w].flat = true;
+    lm_value y = gate == LM_NONE ? n->out : lm_gate(b, "gated", gate, n->out, LM_ACT_SILU);
+    lm_pop(b);
+    return y;
+}
+
 lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows,
                              float eps)
 {
@@ -118,7 +141,7 @@ static void rms_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->flops           = 4 * d + 2 * (uint64_t)n->norm.groups;
     c->reads           = d;
     c->writes          = d;
-    c->weight_elements = n->weights[0] != LM_NONE ? d / n->norm.groups : 0;
+    c->weight_elements = n->weights[0] != LM_NONE ? p->weights[n->weights[0]].elements : 0;
 }
 
 /* sum, centre, square, sum, multiply, scale, shift */

@@ -37,6 +37,20 @@ lm_value lm_decay(lm_builder *b, const char *name, lm_value x, uint32_t n)
     return with_vector(b, LM_OP_DECAY, name, x, n);
 }
 
+void lm_column_in_gguf(lm_builder *b, lm_value x)
+{
+    if (b->failed)
+        return;
+    uint32_t   w = b->p->nodes[b->p->values[x].producer].weights[0];
+    lm_weight *v = w == LM_NONE ? NULL : &b->p->weights[w];
+
+    if (!v)
+        return;
+    v->n_dims  = 2;
+    v->dims[1] = 1;
+    v->flat    = true;
+}
+
 static void vector_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     c->flops           = lm_width_out(p, n);

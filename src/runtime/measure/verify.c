@@ -17,12 +17,16 @@
 #include "runtime/model/model.h"
 #include "lamina/version.h"
 
+/* Lanes of each head that are stored in pairs; head 0: none. */
+typedef struct lane_order {
+    uint32_t head, dim;
+} lane_order;
+
 /* A tap that the program has; sorted in the order in which the program computes them. */
 typedef struct tap {
     const lm_golden_tap *golden;
     uint32_t             order;
-    const lm_node       *unpermute;          /* the rotation whose lane order it has; NULL: the original
-                                                order */
+    lane_order           unpermute;
 } tap;
 
 typedef struct check {
@@ -56,37 +60,33 @@ static int by_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Return the rotation in whose lane order a value is; NULL: the original order. GGUF stores the q and k rows
- * of some families in the order in which its rotation pairs lanes; also those of layers that do not
- * rotate. */
-static const lm_node *permuting(const lm_program *p, lm_value value)
+/* Return the lane order of a value. GGUF stores the q and k rows of some families in the order in which its
+ * rotation pairs lanes; also those of layers that do not rotate. */
+static lane_order permuting(const lm_model *m, lm_value value)
 {
-    const lm_node *any    = NULL;
-    bool           scored = false;
+    const lm_program *p = m->program;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *n        = &p->nodes[i];
-        bool           permuted = n->code == LM_OP_ROPE && p->ropes[n->rope.table].spec.permuted;
-        if (permuted && n->in[0] == value)
-            return n;
-        if (permuted)
-            any = n;
-        scored |= n->code == LM_OP_ATTENTION && (n->in[0] == value || n->in[1] == value) &&
-                  p->nodes[p->values[value].producer].code != LM_OP_ROPE;
+        const lm_node      *n    = &p->nodes[i];
+        const lm_rope_spec *rope = n->code == LM_OP_ROPE ? &p->ropes[n->rope.table].spec : NULL;
+        if (rope && rope->permuted && n->in[0] == value)
+            return (lane_order){ n->rope.head_dim, rope->dim };
+        bool scored = n->code == LM_OP_ATTENTION && (n->in[0] == value || n->in[1] == value);
+        if (scored && m->config.rope.permuted &&
+            p->nodes[p->values[value].producer].code != LM_OP_ROPE)
+            return (lane_order){ n->attention.spec.k_dim, n->attention.spec.k_dim };
     }
-    return scored ? any : NULL;
+    return (lane_order){ 0 };
 }
 
 /* Reorder a row: lanes 2i and 2i + 1 are i and i + dim/2 of the original. */
-static const float *in_original_order(check *c, const lm_node *rope, const float *x, uint32_t width)
+static const float *in_original_order(check *c, lane_order o, const float *x, uint32_t width)
 {
-    uint32_t head = rope->rope.head_dim, dim = c->m->program->ropes[rope->rope.table].spec.dim;
-
     memcpy(c->lanes, x, width * sizeof *x);
-    for (uint32_t at = 0; at + head <= width; at += head)
-        for (uint32_t i = 0; i < dim / 2; i++) {
+    for (uint32_t at = 0; at + o.head <= width; at += o.head)
+        for (uint32_t i = 0; i < o.dim / 2; i++) {
             c->lanes[at + i] = x[at + 2 * i];
-            c->lanes[at + i + dim / 2] = x[at + 2 * i + 1];
+            c->lanes[at + i + o.dim / 2] = x[at + 2 * i + 1];
         }
     return c->lanes;
 }
@@ -111,7 +111,7 @@ static lm_status choose_taps(check *c, lm_error *e)
                     "%" PRIu64 " columns, the module gives %u", t->tensor->dims[2], p->values[value].width);
             return lm_fail_in(e, lm_container_path(c->golden.container));
         }
-        c->taps[c->n_taps++] = (tap){ t, p->values[value].producer, permuting(p, value) };
+        c->taps[c->n_taps++] = (tap){ t, p->values[value].producer, permuting(c->m, value) };
     }
     if (c->n_taps)
         qsort(c->taps, c->n_taps, sizeof *c->taps, by_order);
@@ -270,7 +270,7 @@ static void compare_taps(check *c, uint64_t b)
             if (!ours)
                 continue;                                /* after the last attention only rows with logits
                                                             exist */
-            if (c->taps[i].unpermute)
+            if (c->taps[i].unpermute.head)
                 ours = in_original_order(c, c->taps[i].unpermute, ours, width);
             lm_golden_tap_row(&c->golden, t, b, position, c->row);
             rel = lm_relative_error(ours, c->row, width);

@@ -8,7 +8,7 @@
 #include "runtime/model/model.h"
 
 /* Find a tensor by name. Checkpoints of the bare decoder leave the first word of every path out ("layers.0…"
- * for "model.layers.0…", "h.0…" for "transformer.h.0…"). */
+ * for "model.layers.0…", "h.0…" for "transformer.h.0…"); some put "model." before it (Mamba Codestral). */
 static const lm_tensor_info *find_named(const lm_model *m, const char *name)
 {
     const lm_tensor_info *t   = lm_container_find(m->container, name);
@@ -16,6 +16,11 @@ static const lm_tensor_info *find_named(const lm_model *m, const char *name)
 
     if (!t && dot && lm_container_kind_of(m->container) != LM_GGUF)
         t = lm_container_find(m->container, dot + 1);
+    if (!t && lm_container_kind_of(m->container) != LM_GGUF) {
+        char longer[256];
+        snprintf(longer, sizeof longer, "model.%s", name);
+        t = lm_container_find(m->container, longer);
+    }
     return t;
 }
 
@@ -63,6 +68,12 @@ static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_ten
     const uint64_t between[3] = { w->dims[0], 1, w->dims[1] };
     if (w->one_between && same_shape(between, 3, t->dims, t->n_dims, false))
         return LM_OK;
+    if (w->flat && lm_container_kind_of(m->container) != LM_GGUF) {
+        if (t->n_dims == 1 && t->dims[0] == w->elements)
+            return LM_OK;
+        dims[0] = w->elements;
+        dims[1] = 1;
+    }
     if (same_shape(wanted, w->n_dims, t->dims, t->n_dims, lm_container_kind_of(m->container) == LM_GGUF))
         return LM_OK;
     shape_text(want, sizeof want, wanted, w->n_dims);

@@ -96,15 +96,15 @@ const lm_row_op lm_row_softcap = { .forward = softcap, .reverse = softcap_back }
 
 static void clamp(const lm_rows *r, uint64_t from, uint64_t to)
 {
-    float limit = r->node->scale.factor;
+    float low = r->node->clamp.low, high = r->node->clamp.high;
 
     for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
-        r->kernels->clamp(lm_row_of(r->out, i), lm_row_of(r->in[0], i), -limit, limit, w);
+        r->kernels->clamp(lm_row_of(r->out, i), lm_row_of(r->in[0], i), low, high, w);
 }
 
 static void clamp_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
 {
-    float    limit = b->rows.node->scale.factor;
+    float    low = b->rows.node->clamp.low, high = b->rows.node->clamp.high;
     uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
 
     (void)scratch;
@@ -112,7 +112,7 @@ static void clamp_back(const lm_rows_back *b, uint64_t from, uint64_t to, float 
         float       *dx = lm_row_of(b->din[0], i);
         const float *x = lm_row_of(b->rows.in[0], i), *dy = lm_row_of(b->dout, i);
         for (uint64_t k = 0; k < w; k++) {
-            float d = x[k] >= -limit && x[k] <= limit ? dy[k] : 0.0f;
+            float d = x[k] >= low && x[k] <= high ? dy[k] : 0.0f;
             dx[k]   = b->first[0] ? d : dx[k] + d;
         }
     }

@@ -18,25 +18,27 @@ static parts parts_of(const lm_rows *r)
 
 static void rms(const lm_rows *r, uint64_t from, uint64_t to)
 {
-    parts p = parts_of(r);
+    const float *w = r->weights[0];
+    parts        p = parts_of(r);
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t g = 0; g < p.n; g++)
             r->kernels->rms(lm_row_of(r->out, i) + g * p.width, lm_row_of(r->in[0], i) + g * p.width,
-                            r->weights[0], p.width, r->node->norm.eps);
+                            w ? w + g * p.next : NULL, p.width, r->node->norm.eps);
 }
 
 static void rms_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
 {
     const lm_rows *r = &b->rows;
+    const float   *w = r->weights[0];
     parts          p = parts_of(r);
 
     (void)scratch;
     for (uint64_t i = from; i < to; i++)
         for (uint64_t g = 0; g < p.n; g++)
             b->kernels->rms(lm_row_of(b->din[0], i) + g * p.width, lm_row_of(r->in[0], i) + g * p.width,
-                            lm_row_of(b->dout, i) + g * p.width, r->weights[0], p.width, r->node->norm.eps,
-                            b->first[0]);
+                            lm_row_of(b->dout, i) + g * p.width, w ? w + g * p.next : NULL, p.width,
+                            r->node->norm.eps, b->first[0]);
 }
 
 static void rms_weights(const lm_rows_back *b, uint64_t from, uint64_t to)
@@ -46,7 +48,7 @@ static void rms_weights(const lm_rows_back *b, uint64_t from, uint64_t to)
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t g = 0; g < p.n; g++)
-            b->kernels->rms_weight(b->dw[0], lm_row_of(r->in[0], i) + g * p.width,
+            b->kernels->rms_weight(b->dw[0] + g * p.next, lm_row_of(r->in[0], i) + g * p.width,
                                    lm_row_of(b->dout, i) + g * p.width, p.width, r->node->norm.eps);
 }
 

@@ -103,6 +103,13 @@ static bool has_bias(const lm_facts *f, uint16_t role)
     return false;
 }
 
+static void add_ungated_experts(lm_fact *g)
+{
+    lm_add_textf(g, "mlp", LM_FROM_PROGRAM, "down(ReLU(up(x)) * up(x))");
+    lm_add_textf(g, "mlp_inner", LM_FROM_PROGRAM, "ReLU(up) * up");
+    lm_add_text(g, "mlp_parameters", "2 x D x F_E", LM_FROM_PROGRAM, "up and down of one expert");
+}
+
 static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *act)
 {
     bool   experts = t->glu->code == LM_OP_EXPERTS;
@@ -112,6 +119,10 @@ static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
     bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_PRODUCT_DOWN);
     char   gate[64], up[96];
 
+    if (experts && !lm_experts_have_gate(t->glu)) {
+        add_ungated_experts(g);
+        return;
+    }
     lm_print(gate, sizeof gate, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "", limit);
     lm_print(up, sizeof up,
              limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)"

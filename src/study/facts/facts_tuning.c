@@ -82,7 +82,8 @@ static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16
     }
     if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_PRODUCT_ROUTER))
         return 0;
-    for (uint32_t k = 0; k < (x->code == LM_OP_EXPERTS ? 3u : 1u); k++) {
+    bool experts = x->code == LM_OP_EXPERTS;
+    for (uint32_t k = experts && !lm_experts_have_gate(x); k < (experts ? 3u : 1u); k++) {
         const lm_weight *w   = &p->weights[x->weights[k]];
         uint16_t         own = x->code == LM_OP_EXPERTS ? of_experts[k] : f->ledger->roles[i];
         if (!role || (own & role))

@@ -18,9 +18,11 @@ MODELS = {m["case"]: m for m in json.loads((GOLDEN / "models.json").read_text())
 CASES = sorted(c for c in MODELS if list((GOLDEN / c).glob("model*.safetensors")) and (GOLDEN / c / "golden.safetensors").exists())
 TWINS = [c for c in CASES if (GOLDEN / c / "model.gguf").exists()]
 # GGUF files of these families store the lanes of queries and keys in pairs: the same sums in another order.
-PAIRED = {"llama", "mistral", "mixtral", "granite", "granitemoe", "smollm3"}
+PAIRED = {"llama", "mistral", "mixtral", "granite", "granitemoe", "smollm3", "granitemoehybrid", "nemotron_h"}
 # GGUF stores exponentials of some numbers, which are rounded, and may order the heads of values in another way.
 ROUNDED = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
+# Those of these families have the multipliers of config.json in their weights: other roundings, and other weights on the way back.
+FOLDED = {"falcon_h1"}
 # GGUF cannot express these; models.json records the same for llama.cpp's converter.
 NO_FORM = {c for c in CASES if not MODELS[c]["gguf"]}
 DIFFERENCES = [line.split("\t") for line in (GOLDEN / "convert/differences.tsv").read_text().splitlines() if line and line[0] != "#"]
@@ -91,9 +93,12 @@ def test_logits_and_the_way_back(lamina, tmp_path, case):
     golden = folder / "golden.safetensors"
     a, b = dump(lamina, folder, golden, tmp_path / "a"), dump(lamina, out, golden, tmp_path / "b")
     rounded = case.split("/")[0] in ROUNDED
-    assert case.split("/")[0] in PAIRED or (near(a, b) if rounded else a == b)
+    assert case.split("/")[0] in PAIRED | FOLDED or (near(a, b) if rounded else a == b)
     back = lamina("convert", out, again)
     assert back.returncode == 0, back.stderr
+    if case.split("/")[0] in FOLDED or case == "granitemoehybrid/rotated":    # this one is a file of granite's, with its names
+        assert dump(lamina, again, golden, tmp_path / "c")["logits"] == (b if case.split("/")[0] in FOLDED else a)["logits"]
+        return
     was, now = tensors_of(folder), tensors_of(again)
     unneeded = ("rotary_emb.inv_freq", ".attn.bias", "masked_bias")
     layers = json.loads((folder / "config.json").read_text()).get("num_hidden_layers", 1000)

@@ -1,4 +1,5 @@
-/* json_reader.c - the JSON reader accepts exactly what RFC 8259 allows; jansson is the reference. */
+/* json_reader.c - the JSON reader accepts exactly what RFC 8259 allows, and infinity; jansson is the
+ * reference. */
 #include "describe.h"
 
 #include <jansson.h>
@@ -27,7 +28,7 @@ static const text good[] = {
 static const text bad[] = {
     T(""), T(" "), T("{"), T("["), T("}"), T("{]"), T("[}"), T("[1,]"), T("[,1]"), T("[1 2]"), T("{\"a\"}"), T("{\"a\":}"),
     T("{\"a\":1,}"), T("{a:1}"), T("{'a':1}"), T("{1:1}"), T("{\"a\":1 \"b\":2}"), T("01"), T("-"), T("-01"), T("1."),
-    T(".5"), T("1e"), T("1e+"), T("+1"), T("0x10"), T("1_000"), T("NaN"), T("Infinity"), T("-Infinity"), T("1e999"), T("-1e999"),
+    T(".5"), T("1e"), T("1e+"), T("+1"), T("0x10"), T("1_000"), T("NaN"), T("-NaN"), T("Infinit"), T("-Inf"), T("infinity"), T("1e999"), T("-1e999"),
     T("nul"), T("nulll"), T("True"), T("tru"), T("\""), T("\"\\\""), T("\"\\x\""), T("\"\\u12\""), T("\"\\u12g4\""), T("\"\n\""),
     T("\"\t\""), T("\"\0\""), T("\"\\ud800\""), T("\"\\ud800x\""), T("\"\\ud800\\u0041\""), T("\"\\udc00\""), T("\"\x80\""),
     T("\"\xc3\""), T("\"\xc0\x80\""), T("\"\xed\xa0\x80\""), T("\"\xf4\x90\x80\x80\""), T("\"\xe2\x82\""), T("\"\xfe\""),
@@ -118,6 +119,30 @@ static void it_rejects_what_jansson_rejects(void **state)
         assert_true(e.offset >= 0 && (size_t)e.offset <= bad[i].n);
         assert_string_equal(e.file, "bad");
     }
+}
+
+/* Python's json module writes Infinity, transformers an object with one member. */
+static void infinity_is_a_number_that_readers_of_numbers_reject(void **state)
+{
+    static const char text_of[] = "{\"a\":[0.0,Infinity],\"b\":-Infinity,"
+                                  "\"c\":{\"__float__\":\"Infinity\"},"
+                                  "\"d\":{\"__float__\":\"-Infinity\"},\"e\":{\"__float__\":\"x\"}}";
+    static const struct { const char *key; double value; } cases[] = {
+        { "a/1", INFINITY }, { "b", -INFINITY }, { "c", INFINITY }, { "d", -INFINITY },
+    };
+    lm_meta      *m;
+    lm_meta_value v;
+    double        x;
+
+    (void)state;
+    assert_ok(lm_meta_from_json(text_of, sizeof text_of - 1, "x.json", 16, &m, e));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(lm_meta_get(m, cases[i].key, &v) && v.kind == LM_META_FLOAT && v.f == cases[i].value);
+        assert_fails(LM_BAD_MODEL, "expected a finite number",
+                     lm_meta_f64(m, cases[i].key, -1e300, 1e300, &x, e));
+    }
+    assert_true(lm_meta_get(m, "e", &v) && v.kind == LM_META_OBJECT);
+    lm_meta_free(m);
 }
 
 /* Both readers agree on every change of one byte in a document that uses all of JSON. */
@@ -240,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_accepts_what_jansson_accepts_with_equal_values),
         cmocka_unit_test(it_rejects_what_jansson_rejects),
+        cmocka_unit_test(infinity_is_a_number_that_readers_of_numbers_reject),
         cmocka_unit_test(every_damaged_byte_is_judged_as_jansson_does),
         cmocka_unit_test(integers_are_exact_in_64_bits),
         cmocka_unit_test(depth_is_limited),

@@ -23,6 +23,12 @@ static lm_value rms(lm_builder *b, lm_value x, lm_value y)
     return lm_rms_norm_heads(b, "norm", x, 3, 1e-5f);
 }
 
+static lm_value rms_groups(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_rms_norm_groups(b, "norm", x, 3, LM_NONE, 1e-5f);
+}
+
 static lm_value layer(lm_builder *b, lm_value x, lm_value y)
 {
     (void)y;
@@ -123,7 +129,7 @@ static lm_value softcap(lm_builder *b, lm_value x, lm_value y)
 static lm_value clamp(lm_builder *b, lm_value x, lm_value y)
 {
     (void)y;
-    return lm_clamp(b, x, 0.5f);
+    return lm_clamp_between(b, x, -0.25f, 0.5f);
 }
 
 static lm_value join(lm_builder *b, lm_value x, lm_value y)
@@ -146,7 +152,7 @@ static lm_value route(lm_builder *b, lm_value x, lm_value y)
 typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
 
 static const maker makers[] = {
-    rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul,
+    rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul, rms_groups,
     columns, softcap, clamp,       join, join_shared, route,
     unit,    bias,    by_weight,   decay, softplus,   gate_lanes,
 };

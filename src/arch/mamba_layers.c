@@ -1,0 +1,214 @@
+/* mamba_layers.c - Mamba-2's mixer (arXiv 2405.21060), which several families have in some of their
+ * layers. */
+#include <float.h>
+#include <stdio.h>
+
+#include "arch/families.h"
+
+#define MAX_WIDTH (1u << 20)
+
+/* ---- the mixer ---- */
+
+/* Take z, x, B, C or dt from in_proj's output, multiplied by its factor. */
+static lm_value part(lm_builder *b, const lm_config *c, const char *word, lm_value all, int which,
+                     uint32_t offset, uint32_t width)
+{
+    float factor = c->mamba.factors[which];
+
+    return lm_scale(b, lm_columns(b, word, all, 1, offset, width), factor > 0 ? factor : 1);
+}
+
+/* Take x, B and C together, which one convolution reads. */
+static lm_value convolved(lm_builder *b, const lm_config *c, lm_value all, uint32_t inner, uint32_t keys)
+{
+    const float *f = c->mamba.factors;
+    lm_value     xbc;
+
+    if (f[1] == f[2] && f[1] == f[3]) {
+        xbc = part(b, c, "xBC", all, 1, inner, inner + 2 * keys);
+    } else {
+        lm_value x = part(b, c, "in_x", all, 1, inner, inner);
+        lm_value B = part(b, c, "in_B", all, 2, 2 * inner, keys);
+        lm_value C = part(b, c, "in_C", all, 3, 2 * inner + keys, keys);
+        xbc        = lm_join(b, "xBC", x, lm_join(b, "BC", B, C, 1, false), 1, false);
+    }
+    return lm_function(b, "convolved", lm_causal_conv(b, "conv1d", xbc, c->mamba.taps, c->mamba.conv_bias),
+                       c->mamba.act);
+}
+
+/* Set that GGUF has the factors in the rows of in_proj. */
+static void fold(lm_builder *b, const lm_config *c, lm_value all, uint32_t inner, uint32_t keys)
+{
+    const float *f = c->mamba.factors;
+
+    if (!(f[0] > 0))
+        return;
+    const lm_fold folds[6] = { { 0, 2 * inner + 2 * keys + c->mamba.n_heads, c->mamba.of_input },
+                               { 0, inner, f[0] },
+                               { inner, inner, f[1] },
+                               { 2 * inner, keys, f[2] },
+                               { 2 * inner + keys, keys, f[3] },
+                               { 2 * inner + 2 * keys, c->mamba.n_heads, f[4] } };
+    lm_fold_in_gguf(b, all, folds, 6, 0);
+}
+
+/* The time steps: softplus(dt + bias), within limits. */
+static lm_value time_steps(lm_builder *b, const lm_config *c, lm_value dt)
+{
+    const float limits[2] = { c->mamba.dt_min, c->mamba.dt_max };
+
+    dt = lm_function(b, "delta", lm_add_bias(b, "dt_bias", dt), LM_ACT_SOFTPLUS);
+    return limits[0] > 0 || limits[1] < FLT_MAX ? lm_clamp_between(b, dt, limits[0], limits[1]) : dt;
+}
+
+static lm_value gated_norm(lm_builder *b, const lm_config *c, lm_value y, lm_value z)
+{
+    bool     first = c->mamba.norm == LM_NORM_BEFORE_GATE;
+    lm_value gated = first ? y : lm_gate(b, "gated", z, y, LM_ACT_SILU);
+
+    if (c->mamba.norm == LM_NO_NORM)
+        return gated;
+    return lm_rms_norm_groups(b, "norm", gated, c->mamba.n_groups, first ? z : LM_NONE, c->norm_eps);
+}
+
+lm_value lm_mamba2(lm_builder *b, const lm_config *c, const char *name, const char *class_name, lm_value x)
+{
+    uint32_t inner = c->mamba.n_heads * c->mamba.head_dim, keys = c->mamba.n_groups * c->mamba.state,
+             all_lanes = 2 * inner + 2 * keys + c->mamba.n_heads;
+
+    lm_push(b, name, class_name);
+    lm_leaf(b, "act", lm_act_class(c->mamba.act));
+    lm_value all   = lm_linear(b, "in_proj", x, all_lanes, c->mamba.in_bias);
+    fold(b, c, all, inner, keys);
+    lm_value z     = part(b, c, "z", all, 0, 0, inner);
+    lm_value dt    = part(b, c, "dt", all, 4, 2 * inner + 2 * keys, c->mamba.n_heads);
+    lm_value xbc   = convolved(b, c, all, inner, keys);
+    lm_value v     = lm_columns(b, "x", xbc, 1, 0, inner);
+    lm_value k     = lm_columns(b, "B", xbc, 1, inner, keys);
+    lm_value q     = lm_columns(b, "C", xbc, 1, inner + keys, keys);
+    lm_value delta = time_steps(b, c, dt);
+    lm_value decay = lm_decay(b, "A_log", delta, c->mamba.n_heads);
+    lm_column_in_gguf(b, decay);
+    lm_value y = lm_linear_recurrence(b, "ssm",
+                                      &(lm_recurrence){ .n_heads = c->mamba.n_heads,
+                                                        .n_key_heads = c->mamba.n_groups,
+                                                        .k_dim = c->mamba.state,
+                                                        .v_dim = c->mamba.head_dim },
+                                      q, k, v, decay, delta);
+    lm_value skip = lm_scale_by_weight(b, "D", v, c->mamba.n_heads);
+    lm_column_in_gguf(b, skip);
+    y = gated_norm(b, c, lm_add(b, y, skip), z);
+    y = lm_linear(b, "out_proj", y, c->hidden, c->mamba.out_bias);
+    lm_pop(b);
+    return y;
+}
+
+/* ---- metadata ---- */
+
+static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, const char *what, lm_error *e)
+{
+    char key[128];
+
+    lm_fail(e, LM_BAD_MODEL, s->kind == LM_GGUF ? lm_gguf_key(s, gguf, key, sizeof key) : hf, LM_NO_OFFSET,
+            "%s", what);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
+/* Read the width of x, 0 if config.json gives only heads and their width. */
+static lm_status read_inner(const lm_source *s, const lm_mamba_keys *k, const lm_config *c, uint32_t *inner,
+                            lm_error *e)
+{
+    uint32_t times;
+
+    *inner = 0;
+    if (s->kind == LM_GGUF || k->inner)
+        LM_TRY(lm_read_u32(s, k->inner, "ssm.inner_size", 1, MAX_WIDTH, s->kind == LM_GGUF ? -1 : 0, inner,
+                           e));
+    if (*inner || !k->expand)
+        return LM_OK;
+    LM_TRY(lm_read_u32(s, k->expand, NULL, 1, 64, 2, &times, e));
+    if ((uint64_t)times * c->hidden > MAX_WIDTH)
+        return wrong(s, k->expand, "", "makes the mixer wider than 1048576", e);
+    *inner = times * c->hidden;
+    return LM_OK;
+}
+
+/* Read the width of a head: a number, or "auto". */
+static lm_status read_head_dim(const lm_source *s, const lm_mamba_keys *k, uint32_t inner, lm_config *c,
+                               lm_error *e)
+{
+    lm_meta_value v;
+    bool          automatic = s->kind == LM_GGUF ||
+                     (lm_meta_get(s->meta, k->head_dim, &v) && v.kind == LM_META_STRING);
+
+    if (automatic && s->kind != LM_GGUF && !lm_view_is(v.s, "auto"))
+        return wrong(s, k->head_dim, "", "neither a number nor \"auto\"", e);
+    c->mamba.head_dim = inner / c->mamba.n_heads;
+    if (!automatic)
+        LM_TRY(lm_read_u32(s, k->head_dim, NULL, 1, MAX_WIDTH, c->mamba.head_dim, &c->mamba.head_dim, e));
+    uint64_t heads = (uint64_t)c->mamba.head_dim * c->mamba.n_heads;
+    if (!heads || heads > MAX_WIDTH || (inner && heads != inner))
+        return wrong(s, k->heads, "ssm.inner_size", "heads times their width are not the width of the mixer",
+                     e);
+    return LM_OK;
+}
+
+/* Read time_step_limit: [min, max], of which `max` may be infinite. */
+static lm_status read_limits(const lm_source *s, const char *key, lm_config *c, lm_error *e)
+{
+    lm_meta_value list, item;
+    double        limits[2];
+
+    c->mamba.dt_min = 0;
+    c->mamba.dt_max  = FLT_MAX;
+    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, key))
+        return LM_OK;
+    LM_TRY(lm_meta_array(s->meta, key, 2, &list, e));
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!lm_meta_at(&list, i, &item) || (item.kind != LM_META_FLOAT && item.kind != LM_META_UINT))
+            return wrong(s, key, "", "is not a list of two numbers", e);
+        limits[i] = item.kind == LM_META_UINT ? (double)item.u : item.f;
+    }
+    if (!(limits[0] >= 0 && limits[0] <= limits[1] && limits[0] < FLT_MAX))
+        return wrong(s, key, "", "is not a range from 0 on", e);
+    c->mamba.dt_min = (float)limits[0];
+    c->mamba.dt_max  = limits[1] < FLT_MAX ? (float)limits[1] : FLT_MAX;
+    return LM_OK;
+}
+
+static lm_status read_biases(const lm_source *s, const lm_mamba_keys *k, lm_config *c, lm_error *e)
+{
+    char     name[64];
+    uint32_t layer = 0;
+
+    while (layer + 1 < c->n_layers && !c->stateful[layer])       /* Falcon-H1: a mixer in every layer */
+        layer++;
+    if (s->kind == LM_GGUF) {
+        snprintf(name, sizeof name, "blk.%u.ssm_conv1d.bias", layer);
+        c->mamba.conv_bias = !s->tensors || lm_has_tensor(s, name);
+        snprintf(name, sizeof name, "blk.%u.ssm_in.bias", layer);
+        c->mamba.in_bias = c->mamba.out_bias = lm_has_tensor(s, name);
+        return LM_OK;
+    }
+    LM_TRY(lm_read_bool(s, k->conv_bias, NULL, true, &c->mamba.conv_bias, e));
+    LM_TRY(lm_read_bool(s, k->in_bias, NULL, false, &c->mamba.in_bias, e));
+    return lm_read_bool(s, k->out_bias, NULL, false, &c->mamba.out_bias, e);
+}
+
+lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *c, lm_error *e)
+{
+    uint32_t inner;
+
+    LM_TRY(lm_read_u32(s, k->heads, "ssm.time_step_rank", 1, MAX_WIDTH, s->kind == LM_GGUF ? -1 : 128,
+                       &c->mamba.n_heads, e));
+    LM_TRY(read_inner(s, k, c, &inner, e));
+    LM_TRY(read_head_dim(s, k, inner, c, e));
+    LM_TRY(lm_read_u32(s, k->state, "ssm.state_size", 1, 4096, -1, &c->mamba.state, e));
+    LM_TRY(lm_read_u32(s, k->groups, "ssm.group_count", 1, 4096, -1, &c->mamba.n_groups, e));
+    LM_TRY(lm_read_u32(s, k->taps, "ssm.conv_kernel", 2, 64, s->kind == LM_GGUF ? -1 : 4, &c->mamba.taps, e));
+    if (c->mamba.n_heads % c->mamba.n_groups || (c->mamba.n_heads * c->mamba.head_dim) % c->mamba.n_groups)
+        return wrong(s, k->groups, "ssm.group_count", "does not divide the number of heads", e);
+    c->mamba.act = LM_ACT_SILU;
+    LM_TRY(read_biases(s, k, c, e));
+    return read_limits(s, "time_step_limit", c, e);
+}

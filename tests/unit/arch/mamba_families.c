@@ -1,0 +1,133 @@
+/* mamba_families.c - which descriptions of models with Mamba-2 layers are rejected, and which kinds of layers
+ * the others have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arch/config.h"
+
+#define COMMON "\"vocab_size\": 64, \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+#define GRANITE(rest) \
+    "{\"model_type\": \"granitemoehybrid\", " COMMON "\"num_hidden_layers\": 2, \"num_local_experts\": 0, " rest "}"
+#define GRANITE_MAMBA "\"mamba_n_heads\": 4, \"mamba_d_state\": 16"
+#define NEMOTRON(rest) \
+    "{\"model_type\": \"nemotron_h\", " COMMON "\"head_dim\": 8, \"mamba_num_heads\": 4, \"mamba_head_dim\": 16, " \
+    "\"n_groups\": 2, \"intermediate_size\": 40, " rest "}"
+#define FALCON(rest) \
+    "{\"model_type\": \"falcon_h1\", " COMMON "\"num_hidden_layers\": 1, \"mamba_n_heads\": 4, \"mamba_d_ssm\": 64, " rest "}"
+#define MAMBA2(rest) \
+    "{\"model_type\": \"mamba2\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 1, " rest "}"
+#define MAMBA2_HEADS "\"num_heads\": 4, \"head_dim\": 16, \"n_groups\": 2"
+
+static lm_status describe(const char *json, lm_config *c, const lm_family **f, lm_text *warnings, lm_error *e)
+{
+    lm_meta    *meta = NULL;
+    lm_program *p    = NULL;
+
+    memset(e, 0, sizeof *e);
+    assert_int_equal(lm_meta_from_json(json, strlen(json), "config.json", 16, &meta, e), LM_OK);
+    lm_source s      = { .kind = LM_SAFETENSORS, .meta = meta };
+    lm_status status = lm_describe(&s, f, c, &p, warnings, e);
+    lm_program_free(p);
+    lm_meta_free(meta);
+    return status;
+}
+
+/* Each is rejected with an error that names the member. */
+static void sizes_that_do_not_fit(void **state)
+{
+    static const struct { const char *json, *where; } bad[] = {
+        { GRANITE("\"layer_types\": [\"mamba\", \"attentive\"], " GRANITE_MAMBA), "layer_types" },
+        { GRANITE("\"layer_types\": [\"mamba\"], " GRANITE_MAMBA), "layer_types" },
+        { GRANITE("\"layer_types\": [\"mamba\", \"attention\"], \"mamba_n_heads\": 5"), "mamba_n_heads" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_d_head\": 8"), "mamba_n_heads" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_d_head\": \"wide\""), "mamba_d_head" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_n_groups\": 3"), "mamba_n_groups" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_n_groups\": 0"), "mamba_n_groups" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_d_conv\": 65"), "mamba_d_conv" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_expand\": 65"), "mamba_expand" },
+        { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [0.5, 0.1]"), "time_step_limit" },
+        { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [-1, 1]"), "time_step_limit" },
+        { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [0.1]"), "time_step_limit" },
+        { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [Infinity, Infinity]"), "time_step_limit" },
+        { NEMOTRON("\"hybrid_override_pattern\": \"MX\""), "hybrid_override_pattern" },
+        { NEMOTRON("\"hybrid_override_pattern\": \"\""), "hybrid_override_pattern" },
+        { NEMOTRON("\"layers_block_type\": [\"mamba\", \"mixer\"]"), "layers_block_type" },
+        { NEMOTRON("\"hybrid_override_pattern\": \"ME\", \"mlp_hidden_act\": \"silu\""), "mlp_hidden_act" },
+        { NEMOTRON("\"hybrid_override_pattern\": \"ME\", \"n_group\": 2, \"topk_group\": 3"), "topk_group" },
+        { FALCON("\"mamba_n_groups\": 1, \"ssm_multipliers\": [1, 1, 1, 1]"), "ssm_multipliers" },
+        { FALCON("\"mamba_n_groups\": 1, \"mlp_multipliers\": [0, 1]"), "mlp_multipliers" },
+        { MAMBA2("\"num_heads\": 4, \"head_dim\": 24, \"n_groups\": 1"), "num_heads" },
+        { MAMBA2("\"num_heads\": 4, \"head_dim\": 16, \"n_groups\": 3"), "n_groups" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        static lm_config c;
+        const lm_family *f;
+        lm_error         e;
+        if (describe(bad[i].json, &c, &f, NULL, &e) == LM_OK)
+            fail_msg("accepted: %s", bad[i].json);
+        assert_string_equal(e.where, bad[i].where);
+    }
+}
+
+/* Words of old and new configurations, patterns, and infinity in each of its spellings. */
+static void kinds_of_layers(void **state)
+{
+    static const struct { const char *json, *stateful, *no_mlp; } good[] = {
+        { GRANITE("\"layer_types\": [\"mamba\", \"attention\"], " GRANITE_MAMBA), "10", "00" },
+        { GRANITE("\"layer_types\": [\"full_attention\", \"linear_attention\"], " GRANITE_MAMBA), "01", "00" },
+        { GRANITE("\"time_step_limit\": [0.0, Infinity], " GRANITE_MAMBA), "11", "00" },
+        { GRANITE("\"time_step_limit\": [0, {\"__float__\": \"Infinity\"}], " GRANITE_MAMBA), "11", "00" },
+        { GRANITE("\"layer_types\": [\"attention\", \"attention\"], \"position_embedding_type\": \"rope\""), "00",
+          "00" },
+        { NEMOTRON("\"hybrid_override_pattern\": \"M-*E\""), "1000", "1010" },
+        { NEMOTRON("\"layers_block_type\": [\"mlp\", \"linear_attention\", \"full_attention\"]"), "010", "011" },
+        { MAMBA2(MAMBA2_HEADS), "1", "1" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        static lm_config c;
+        const lm_family *f;
+        lm_error         e;
+        if (describe(good[i].json, &c, &f, NULL, &e) != LM_OK)
+            fail_msg("%s: %s: %s", good[i].json, e.where, e.message);
+        assert_int_equal(c.n_layers, strlen(good[i].stateful));
+        for (uint32_t k = 0; k < c.n_layers; k++) {
+            assert_int_equal(c.stateful[k], good[i].stateful[k] == '1');
+            assert_int_equal(c.no_mlp[k], good[i].no_mlp[k] == '1');
+        }
+    }
+}
+
+/* The pattern rules, as in transformers. */
+static void another_number_of_layers_is_mentioned(void **state)
+{
+    static lm_config c;
+    const lm_family *f;
+    lm_text          warnings = { 0 };
+    lm_error         e;
+
+    (void)state;
+    static const char two[] = NEMOTRON("\"hybrid_override_pattern\": \"M*\", \"num_hidden_layers\": 3");
+    assert_int_equal(describe(two, &c, &f, &warnings, &e), LM_OK);
+    assert_int_equal(c.n_layers, 2);
+    assert_non_null(strstr(warnings.data, "num_hidden_layers is 3"));
+    lm_text_free(&warnings);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_that_do_not_fit),
+        cmocka_unit_test(kinds_of_layers),
+        cmocka_unit_test(another_number_of_layers_is_mentioned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
