@@ -212,6 +212,7 @@ typedef struct lm_recurrence {
     bool     decay_by_channel;           /* a is [n_heads][k_dim], one factor per row of S; else [n_heads] */
     bool     tiled;                      /* head h reads key head h % n_key_heads; else h / (n_heads /
                                             n_key_heads) */
+    uint32_t first_head;                 /* of this rank, if tiled: added to h */
 } lm_recurrence;
 
 /* The state of a head is stored in blocks of this many columns, [k_dim][LM_STATE_COLUMNS] each, so that a
@@ -226,7 +227,7 @@ static inline uint32_t lm_recurrence_blocks(const lm_recurrence *r)
 /* Return the key head that head h reads. */
 static inline uint32_t lm_key_head(const lm_recurrence *r, uint32_t h)
 {
-    return r->tiled ? h % r->n_key_heads : h / (r->n_heads / r->n_key_heads);
+    return r->tiled ? (r->first_head + h) % r->n_key_heads : h / (r->n_heads / r->n_key_heads);
 }
 
 /* The choice of the experts for a token, and their weights. */

@@ -344,6 +344,43 @@ static void make_attention(lm_splitter *s, const lm_node *n)
     v->here = made->out;
 }
 
+static void make_recurrence(lm_splitter *s, const lm_node *n)
+{
+    lm_split_value      *v    = &s->values[n->out];
+    const lm_recurrence *r    = &n->recurrence.spec;
+    const lm_pieces     *want = &s->wants[(size_t)(n - s->p->nodes) * LM_MAX_INPUTS];
+    lm_value             in[5];
+
+    for (uint32_t k = 0; k < 5; k++)
+        in[k] = part_of(s, n, n->in[k], want[k]);
+    uint32_t       heads = (uint32_t)(v->part.at[0].n / r->v_dim);
+    lm_node       *made  = add_node(s, n, NULL, heads * r->v_dim);
+    lm_recurrence *here  = &made->recurrence.spec;
+    memcpy(made->in, in, sizeof in);
+    here->n_heads = heads;
+    if (r->tiled)
+        here->first_head = (uint32_t)(v->part.at[0].first / r->v_dim);
+    else
+        here->n_key_heads = (uint32_t)(lm_pieces_lanes(want[1]) / r->k_dim);
+    s->out->states[n->recurrence.state].floats =
+        heads * lm_recurrence_blocks(r) * LM_STATE_COLUMNS * r->k_dim;
+    v->here = made->out;
+}
+
+/* Cut the vectors of an operation whose entries belong to lanes of its output. */
+static void cut_vectors(lm_splitter *s, const lm_node *n, lm_pieces part)
+{
+    uint32_t      each = width(s, n->out) / (uint32_t)s->p->weights[n->weights[0]].dims[0];
+    lm_row_range *rows = lm_split_pieces(s, part.n);
+
+    for (uint32_t i = 0; rows && i < part.n; i++)
+        rows[i] = (lm_row_range){ part.at[i].first / each, part.at[i].n / each };
+    for (uint32_t k = 0; rows && k < 2; k++)
+        cut_weight(s, n->weights[k], (lm_pieces){ rows, part.n, false }, all, all);
+    if (n->code == LM_OP_CAUSAL_CONV)
+        s->out->states[n->conv.state].floats = (uint32_t)((n->conv.taps - 1) * lm_pieces_lanes(part));
+}
+
 /* Return the number of groups on this rank of a value that has `of` groups. */
 static uint32_t groups_here(lm_splitter *s, const lm_node *n, uint32_t of)
 {
@@ -368,6 +405,39 @@ static void make_columns(lm_splitter *s, const lm_node *n, lm_pieces want)
     v->here              = made->out;
 }
 
+/* Set the sizes and weights of an operation of which this rank computes a part. */
+static void resize(lm_splitter *s, const lm_node *n, lm_node *made)
+{
+    const lm_split_value *v = &s->values[n->out];
+    uint32_t              first, count;
+
+    switch (n->code) {
+    case LM_OP_CAUSAL_CONV:
+    case LM_OP_ADD_BIAS:
+    case LM_OP_SCALE_BY_WEIGHT:
+    case LM_OP_DECAY:
+        cut_vectors(s, n, v->part);
+        break;
+    case LM_OP_ROPE:
+        made->rope.n_heads = (uint32_t)(lm_pieces_lanes(v->part) / n->rope.head_dim);
+        break;
+    case LM_OP_RMS_NORM:
+    case LM_OP_LAYER_NORM:
+        made->norm.groups = groups_here(s, n, n->norm.groups);
+        break;
+    case LM_OP_JOIN:
+        made->join.groups = groups_here(s, n, n->join.groups);
+        break;
+    case LM_OP_HEAD_LINEAR:
+        lm_split_units(v->part, width(s, n->out) / n->heads.n_heads, &first, &count);
+        made->heads.n_heads = count;
+        cut_weight(s, n->weights[0], every, all, (lm_row_range){ first, count });
+        break;
+    default:
+        break;
+    }
+}
+
 static void make_other(lm_splitter *s, const lm_node *n)
 {
     lm_split_value  *v    = &s->values[n->out];
@@ -386,18 +456,8 @@ static void make_other(lm_splitter *s, const lm_node *n)
                          : whole_of(s, n->in[k]);
     lm_node *made = add_node(s, n, NULL, v->cut ? (uint32_t)lm_pieces_lanes(v->part) : width(s, n->out));
     memcpy(made->in, in, n->n_in * sizeof *in);
-    if (v->cut && n->code == LM_OP_ROPE)
-        made->rope.n_heads = (uint32_t)(lm_pieces_lanes(v->part) / n->rope.head_dim);
-    if (v->cut && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM))
-        made->norm.groups = groups_here(s, n, n->norm.groups);
-    if (v->cut && n->code == LM_OP_JOIN)
-        made->join.groups = groups_here(s, n, n->join.groups);
-    if (v->cut && n->code == LM_OP_HEAD_LINEAR) {
-        uint32_t first, count;
-        lm_split_units(v->part, width(s, n->out) / n->heads.n_heads, &first, &count);
-        made->heads.n_heads = count;
-        cut_weight(s, n->weights[0], every, all, (lm_row_range){ first, count });
-    }
+    if (v->cut)
+        resize(s, n, made);
     *(v->cut ? &v->here : &v->whole) = made->out;
 }
 
@@ -409,6 +469,8 @@ static void make(lm_splitter *s, const lm_node *n)
         make_experts(s, n);
     else if (n->code == LM_OP_ATTENTION)
         make_attention(s, n);
+    else if (n->code == LM_OP_LINEAR_RECURRENCE && s->values[n->out].cut)
+        make_recurrence(s, n);
     else
         make_other(s, n);
 }

@@ -233,6 +233,17 @@ static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
         return lm_split_units(part, width(s, n->out) / n->join.groups, &first, &count);
     case LM_OP_HEAD_LINEAR:
         return lm_split_units(part, width(s, n->out) / n->heads.n_heads, &first, &count);
+    case LM_OP_GLU:
+        return width(s, n->in[0]) == width(s, n->out);
+    case LM_OP_ACT:
+        return true;
+    case LM_OP_CAUSAL_CONV:
+    case LM_OP_ADD_BIAS:
+    case LM_OP_SCALE_BY_WEIGHT:
+    case LM_OP_DECAY:
+        return (!s->spec->uncut || !s->spec->uncut[n->weights[0]]) &&
+               s->p->weights[n->weights[0]].uses == 1 &&
+               in_units(part, width(s, n->out) / (uint32_t)s->p->weights[n->weights[0]].dims[0]);
     default:
         return lm_op_of(n->code)->lanewise;
     }
@@ -290,6 +301,77 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
     for (uint32_t r = 0; r <= s->spec->ranks; r++)
         edges[r] *= a->v_dim;
     cut_here(s, n->out, edges);
+}
+
+/* Compute the edges of the heads of a recurrence, at whole key heads if every rank gets one. Tiled, every
+ * rank reads all key heads. Return false if there are fewer heads than ranks: every rank computes all. */
+static bool recurrence_edges(const lm_split_spec *spec, const lm_recurrence *r, uint32_t *edges)
+{
+    uint32_t group = r->n_heads / r->n_key_heads;
+
+    return lm_split_edges(spec, r->n_heads, !r->tiled && r->n_key_heads >= spec->ranks ? group : 1, edges);
+}
+
+/* The key heads that heads [first, first + n) read, one copy for each head. */
+static lm_pieces keys_of_heads(lm_splitter *s, const lm_recurrence *r, uint32_t first, uint32_t n)
+{
+    lm_row_range *p = lm_split_pieces(s, n);
+
+    for (uint32_t i = 0; p && i < n; i++)
+        p[i] = (lm_row_range){ (uint64_t)lm_key_head(r, first + i) * r->k_dim, r->k_dim };
+    return (lm_pieces){ p, p ? n : 0, false };
+}
+
+static void choose_recurrence(lm_splitter *s, const lm_node *n)
+{
+    const lm_recurrence *r     = &n->recurrence.spec;
+    uint32_t            *edges = new_edges(s), group = r->n_heads / r->n_key_heads;
+
+    if (s->failed || !recurrence_edges(s->spec, r, edges))
+        return;
+    uint32_t first = edges[s->spec->rank], heads = edges[s->spec->rank + 1] - first,
+             decays = r->decay_by_channel ? r->k_dim : 1;
+    uint32_t key = first / group, keys = (first + heads - 1) / group + 1 - key;
+    if (!r->tiled && keys * group == heads)          /* else all key heads, or a copy for each head */
+        for (uint32_t k = 0; k < 2; k++)
+            ask(s, n, k, lm_split_one(s, (uint64_t)key * r->k_dim, (uint64_t)keys * r->k_dim));
+    else if (!r->tiled)
+        for (uint32_t k = 0; k < 2; k++)
+            ask(s, n, k, keys_of_heads(s, r, first, heads));
+    ask(s, n, 2, lm_split_one(s, (uint64_t)first * r->v_dim, (uint64_t)heads * r->v_dim));
+    ask(s, n, 3, lm_split_one(s, (uint64_t)first * decays, (uint64_t)heads * decays));
+    ask(s, n, 4, lm_split_one(s, first, heads));
+    for (uint32_t i = 0; i <= s->spec->ranks; i++)
+        edges[i] *= r->v_dim;
+    cut_here(s, n->out, edges);
+}
+
+/* Cut a value that is multiplied by a gate at the same heads as the attention or recurrence behind it,
+ * possibly after a norm of each head. */
+static void choose_gated(lm_splitter *s, const lm_node *n)
+{
+    const lm_node *a = n->n_in == 2 ? &s->p->nodes[s->p->values[n->in[1]].producer] : n;
+    lm_value       v = a->out;
+
+    if (a->code == LM_OP_RMS_NORM && a->norm.groups > 1 && !a->norm.own && s->values[v].uses == 1) {
+        v = a->in[0];
+        a = &s->p->nodes[s->p->values[v].producer];
+    }
+    bool attention = a->code == LM_OP_ATTENTION, recurrence = a->code == LM_OP_LINEAR_RECURRENCE;
+    if ((!attention && !recurrence) || s->values[v].uses != 1 || width(s, n->in[0]) != width(s, n->out))
+        return;
+    uint32_t *edges = new_edges(s);
+    if (s->failed)
+        return;
+    if (attention)
+        head_edges(s->spec, &a->attention.spec, edges);
+    else if (!recurrence_edges(s->spec, &a->recurrence.spec, edges))
+        return;
+    for (uint32_t r = 0; r <= s->spec->ranks; r++)
+        edges[r] *= attention ? a->attention.spec.v_dim : a->recurrence.spec.v_dim;
+    cut_here(s, n->out, edges);
+    for (uint32_t k = 0; k < n->n_in; k++)
+        ask(s, n, k, s->values[n->out].part);
 }
 
 /* Return whether a value is the output of a product, or lanes of it. */
@@ -361,9 +443,19 @@ static void choose(lm_splitter *s, const lm_node *n)
 
     if (n->code == LM_OP_ATTENTION) {
         choose_attention(s, n);
-    } else if (n->code == LM_OP_GLU || n->code == LM_OP_ACT) {
+        return;
+    }
+    if (n->code == LM_OP_LINEAR_RECURRENCE) {
+        choose_recurrence(s, n);
+        return;
+    }
+    if (n->code == LM_OP_GLU || n->code == LM_OP_ACT)
         choose_inner(s, n);
-    } else if (v->n_parts && v->n_parts == v->uses && !v->part.mixed && !all_of(s, n->out) &&
+    if (n->code == LM_OP_GLU && !v->cut)
+        choose_gated(s, n);
+    if (v->cut)
+        return;
+    if (v->n_parts && v->n_parts == v->uses && !v->part.mixed && !all_of(s, n->out) &&
                can_be_cut(s, n, v->part)) {
         v->cut = true;
         for (uint32_t k = 0; k < n->n_in; k++)

@@ -3,6 +3,7 @@ import json
 
 import pytest
 from conftest import MODEL, SOURCE, run
+from test_convert import tensors_of
 from test_serve_adapters import write_adapter
 
 GOLDEN = SOURCE / "tests/golden"
@@ -37,6 +38,21 @@ def test_logits_equal_merge_and_unload(lamina, adapter, tmp_path):
         return
     reply(lamina("merge", base / "model.gguf", adapter, tmp_path / "file.gguf"))
     assert "agrees" in lamina("verify", tmp_path / "file.gguf", adapter / "merged.safetensors").stdout
+
+
+@pytest.mark.parametrize("trained", ["", "model.gguf"])
+def test_adapters_fit_files_that_order_heads_in_another_way(lamina, trained, tmp_path):
+    """GGUF files of Qwen3.5 have other rows and columns than its folders; an adapter that is trained on one is merged into both alike."""
+    base, ids = GOLDEN / "qwen3_5/mixed", GOLDEN / "train/qwen3_5.lora.safetensors"
+    reply(lamina("train", base / trained, "--ids-file", ids, "--steps", "2", "--lr", "0.02", "-o", tmp_path / "adapter"))
+    reply(lamina("merge", base, tmp_path / "adapter", tmp_path / "folder"))
+    reply(lamina("merge", base / "model.gguf", tmp_path / "adapter", tmp_path / "file.gguf"))
+    reply(lamina("convert", tmp_path / "file.gguf", tmp_path / "again"))
+    one, other = (tensors_of(tmp_path / name) for name in ("folder", "again"))
+    assert {name for name in one.keys() | other.keys() if one[name] != other[name] and not name.endswith(("A_log", "norm.weight"))} == set()
+    before = tensors_of(base)
+    assert all(one[f"model.layers.0.linear_attn.{x}.weight"] != before[f"model.layers.0.linear_attn.{x}.weight"]
+               for x in ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"))
 
 
 def test_files_of_llama_cpp_and_several_with_scales(lamina, tmp_path):
