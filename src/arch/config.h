@@ -171,6 +171,12 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out,
                       lm_text *warnings, lm_error *e);
 
+/* Return attention.head_count_kv of the first layer in GGUF files, which llama-quantize looks at. */
+static inline uint32_t lm_first_kv_heads(const lm_family *f, const lm_config *c)
+{
+    return (c->stateful[0] || c->no_attention[0]) && !f->lists_states ? 0 : c->n_kv_heads;
+}
+
 /* Return whether a tensor that no operation uses is allowed. */
 bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor);
 

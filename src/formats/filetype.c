@@ -104,7 +104,8 @@ bool lm_holds_values(const char *gguf)
 bool lm_is_packed(const char *name, uint32_t n_dims)
 {
     static const char *const kept[] = {
-        "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid", "altup", "laurel", "per_layer_model_proj", "ssm_conv1d",
+        "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "ffn_gate_tid2eid",
+        "altup", "laurel", "per_layer_model_proj", "ssm_conv1d",
         "shortconv.conv.weight", "indexer.k_proj.weight", "indexer.q_proj.weight", "attn_rel_b.weight", ".position_embd", ".rel_pos",
         ".patch_embd", ".patch_merger", "time_mix_first.weight", "time_mix_w0.weight", "time_mix_w1.weight", "time_mix_w2.weight",
         "time_mix_v0.weight", "time_mix_v1.weight", "time_mix_v2.weight", "time_mix_a0.weight", "time_mix_a1.weight",

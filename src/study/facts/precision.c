@@ -96,15 +96,21 @@ static const lm_node *first_attention(const lm_program *p)
     return NULL;
 }
 
-/* Return the architecture name of the family in GGUF files; "": GGUF has no form for it. */
-static const char *gguf_arch(const char *family)
+static const lm_family *family_named(const char *name)
 {
     const lm_family *f;
 
-    for (size_t i = 0; (f = lm_family_at(i)) != NULL; i++)
-        if (strcmp(f->name, family) == 0)
-            return f->gguf_as ? f->gguf_as : f->gguf_archs[0] ? f->gguf_archs[0] : "";
-    return "";
+    for (size_t i = 0; (f = lm_family_at(i)) != NULL && strcmp(f->name, name) != 0; i++)
+        ;
+    return f;
+}
+
+/* Return the architecture name of the family in GGUF files; "": GGUF has no form for it. */
+static const char *gguf_arch(const char *family)
+{
+    const lm_family *f = family_named(family);
+
+    return !f ? "" : f->gguf_as ? f->gguf_as : f->gguf_archs[0] ? f->gguf_archs[0] : "";
 }
 
 /* Return the GGUF name of a weight; if GGUF has no form for its family, the name that other families give a
@@ -158,8 +164,9 @@ static lm_type_chooser chooser_of(const lm_ledger *l, const lm_file_type *type)
     /* the latent is shared; keys and values made from it are not */
     c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;
     c.big        = lm_mixture_is_big(gguf_arch(p->family), c.n_layers, c.n_heads, c.n_kv_heads);
-    if (first && first->layer > 0)
-        c.n_kv_heads = 0;            /* the first layer has a state */
+    const lm_family *f = family_named(p->family);
+    if (first && first->layer > 0 && f && !f->lists_states)
+        c.n_kv_heads = 0;            /* as lm_first_kv_heads */
     for (uint32_t i = 0; i < p->n_nodes && !c.n_experts; i++)
         c.n_experts = p->nodes[i].code == LM_OP_EXPERTS ? p->nodes[i].experts.n_experts : 0;
     for (uint32_t w = 0; w < p->n_weights; w++)

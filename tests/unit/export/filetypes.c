@@ -157,7 +157,7 @@ static uint64_t written(const lm_model *m, const lm_file_type *type)
         .tied = c->tied,
         .n_layers = c->n_layers,
         .n_heads = c->n_heads,
-        .n_kv_heads = c->stateful[0] ? 0 : c->n_kv_heads,
+        .n_kv_heads = lm_first_kv_heads(m->family, c),
         .n_experts = c->route.n_experts,
         .big = lm_mixture_is_big(lm_gguf_arch_of(m->family), c->n_layers, c->n_heads, c->n_kv_heads),
     };

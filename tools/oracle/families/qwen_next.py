@@ -68,6 +68,8 @@ def case(name, family, shows, flips={}, **kw):
     options = {k: kw.pop(k) for k in list(kw) if k in Case.__dataclass_fields__}
     config, model = KINDS[family]
     mixture = {} if family == "qwen3_5" else MIXTURE
+    if family != "qwen3_next":          # llama.cpp aborts if the three sections are wider than a head; the default ones are
+        mixture = mixture | {"rope_parameters": BASE["rope_parameters"] | {"mrope_section": [1, 1, 0]}}
     if kw.get("linear_num_value_heads", 4) > 2:
         flips = {**flips, "other value heads": changed("dt_bias", lambda w: w.reshape(2, -1).T.reshape(-1))}
     return Case(name=name, family=family, config=config, model=model, shows=shows, flips={**FLIPS, **flips}, init=lively, spelling="v5",
