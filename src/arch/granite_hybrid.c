@@ -113,6 +113,7 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_granite_multipliers(s, own_numbers, c, e));
     if (s->kind != LM_GGUF)
         own->rotates = is_rotated(s);
+    c->attention.gguf_permutes = !own->rotates;
     LM_TRY(lm_granite_experts(s, 0, c, e));
     LM_TRY(settle_width(s, c, e));
     if (any_stateful(c))

@@ -245,7 +245,7 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     c->attention = lm_plain_attention(c);
     /* q and k are stored as if they were rotated */
     c->rope.permuted      = gguf;
-    c->rope.gguf_permutes = true;
+    c->rope.gguf_permutes = c->attention.gguf_permutes = true;
     if (has_kind(c, 'E'))
         LM_TRY(read_mixture(s, c, e));
     else

@@ -3,26 +3,32 @@
 
 #include "program/op.h"
 
-/* Return the rotation of `v`: between a projection and its rotation only single lanes change. If v is scored
- * without rotation, return any other rotation: files permute layers that do not rotate, too. */
-static const lm_node *rotation_of(const lm_program *p, lm_value v, uint32_t from)
+/* Return the order of the lanes of `v` by its rotation: between a projection and its rotation only single
+ * lanes change. If v is scored without rotation, the order is that of any other rotation: files permute
+ * layers that do not rotate, too; some families all of their layers (lm_attention_spec.gguf_permutes). */
+static lm_gguf_rows rotation_of(const lm_program *p, lm_value v, uint32_t from)
 {
-    const lm_node *any    = NULL;
-    bool           scored = false;
+    lm_gguf_rows   any    = { 0 };
+    const lm_node *scored = NULL;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *n        = &p->nodes[i];
-        bool           permutes = n->code == LM_OP_ROPE && p->ropes[n->rope.table].spec.gguf_permutes;
-        bool           reads    = i > from && n->n_in && n->in[0] == v;
-        if (permutes && reads)
-            return n;
-        if (reads && lm_op_of(n->code)->lanewise)
+        const lm_node      *n     = &p->nodes[i];
+        const lm_rope_spec *rope  = n->code == LM_OP_ROPE ? &p->ropes[n->rope.table].spec : NULL;
+        bool                reads = i > from && n->n_in && n->in[0] == v;
+        if (reads && !rope && lm_op_of(n->code)->lanewise)
             return rotation_of(p, n->out, i);
-        if (permutes)
-            any = n;
-        scored |= n->code == LM_OP_ATTENTION && (n->in[0] == v || n->in[1] == v);
+        if (rope && rope->gguf_permutes)
+            any = (lm_gguf_rows){ .head = n->rope.head_dim, .dim = rope->dim };
+        if (rope && rope->gguf_permutes && reads)
+            return any;
+        if (n->code == LM_OP_ATTENTION && (n->in[0] == v || n->in[1] == v))
+            scored = n;
     }
-    return scored ? any : NULL;
+    if (!scored)
+        return (lm_gguf_rows){ 0 };
+    if (!any.dim && scored->attention.spec.gguf_permutes)
+        any.head = any.dim = scored->attention.spec.k_dim;
+    return any;
 }
 
 /* Return whether queries, keys and values are lanes of the operation's output. */
@@ -39,14 +45,15 @@ static bool is_fused(const lm_program *p, const lm_node *n, const lm_gguf_rows *
 lm_gguf_rows lm_gguf_rows_of(const lm_program *p, uint32_t node, const lm_gguf_rows *fused)
 {
     const lm_node *n    = &p->nodes[node];
-    const lm_node *rope = n->code == LM_OP_LINEAR ? rotation_of(p, n->out, node) : NULL;
-    lm_gguf_rows   o    = { 0 };
+    lm_gguf_rows   rope = { 0 }, o = { 0 };
+
+    if (n->code == LM_OP_LINEAR)
+        rope = rotation_of(p, n->out, node);
 
     if (n->weights[0] != LM_NONE && p->weights[n->weights[0]].layout) {
         o.layout = p->weights[n->weights[0]].layout;
-    } else if (rope) {
-        o.head = rope->rope.head_dim;
-        o.dim  = p->ropes[rope->rope.table].spec.dim;
+    } else if (rope.dim) {
+        o = rope;
     } else if (n->code == LM_OP_LINEAR && is_fused(p, n, fused)) {
         o = *fused;
     }

@@ -49,6 +49,7 @@ CASES = {
                  False),
     "falcon": ("falcon/grouped", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense"]), False),
     "granite": ("granite/multipliers", dict(r=4, lora_alpha=8, target_modules=LLAMA), True),
+    "nemotron_h": ("nemotron_h/dense", dict(r=4, lora_alpha=8, target_modules=["in_proj", "q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"]), False),
     "cohere": ("cohere/command-r", dict(r=4, lora_alpha=8, target_modules=LLAMA), True),
 }
 

@@ -51,6 +51,16 @@ static bool found_inside(const fitting *t, const char *module, size_t *out)
     return false;
 }
 
+/* Find the entry of a module that checkpoints name differently: transformers 5 calls every decoder "model",
+ * checkpoints of some families "backbone". */
+static bool found_renamed(const fitting *t, const char *rest, size_t *out)
+{
+    char name[512];
+    int  n = snprintf(name, sizeof name, "model.%s", rest);
+
+    return n > 0 && (size_t)n < sizeof name && found(t, name, (size_t)n, out);
+}
+
 /* Find the entry of a module by the name that the file uses. Adapters of the bare decoder leave out the first
  * word of every path. */
 static bool entry_of(const fitting *t, uint32_t node, const lm_adapt_shape *s, size_t *out)
@@ -64,7 +74,7 @@ static bool entry_of(const fitting *t, uint32_t node, const lm_adapt_shape *s, s
         return name && found(t, name, strlen(name), out);
     }
     return found(t, name, strlen(name), out) || (dot && found(t, dot + 1, strlen(dot + 1), out)) ||
-           found_inside(t, name, out);
+           (dot && found_renamed(t, dot + 1, out)) || found_inside(t, name, out);
 }
 
 /* ---- one module ---- */
