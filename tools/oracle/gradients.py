@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5"}
+FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2"}
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
@@ -57,12 +57,13 @@ def loss_of(model, ids, labels):
 
 def linears(model):
     """Return the names of the modules that can have an adapter: all except the head and routers. The MLPs of some families are excluded
-    too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones."""
+    too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones; and it refuses out_proj of Mamba-2."""
     head = model.get_output_embeddings()
+    refused = "out_proj" if model.config.model_type in ("nemotron_h", "falcon_h1", "mamba2") else "no such module"
     mixtures = model.config.model_type.startswith(("deepseek", "qwen3_next"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
-            and not name.endswith((".gate", ".router", "router.layer")) and not (mixtures and ".mlp." in name)]
+            and not name.endswith((".gate", ".router", "router.layer")) and not (mixtures and ".mlp." in name) and not name.endswith(refused)]
 
 
 def load(c: cases.Case, folder: Path, dtype):
@@ -98,6 +99,8 @@ def adapter(c: cases.Case, folder: Path, ids, labels, dtype=torch.float64) -> di
     out = {"loss": loss.detach()[None]}
     for name, p in trained:
         short = name.removeprefix("base_model.model.").replace(".default.", ".")
+        if short.startswith(c.module[0]):
+            short = c.module[1] + short.removeprefix(c.module[0])
         out[short], out[f"grad.{short}"] = p.data.float(), p.grad.float()
     return out
 

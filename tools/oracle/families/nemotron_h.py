@@ -51,6 +51,8 @@ DENSE_KEYS = ("layers_block_type", "num_experts_per_tok", "n_routed_experts", "n
               "routed_scaling_factor", "mtp_layers_block_type", "num_nextn_predict_layers")
 
 CASES = [
+    case("grouped", "experts of a latent chosen by groups; weights not normalised", {"all groups": {"topk_group": 4}, "one expert": {"num_experts_per_tok": 1}},
+         "ME*", **{**EXPERTS, "n_group": 4, "topk_group": 2, "norm_topk_prob": False, "moe_latent_size": 12}, tie_word_embeddings=True, rows=(12,)),
     case("dense", "Mamba-2 with two groups, MLPs, attention; the layers as a pattern, as in files of Nemotron-H", mamba.GROUPS, "M-M*-",
          rows=(24, 3), drop=DENSE_KEYS),
     case("experts", "experts without gates, a correction of the choice, a shared expert; the layers as a list, BF16", MOE, "MEM*E",
@@ -58,6 +60,4 @@ CASES = [
     case("latent", "experts of a latent; one group; biases of the MLP",
          {"no latent": without("fc1_latent_proj"), **MOE}, "ME*E", **EXPERTS,
          n_groups=1, moe_latent_size=12, mlp_bias=True, rows=(12,), gguf=False, gguf_note="llama.cpp reads no biases of shared experts"),
-    case("grouped", "experts of a latent chosen by groups; weights not normalised", {"all groups": {"topk_group": 4}, "one expert": {"num_experts_per_tok": 1}},
-         "ME*", **{**EXPERTS, "n_group": 4, "topk_group": 2, "norm_topk_prob": False, "moe_latent_size": 12}, tie_word_embeddings=True, rows=(12,)),
 ]
