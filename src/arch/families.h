@@ -73,6 +73,7 @@ typedef lm_value lm_layer_builder(lm_builder *b, const lm_config *c, uint32_t la
 typedef lm_value lm_norm_builder(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 typedef struct lm_decoder {
     const char       *model_class;   /* of the decoder without its head: "%sModel" */
+    const char       *rotary_class;  /* "%sRotaryEmbedding" */
     lm_embed_builder *embed;
     lm_layer_builder *layer;         /* not NULL */
     lm_norm_builder  *norm;          /* the final norm */

@@ -201,7 +201,9 @@ static lm_value qwen3_next_build(lm_builder *b, const lm_config *c)
 
 static lm_value qwen3_5_build(lm_builder *b, const lm_config *c)
 {
-    return lm_decoder_frame(b, c, &(lm_decoder){ .model_class = "%sTextModel", .layer = qwen_next_layer,
+    return lm_decoder_frame(b, c, &(lm_decoder){ .model_class = "%sTextModel",
+                                                 .rotary_class = "%sTextRotaryEmbedding",
+                                                 .layer = qwen_next_layer,
                                                  .norm = lm_gemma_norm });
 }
 

@@ -17,7 +17,8 @@ OTHERWISE = {
     "gpt3": "transformers has no such model",
     "ctrl": "positions are no module in transformers",
     "mixtral": "experts", "qwen2_moe": "experts", "qwen3_moe": "experts", "granitemoe": "experts", "gpt_oss": "experts",
-    "deepseek_v2": "experts", "deepseek_v3": "experts", "lfm2_moe": "experts",
+    "deepseek_v2": "experts", "deepseek_v3": "experts", "lfm2_moe": "experts", "qwen3_next": "experts",
+    "qwen3_5_moe_text": "experts",
 }
 
 
