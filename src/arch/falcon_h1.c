@@ -201,6 +201,7 @@ const lm_family lm_family_falcon_h1 = {
     .build        = build,
     .own          = own_numbers,
     .names        = names,
+    .pad_token    = "0",
     .defaults     = (const lm_default[]){ { "intermediate_size", 14336 }, { "num_key_value_heads", 8 },
                                           { "max_position_embeddings", 8192 }, { "rms_norm_eps", 1e-5 },
                                           { "mamba_d_ssm", 1024 }, { "mamba_n_heads", 128 }, { "mamba_n_groups", 1 },

@@ -199,8 +199,7 @@ lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *
 {
     uint32_t inner;
 
-    LM_TRY(lm_read_u32(s, k->heads, "ssm.time_step_rank", 1, MAX_WIDTH, s->kind == LM_GGUF ? -1 : 128,
-                       &c->mamba.n_heads, e));
+    LM_TRY(lm_read_u32(s, k->heads, "ssm.time_step_rank", 1, MAX_WIDTH, -1, &c->mamba.n_heads, e));
     LM_TRY(read_inner(s, k, c, &inner, e));
     LM_TRY(read_head_dim(s, k, inner, c, e));
     LM_TRY(lm_read_u32(s, k->state, "ssm.state_size", 1, 4096, -1, &c->mamba.state, e));

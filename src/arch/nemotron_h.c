@@ -227,8 +227,7 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, 1u << 20, -1, &c->hidden, e));
-    LM_TRY(lm_read_u32(s, "num_attention_heads", "attention.head_count", 1, 1024, gguf ? -1 : 32,
-                       &c->n_heads, e));
+    LM_TRY(lm_read_u32(s, "num_attention_heads", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
     LM_TRY(lm_read_u32(s, "n_routed_experts", "expert_count", 0, LM_MAX_EXPERTS, gguf ? 0 : 8,
                        &c->route.n_experts, e));
     LM_TRY(read_layers(s, c, e));
@@ -292,7 +291,7 @@ static const lm_name names[] = {
 
 static const lm_default defaults[] = {
     { "intermediate_size", 21504 }, { "num_key_value_heads", 8 }, { "head_dim", 128 }, { "mamba_num_heads", 128 },
-    { "mamba_head_dim", 64 }, { "ssm_state_size", 128 }, { "n_groups", 8 }, { "hidden_size", 4096 }, { NULL, 0 },
+    { "mamba_head_dim", 64 }, { "ssm_state_size", 128 }, { "n_groups", 8 }, { NULL, 0 },
 };
 
 static const char *const keys[] = {
@@ -321,7 +320,7 @@ static const lm_order orders[] = {
 #define COMMON                                                                                  \
     .class_prefix = "NemotronH", .mamba = &mamba_keys, .orders = orders, .configure = configure, \
     .build = build, .own = own_numbers, .names = names, .defaults = defaults, .keys = keys,      \
-    .ignorable = ignorable, .gguf_unread = gguf_unread, .layers = "blk."
+    .ignorable = ignorable, .gguf_unread = gguf_unread, .layers = "blk.", .pad_token = "0"
 
 const lm_family lm_family_nemotron_h_moe = {
     COMMON,
