@@ -64,6 +64,7 @@ const lm_family lm_family_bamba = {
     .name         = "bamba",
     .class_prefix = "Bamba",
     .hf_types     = (const char *const[]){ "bamba", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
     .pad_token    = "0",
     .mamba        = &mamba_keys,
     .orders       = (const lm_order[]){ { "Mixer", "act conv1d in_proj norm out_proj *" },
