@@ -215,6 +215,56 @@ static void conversations_continue(void **state)
     }
 }
 
+/* Sixty-four conversations at once, whose system prompt one request has processed before: in each turn, each
+ * processes its own tokens, and at most one page or the end of the system prompt after the last step's. */
+static void many_streams(void **state)
+{
+    enum { STREAMS = 64, SYSTEM = 600, QUESTION = 30, ANSWER = 40, TURNS = 3 };
+    static dialogue    d[STREAMS], first;
+    lm_sampler_options greedy = { .greedy = true };
+    size_t             processed[TURNS] = { 0 };
+
+    (void)state;
+    open_case(&cases[0], STREAMS);
+    first.n = 0;
+    add_tokens(&first, 7, SYSTEM);
+    read_by(&first, 4);
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        d[i].n = 0;
+        add_tokens(&d[i], 7, SYSTEM);
+    }
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        static lm_reply *replies[STREAMS];
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            add_tokens(&d[i], 100 * i + turn, QUESTION);
+            lm_request r = { .prompt = d[i].ids, .n_prompt = d[i].n, .sampler = &greedy,
+                             .sequence = { .max_tokens = ANSWER, .ignore_eos = true } };
+            assert_int_equal(lm_schedule_submit(s, &r, &replies[i], NULL), LM_OK);
+        }
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            lm_reply_event event;
+            while (lm_reply_wait(replies[i], -1, &event))
+                if (event.event.kind == LM_EVENT_TOKEN)
+                    d[i].ids[d[i].n++] = event.event.id;
+                else if (event.event.kind == LM_EVENT_END)
+                    processed[turn] += event.usage->n_prompt - event.usage->n_cached;
+            lm_reply_free(replies[i]);
+        }
+    }
+    assert_true(processed[0] <= STREAMS * (QUESTION + SYSTEM % 512));
+    for (uint32_t turn = 1; turn < TURNS; turn++)
+        if (processed[turn] > STREAMS * (QUESTION + PAGE))
+            fail_msg("turn %u: %zu tokens for %d streams", turn, processed[turn], STREAMS);
+    for (uint32_t i = 0; i < STREAMS; i += 21) {         /* the answers are those of an engine alone */
+        static dialogue again;
+        again   = d[i];
+        again.n = d[i].n - ANSWER;
+        read_by(&again, ANSWER);
+        assert_memory_equal(again.ids, d[i].ids, d[i].n * sizeof *d[i].ids);
+    }
+    close_case();
+}
+
 static void slots_continue_from_files(void **state)
 {
     static const size_t lengths[] = { 100, 185, 256, 700 };
@@ -252,6 +302,7 @@ int main(void)
         cmocka_unit_test(prompts_are_asked_again),
         cmocka_unit_test(other_prompts_do_not_displace_it),
         cmocka_unit_test(conversations_continue),
+        cmocka_unit_test(many_streams),
         cmocka_unit_test(slots_continue_from_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,8 @@ def places(path, text):
 # Families are described only in src/arch/; pre-tokenizers have the names of the models that introduced them.
 NAMED_BY_RIGHT = ("src/arch/", "src/text/")
 # Words that contain a family's name but mean something else: a kind of rotary scaling, llama.cpp and its parts, a tokenizer's
-# spelling of bytes, keys of a keyboard, the demo model.
-NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]\w+|llama_(?:ftype|tensor_get_type)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct")
+# spelling of bytes, keys of a keyboard, the demo model, a preset.
+NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]\w+|llama_(?:ftype|tensor_get_type)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct|\"[a-z][\w.-]*-\d[\d.]*[bm]\"")
 
 
 def families():

@@ -128,6 +128,8 @@ static void derive_mha(lm_derivation *d)
 
 void lm_derive_kv(lm_derivation *d)
 {
+    if (!d->f->s.program->n_caches)
+        return;
     let_cache(d);
     derive_elements(d);
     derive_per_token(d, _("bytes per token"));
@@ -139,6 +141,8 @@ void lm_derive_kv(lm_derivation *d)
 /* Derive the number of rows processed by the model with and without a cache. */
 void lm_derive_kv_cache(lm_derivation *d)
 {
+    if (!d->f->s.program->n_caches)
+        return;
     let_cache(d);
     lm_derive(d, "rows_without",
               _("rows computed for this number of tokens without a cache: each token recomputes all "

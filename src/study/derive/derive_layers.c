@@ -7,6 +7,20 @@
 
 /* ---- plain MLP ---- */
 
+static uint32_t layers_with_mlp(const lm_ledger *l)
+{
+    const lm_program *p = l->program;
+    uint32_t          n = 0;
+
+    for (uint32_t i = 0, last = LM_NONE; i < p->n_nodes; i++)
+        if (p->nodes[i].layer >= 0 && (l->roles[i] & LM_PRODUCT_DOWN) && l->part[i] == LM_PART_MLP &&
+            last != (uint32_t)p->nodes[i].layer) {
+            last = (uint32_t)p->nodes[i].layer;
+            n++;
+        }
+    return n;
+}
+
 void lm_derive_mlp(lm_derivation *d)
 {
     lm_traits t;
@@ -21,14 +35,16 @@ void lm_derive_mlp(lm_derivation *d)
         lm_derive(d, "biases", _("biases"), LM_UNIT_PARAMETERS, NULL, "ffn + hidden");
     lm_derive(d, "plain", _("one MLP"), LM_UNIT_PARAMETERS, NULL,
               t.bias_mlp ? "up + down + biases" : "up + down");
-    lm_derive(d, "all_plain", _("MLPs of all layers"), LM_UNIT_PARAMETERS, "parameters.mlp",
-              "layers * plain");
+    uint32_t n = layers_with_mlp(d->f->ledger);
+    lm_derivef(d, "all_plain", _("MLPs of all layers"), LM_UNIT_PARAMETERS, t.experts ? NULL : "parameters.mlp",
+               "%s * plain", lm_layers_formula(d, n));
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
     lm_derive(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.mlp",
               "100 * all_plain / total");
     lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion",
               "ffn / hidden");
-    lm_derive(d, "flops", _("products of one token"), LM_UNIT_FLOPS, "flops.layer[0].mlp", "2 * (up + down)");
+    lm_derive(d, "flops", _("products of one token"), LM_UNIT_FLOPS,
+              n == d->f->s.program->n_layers ? "flops.layer[0].mlp" : NULL, "2 * (up + down)");
     lm_derive(d, "gated", _("a gated MLP of the same width: three matrices"), LM_UNIT_PARAMETERS, NULL,
               "3 * hidden * ffn");
 }

@@ -47,12 +47,9 @@ static const char *linear_formula(counting *c, uint32_t i)
 
 static const char *experts_formula(counting *c, const lm_node *n)
 {
-    unsigned matrices = 0;
-
-    for (unsigned k = 0; k < 3; k++)
-        matrices += n->weights[k] != LM_NONE;
-    const char *products = lm_derive_text(c->d, "%s%u * hidden * expert_width * %s", c->flops ? "2 * " : "",
-                                          matrices, c->flops ? "top_k" : "experts");
+    const char *width    = lm_width_formula(c->d, 0, true, c->p->values[n->in[0]].width);
+    const char *products = lm_derive_text(c->d, "%s%u * %s * expert_width * %s", c->flops ? "2 * " : "",
+                                          lm_expert_matrices(n), width, c->flops ? "top_k" : "experts");
     if (c->flops || n->weights[3] == LM_NONE)
         return products;
     /* biases of the experts */

@@ -8,6 +8,18 @@
 
 /* ---- attention ---- */
 
+/* Return whether a layer's attention has a gate for every lane of its output. */
+static bool has_output_gate(const lm_program *p, int32_t layer)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        for (uint32_t k = 0; n->layer == layer && n->code == LM_OP_GLU && k < n->n_in; k++)
+            if (p->nodes[p->values[n->in[k]].producer].code == LM_OP_ATTENTION)
+                return true;
+    }
+    return false;
+}
+
 void lm_derive_gqa(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
@@ -26,9 +38,13 @@ void lm_derive_gqa(lm_derivation *d)
               "2 * hidden * (heads * head_dim)");
     lm_derivef(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
                "%s * (k_and_v_mha - k_and_v)", layers);
+    bool gated = has_output_gate(p, p->caches[0].layer);
+    if (gated)
+        lm_derive(d, "gates", _("gates of the heads' outputs"), LM_UNIT_PARAMETERS, NULL,
+                  "hidden * (heads * head_dim)");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               lm_derive_text(d, "flops.layer[%d].attention", p->caches[0].layer),
-              "2 * (q_and_o + k_and_v)");
+              gated ? "2 * (q_and_o + gates + k_and_v)" : "2 * (q_and_o + k_and_v)");
     lm_derivef(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
                "2 * %s * kv_heads * head_dim", layers);
     lm_derivef(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
@@ -196,12 +212,18 @@ void lm_derive_alibi(lm_derivation *d)
 
 /* ---- MLP ---- */
 
-static bool first_layer_mixes(const lm_program *p)
+/* Return whether all of the first layer's MLP is one gated product. */
+static bool begins_gated(const lm_ledger *l)
 {
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].layer == 0 && p->nodes[i].code == LM_OP_EXPERTS)
-            return true;
-    return false;
+    const lm_program *p = l->program;
+    bool              gated = false;
+
+    for (uint32_t i = 0; i < p->n_nodes && p->nodes[i].layer <= 0; i++) {
+        if (p->nodes[i].code == LM_OP_EXPERTS)
+            return false;
+        gated |= p->nodes[i].code == LM_OP_GLU && l->part[i] == LM_PART_MLP;
+    }
+    return gated;
 }
 
 void lm_derive_swiglu(lm_derivation *d)
@@ -224,7 +246,7 @@ void lm_derive_swiglu(lm_derivation *d)
         lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion",
                   "ffn / hidden");
     lm_derive(d, "flops", _("products of one token"), LM_UNIT_FLOPS,
-              first_layer_mixes(d->f->s.program) ? NULL : "flops.layer[0].mlp",
+              begins_gated(d->f->ledger) ? "flops.layer[0].mlp" : NULL,
               "2 * gated");
 }
 

@@ -155,10 +155,19 @@ const char *lm_expert_formula(lm_derivation *d)
 
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_EXPERTS)
-            return p->nodes[i].weights[3] == LM_NONE
-                       ? "3 * hidden * expert_width"
-                       : "3 * hidden * expert_width + 2 * expert_width + hidden";
+            return lm_derive_text(d, "%u * %s * expert_width%s", lm_expert_matrices(&p->nodes[i]),
+                                  lm_width_formula(d, 0, true, p->values[p->nodes[i].in[0]].width),
+                                  p->nodes[i].weights[3] == LM_NONE ? "" : " + 2 * expert_width + hidden");
     return "0";
+}
+
+unsigned lm_expert_matrices(const lm_node *n)
+{
+    unsigned matrices = 0;
+
+    for (unsigned k = 0; k < 3; k++)
+        matrices += n->weights[k] != LM_NONE && (k != 1 || n->weights[1] != n->weights[0]);
+    return matrices;
 }
 
 const char *lm_router_formula(lm_derivation *d)

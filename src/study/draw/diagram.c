@@ -28,6 +28,7 @@ static const struct {
     { "memory-growth", N_("weights, cache and scratch by context"), lm_draw_memory_growth },
     { "flops-growth", N_("operations of a token by context"), lm_draw_flops_growth },
     { "roofline", N_("roofline of this machine"), lm_draw_roofline },
+    { "decay", N_("how fast the heads of layers with a state forget"), lm_draw_decay },
     { "window", N_("visible keys of a token"), lm_draw_window },
 };
 

@@ -20,7 +20,8 @@ typedef void lm_draw(lm_drawing *d);
 lm_draw lm_draw_flow, lm_draw_layer, lm_draw_end_to_end, lm_draw_attention, lm_draw_mlp, lm_draw_moe,
     lm_draw_residual, lm_draw_heads, lm_draw_mla, lm_draw_rope, lm_draw_spectrum, lm_draw_norm, lm_draw_cache,
     lm_draw_window, lm_draw_kv_growth, lm_draw_memory_growth, lm_draw_flops_growth, lm_draw_roofline,
-    lm_draw_mask, lm_draw_pattern;
+    lm_draw_mask, lm_draw_pattern,
+    lm_draw_decay;
 
 /* Draw a diagram in all forms: text, Mermaid and, if it is a graph, the graph, which lives as long as the
  * facts. Errors: those of lm_diagram. */

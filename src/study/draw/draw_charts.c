@@ -47,6 +47,8 @@ void lm_draw_kv_growth(lm_drawing *d)
     double   x[MAX_POINTS], own[MAX_POINTS], mha[MAX_POINTS], whole[MAX_POINTS];
     uint32_t n = contexts(d->f, x);
     bool     windows = lm_facts_count(d->f, "attention.windowed_layers") > 0;
+    bool     mixed   = lm_facts_has(d->f, "kv.at[1].bytes_attention_only");
+    double   all[MAX_POINTS];
     lm_chart c = { .title = _("the cache by context"),
                    .x_title = _("positions of the context"),
                    .y_title = _("bytes of the cache"),
@@ -56,7 +58,10 @@ void lm_draw_kv_growth(lm_drawing *d)
                    .x = x };
 
     for (uint32_t i = 0; i < n; i++) {
-        own[i]   = lm_facts_number(d->f, "kv.at[%" PRIu64 "].bytes", (uint64_t)x[i]);
+        own[i]   = lm_facts_number(d->f, mixed ? "kv.at[%" PRIu64 "].bytes_with_states"
+                                               : "kv.at[%" PRIu64 "].bytes", (uint64_t)x[i]);
+        if (mixed)
+            all[i] = lm_facts_number(d->f, "kv.at[%" PRIu64 "].bytes_attention_only", (uint64_t)x[i]);
         whole[i] = lm_facts_number(d->f, "kv.at[%" PRIu64 "].bytes_without_window", (uint64_t)x[i]);
         mha[i]   = lm_facts_number(d->f, "kv.at[%" PRIu64 "].mha", (uint64_t)x[i]);
     }
@@ -69,11 +74,43 @@ void lm_draw_kv_growth(lm_drawing *d)
         return;
     }
     c.curves[c.n_curves++] = (lm_curve){ _("this model"), own, false };
+    if (mixed)
+        c.curves[c.n_curves++] = (lm_curve){ _("with attention in all layers"), all, true };
     if (windows && whole[n - 1] > own[n - 1])
         c.curves[c.n_curves++] = (lm_curve){ _("without its windows"), whole, true };
     if (mha[n - 1] > whole[n - 1])
         c.curves[c.n_curves++] = (lm_curve){ _("with keys and values for every query head (MHA)"), mha,
                                              true };
+    draw_chart(d, &c);
+}
+
+/* Half-lives of the heads by layer: the shortest, the median, the longest. */
+void lm_draw_decay(lm_drawing *d)
+{
+    static const char *const members[] = { "longest", "median", "shortest" };
+    const char *const        names[]   = { _("the longest of the layer's heads"), _("the median"),
+                                           _("the shortest") };
+    uint64_t n = 0;
+
+    while (lm_facts_has(d->f, "states.recurrence.half_life[%" PRIu64 "].layer", n))
+        n++;
+    double  *x = lm_arena_new(&d->f->arena, 4 * n + 1, double);
+    lm_chart c = { .title = _("half-lives of the state by layer"), .x_title = _("layer"),
+                   .y_title = _("tokens"), .x_unit = LM_UNIT_NONE, .y_unit = LM_UNIT_TOKENS,
+                   .n = (uint32_t)n, .x = x, .log_y = true };
+    d->f->failed |= !x;
+    if (!x || n < 2) {
+        d->missing = _("decays of two layers or more are not here");
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = lm_facts_number(d->f, "states.recurrence.half_life[%" PRIu64 "].layer", i);
+    for (uint32_t k = 0; k < 3; k++) {
+        double *y = x + (k + 1) * n;
+        for (uint64_t i = 0; i < n; i++)
+            y[i] = lm_facts_number(d->f, "states.recurrence.half_life[%" PRIu64 "].%s", i, members[k]);
+        c.curves[c.n_curves++] = (lm_curve){ names[k], y, k != 1 };
+    }
     draw_chart(d, &c);
 }
 

@@ -115,8 +115,9 @@ static void heads_svg(lm_drawing *d, uint64_t heads, uint64_t groups)
 
 void lm_draw_heads(lm_drawing *d)
 {
-    uint64_t heads = lm_facts_count(d->f, "attention.heads"),
-             groups = lm_facts_count(d->f, "attention.kv_heads");
+    bool     any    = lm_facts_has(d->f, "attention.heads");
+    uint64_t heads  = any ? lm_facts_count(d->f, "attention.heads") : 0,
+             groups = any ? lm_facts_count(d->f, "attention.kv_heads") : 0;
     lm_graph *g     = lm_graph_new(d->f);
 
     if (!heads || !groups || lm_facts_has(d->f, "attention.latent")) {

@@ -4,7 +4,8 @@
 #include "study/explain/cards.h"
 
 static const lm_card_list *const lists[] = { &lm_cards_of_models, &lm_cards_of_running,
-                                             &lm_cards_of_layers, &lm_cards_of_positions };
+                                             &lm_cards_of_layers, &lm_cards_of_positions,
+                                             &lm_cards_of_states };
 
 /* Aliases. If one has several topics, the model decides; `example`: a preset with the named feature, if that
  * of the topic lacks it. */
@@ -45,6 +46,12 @@ static const struct {
     { "bpe", { "tokenizer" }, NULL },
     { "merges", { "tokenizer" }, NULL },
     { "tied", { "tying" }, NULL },
+    { "state", { "recurrence", "convolution" }, NULL },
+    { "conv", { "convolution" }, NULL },
+    { "ssm", { "recurrence" }, NULL },
+    { "mamba", { "recurrence" }, NULL },
+    { "linear-attention", { "recurrence" }, NULL },
+    { "delta-rule", { "recurrence" }, NULL },
 };
 
 enum { N_ALIASES = sizeof aliases / sizeof *aliases };

@@ -31,7 +31,7 @@ const char *lm_sheet_text(lm_facts *f, const char *format, ...) __attribute__((f
 
 typedef lm_status lm_fill_sheet(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e);
 lm_fill_sheet lm_sheet_heads, lm_sheet_latent, lm_sheet_activations, lm_sheet_scalings, lm_sheet_merges,
-    lm_sheet_norms, lm_sheet_router;
+    lm_sheet_norms, lm_sheet_router, lm_sheet_half_life;
 
 /* A rule about the architecture of a model. */
 typedef bool lm_card_rule(const lm_traits *t);
@@ -75,7 +75,8 @@ const lm_card *lm_card_named(const char *topic, const lm_traits *t);
 
 /* The cards, in the order of their list; each file ends with its list. */
 typedef struct lm_card_list { const lm_card *cards; size_t n; } lm_card_list;
-extern const lm_card_list lm_cards_of_models, lm_cards_of_running, lm_cards_of_layers, lm_cards_of_positions;
+extern const lm_card_list lm_cards_of_models, lm_cards_of_running, lm_cards_of_layers, lm_cards_of_positions,
+    lm_cards_of_states;
 
 /* Find the presets that use each card: the titles of some, how many, and out of how many. Builds a program
  * per preset, however many cards there are. `out` [n] must be zeroed; the caller frees its names, whatever is

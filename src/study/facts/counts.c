@@ -105,3 +105,12 @@ void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, ui
         out->n_windows += window != 0;
     }
 }
+
+uint64_t lm_count_state_floats(const lm_program *p)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < p->n_states; i++)
+        n += p->states[i].floats;
+    return n;
+}

@@ -72,4 +72,7 @@ typedef struct lm_kv_counts {
 void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, uint64_t batch,
                  lm_kv_counts *out);
 
+/* Return the floats of the states of one sequence. */
+uint64_t lm_count_state_floats(const lm_program *p);
+
 #endif

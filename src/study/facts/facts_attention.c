@@ -125,13 +125,13 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
                 "heads of queries, heads of the cache, windows");
     lm_add_word(g, "sharing", lm_sharing_word(t.sharing), LM_FROM_PROGRAM,
                 "how query heads share keys and values");
+    lm_add_count(g, "windowed_layers", t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
+    lm_add_count(g, "full_layers", t.n_attentions - t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     if (!t.attention)
         return;
     const lm_attention_spec *s = &t.attention->attention.spec;
     add_heads(g, s);
     add_window(g, t.window, t.n_windows == t.n_attentions);
-    lm_add_count(g, "windowed_layers", t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
-    lm_add_count(g, "full_layers", t.n_attentions - t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         uint32_t window = p->nodes[i].code == LM_OP_ATTENTION
                               ? lm_acting_window(p, p->nodes[i].attention.spec.window)

@@ -221,24 +221,15 @@ static void fill_methods(lm_facts *f, lm_fact *g)
                      "the latent that keys and values are made of");
 }
 
-/* Return the floats of the states of a sequence. */
-static uint64_t state_floats(const lm_program *p)
-{
-    uint64_t n = 0;
-
-    for (uint32_t i = 0; i < p->n_states; i++)
-        n += p->states[i].floats;
-    return n;
-}
-
 /* Add what the cache and the states take, and what a model of the same layers would whose layers all have the
  * attention of some. */
 static void add_beside_states(lm_facts *f, lm_fact *g, lm_wide cache)
 {
-    const lm_program *p = f->s.program;
+    const lm_program *p      = f->s.program;
+    lm_wide           states = (lm_wide)lm_count_state_floats(p) * sizeof(float) * f->s.batch;
 
-    lm_add_wide(g, "bytes_with_states", cache + (lm_wide)state_floats(p) * sizeof(float) * f->s.batch,
-                LM_UNIT_BYTES, LM_FROM_PROGRAM, "keys and values, and one state of each sequence");
+    lm_add_wide(g, "bytes_with_states", cache + states, LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                "keys and values, and one state of each sequence");
     if (p->n_caches && p->n_caches < p->n_layers)
         lm_add_wide(g, "bytes_attention_only", cache / p->n_caches * p->n_layers, LM_UNIT_BYTES,
                     LM_FROM_WHAT_IF, "if all layers had attention");
@@ -299,34 +290,6 @@ void lm_fill_kv(lm_facts *f, lm_fact *g)
     lm_add_group(g, "mha", fill_mha, 0);
     lm_add_group(g, "by_method", fill_methods, 0);
     lm_add_table(g, "at", fill_kv_at, 0);
-}
-
-/* ---- states ---- */
-
-/* Add the sizes of the states of a layer. */
-static void fill_state_layer(lm_facts *f, lm_fact *list)
-{
-    for (uint32_t i = 0; i < f->s.program->n_layers; i++) {
-        uint64_t floats = 0;
-        for (uint32_t k = 0; k < f->s.program->n_states; k++)
-            floats += f->s.program->states[k].layer == (int32_t)i ? f->s.program->states[k].floats : 0;
-        lm_add_count(list, NULL, floats, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM, "carried from position to position");
-    }
-}
-
-void lm_fill_states(lm_facts *f, lm_fact *g)
-{
-    const lm_program *p = f->s.program;
-    uint64_t          floats = state_floats(p), layers = 0;
-
-    for (uint32_t i = 0; i < p->n_states; i++)
-        layers += i == 0 || p->states[i].layer != p->states[i - 1].layer;
-    lm_add_count(g, "layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "layers with a state");
-    lm_add_count(g, "elements", floats, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
-                 "of a sequence, whatever its length; float32");
-    lm_add_count(g, "bytes", floats * sizeof(float), LM_UNIT_BYTES, LM_FROM_PROGRAM, "of a sequence");
-    if (p->n_states)
-        lm_add_list(g, "elements_per_layer", fill_state_layer, 0);
 }
 
 /* ---- memory, from the plan ---- */

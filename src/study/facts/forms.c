@@ -9,6 +9,7 @@
 
 const lm_form_words lm_plain_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm", .attention = "Attn",
+    .state = "Mix",
     .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "h", .bias = " + b", .times = " ", .tanh = "tanh",
 };
 
@@ -101,7 +102,7 @@ static void put_sum(const form *f, const lm_node *n, bool in_product)
         lm_text_add_str(f->out, ")");
 }
 
-/* Append attention, an MLP of any form, or the module that has a state, as a function of the value it reads
+/* Append attention, an MLP of any form, or a part with a state, as a function of the value it reads
  * from the stream. */
 static void put_part(const form *f, lm_value v, int32_t layer)
 {
@@ -114,12 +115,7 @@ static void put_part(const form *f, lm_value v, int32_t layer)
         attends |= n->code == LM_OP_ATTENTION;
         v = n->in[0];
     }
-    if (carries && !attends) {
-        put_module(f, block);
-        put_of(f, "", v);
-    } else {
-        put_of(f, attends ? f->w->attention : f->w->mlp, v);
-    }
+    put_of(f, attends ? f->w->attention : carries ? f->w->state : f->w->mlp, v);
 }
 
 /* Append the operation's form with `x` for its input. */

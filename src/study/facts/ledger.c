@@ -299,7 +299,8 @@ void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)
         const lm_node *n = &p->nodes[i];
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
             uint32_t w = n->weights[k];
-            if (w == LM_NONE || l->reader[w] != i || p->weights[w].constant)
+            /* an expert's matrix can be its own gate */
+            if (w == LM_NONE || l->reader[w] != i || p->weights[w].constant || (k && w == n->weights[k - 1]))
                 continue;
             out->parameters += p->weights[w].elements;
             if (p->weights[w].kind == LM_VECTOR && (n->code == LM_OP_LINEAR || n->code == LM_OP_EXPERTS))

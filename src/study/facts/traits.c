@@ -165,6 +165,12 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
             t->glu     = n->code == LM_OP_GLU ? n : NULL;
         }
         break;
+    case LM_OP_CAUSAL_CONV:
+        t->convolution = t->convolution ? t->convolution : n;
+        break;
+    case LM_OP_LINEAR_RECURRENCE:
+        t->recurrence = t->recurrence ? t->recurrence : n;
+        break;
     case LM_OP_ROUTE:
         t->route = t->route ? t->route : n;
         break;

@@ -1,4 +1,5 @@
 /* listing_line.c - write one operation as one assignment. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -81,6 +82,9 @@ static const char *candidate(const lm_listing *l, uint32_t i)
     const char *role = of_role(l->f->ledger->roles[i]),
                *same = n->n_in && l->last[n->in[0]] == i ? l->names[n->in[0]] : NULL;
 
+    uint32_t block = l->f->ledger->block[i];
+    if (block != LM_NONE && l->f->ledger->carries[block] && !l->f->ledger->attends[block])
+        return last_word(n->path);
     switch (n->code) {
     case LM_OP_EMBED:
         return "x";
@@ -115,7 +119,7 @@ static void give_name(lm_listing *l, uint32_t i)
     size_t      n    = 0;
 
     for (; want[n] && n + 1 < sizeof base; n++)
-        base[n] = strchr("abcdefghijklmnopqrstuvwxyz_0123456789", want[n]) ? want[n] : '_';
+        base[n] = isalnum((unsigned char)want[n]) ? want[n] : '_';
     base[n] = '\0';
     snprintf(name, LM_LISTING_NAME, "%s%s", base[0] >= '0' && base[0] <= '9' ? "v" : "", base);
     if (is_taken(name))
@@ -151,6 +155,8 @@ static void put_weight(const lm_listing *l, uint32_t index, lm_text *out)
     } else {
         put_path(l, w->path, "", out);
     }
+    if (w->flat && w->dims[1] > 1)
+        lm_text_printf(out, ".reshape(%" PRIu64 ", -1)", w->dims[0]);
 }
 
 /* Append a vector or None. */

@@ -11,12 +11,30 @@
 
 /* ---- by context ---- */
 
+static void write_states(lm_document *d)
+{
+    lm_facts *f = d->facts;
+    char      a[LM_FIG];
+
+    if (lm_facts_count(f, "states.layers"))
+        lm_doc_textf(d,
+                     _("%" PRIu64 " of %" PRIu64 " layers have a state: %s bytes per sequence, whatever its "
+                       "length. Each position changes it; it cannot be taken back to an earlier one, so copies "
+                       "of it are kept."),
+                     lm_facts_count(f, "states.layers"), lm_facts_count(f, "architecture.layers"),
+                     lm_fig_count(a, lm_facts_count(f, "states.bytes")));
+}
+
 void lm_part_cache(lm_document *d)
 {
     lm_facts     *f = d->facts;
     lm_doc_table *t;
     char          a[LM_FIG], b[LM_FIG];
 
+    if (!lm_facts_count(f, "kv.bytes_per_token")) {
+        write_states(d);
+        return;
+    }
     lm_doc_textf(d, _("%s: %s elements per token, %s bytes as %s."), lm_facts_text(f, "attention.type"),
                  lm_fig_count(a, lm_facts_count(f, "kv.elements_per_token")),
                  lm_fig_count(b, lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
@@ -34,13 +52,7 @@ void lm_part_cache(lm_document *d)
                      lm_facts_count(f, "attention.windowed_layers") +
                          lm_facts_count(f, "attention.full_layers"),
                      lm_fig_count(a, lm_facts_count(f, "kv.window")));
-    if (lm_facts_count(f, "states.layers"))
-        lm_doc_textf(d,
-                     _("%" PRIu64 " of %" PRIu64 " layers have a state instead: %s bytes per sequence, whatever its "
-                       "length. Each position changes it; it cannot be taken back to an earlier one, so copies "
-                       "of it are kept."),
-                     lm_facts_count(f, "states.layers"), lm_facts_count(f, "architecture.layers"),
-                     lm_fig_count(a, lm_facts_count(f, "states.bytes")));
+    write_states(d);
     bool mixed = lm_facts_has(f, "kv.at[1024].bytes_attention_only");
     t = lm_doc_table_of(d, "cache-by-context", NULL, mixed ? "rrrrrr" : "rrrr", _("context"), _("bytes"), "",
                         _("as MHA"), _("with the states"), _("attention in all layers"));

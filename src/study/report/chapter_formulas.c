@@ -20,14 +20,14 @@ static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8
 
 static const lm_form_words text_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm₀", .nth_norm = "Norm%s",
-    .digits = small, .attention = "Attn", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "Norm_f(h_L)",
+    .digits = small, .attention = "Attn", .state = "Mix", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "Norm_f(h_L)",
     .bias = " + b", .times = " · ", .tanh = "tanh",
 };
 
 static const lm_form_words latex_words = {
     .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})", .norm = "\\mathrm{Norm}_\\ell",
     .first_norm = "\\mathrm{Norm}_0", .nth_norm = "\\mathrm{Norm}_{\\ell,%s}",
-    .digits = plain, .attention = "\\mathrm{Attn}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}",
+    .digits = plain, .attention = "\\mathrm{Attn}", .state = "\\mathrm{Mix}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}",
     .final = "\\mathrm{Norm}_f(h_L)", .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
 };
 
@@ -177,6 +177,7 @@ static const struct letter other_letters[] = {
     { .latex = "\\ell", .in_text = "h'" },
     { .latex = "u", .meaning = N_("residual stream after the attention of a layer") },
     { .latex = "x" },
+    { .latex = "\\mathrm{Mix}", .text = "Mix" },
     { .latex = "\\mathrm{Norm}", .meaning = N_("norm, named after its position; Norm_f is the last one"), .text = "Norm", .indexed = true },
     { .latex = "\\mathbf{Q}", .text = "𝐐" },
     { .latex = "\\mathbf{K}", .text = "𝐊" },

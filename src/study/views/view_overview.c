@@ -178,6 +178,8 @@ static void add_cache(lm_table *t)
     lm_text    line = { 0 };
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
+    if (!lm_facts_count(f, "kv.bytes_per_token"))
+        return;
     lm_text_printf(&line, _("%s = %s positions of %s bytes, %s"),
                    lm_fig_size(a, lm_facts_number(f, "kv.bytes_at_context")),
                    lm_fig_count(b, lm_facts_count(f, "kv.context")),
@@ -268,6 +270,13 @@ static void put_compute(lm_page *v)
 
     lm_text_add_char(v->out, '\n');
     put_label(v, _("compute per token"));
+    if (!lm_facts_count(f, "flops.per_context_token")) {
+        lm_text_printf(v->out, _("%s, whatever the context; a prompt of %s: %s\n"),
+                       lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
+                       lm_fig_count(c, lm_facts_count(f, "kv.context")),
+                       lm_fig_flops(d, lm_facts_number(f, "flops.prefill")));
+        return;
+    }
     lm_text_printf(v->out, _("%s + %s per token of context; a prompt of %s: %s\n"),
                    lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
                    lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token")),

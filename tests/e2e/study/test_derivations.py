@@ -135,7 +135,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"architecture\.last_layer", lambda f, m: f["architecture.layers"] - 1),
     (r"attention\.kv_dim", product("attention.kv_heads", "attention.head_dim")),
     (r"attention\.group", lambda f, m: f["attention.heads"] // f["attention.kv_heads"]),
-    (r"attention\.full_layers", lambda f, m: f["architecture.layers"] - f["attention.windowed_layers"]),
+    (r"attention\.full_layers", lambda f, m: f["architecture.layers"] - f["attention.windowed_layers"] if f["states.layers"] == 0 else None),
     (r"mlp\.expansion", lambda f, m: f["mlp.intermediate"] / f["architecture.hidden"]),
     (r"parameters\.total", total(*(f"parameters.{p}" for p in PARTS))),
     (r"parameters\.untied_total", total("parameters.total", "parameters.saved_by_tying")),
@@ -282,7 +282,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"pass\.torchinfo\.params_bytes", lambda f, m: f["pass.value_bytes"] * f["parameters.untied_total"]),
     (r"pass\.torchinfo\.total_bytes_tied_once", total("pass.torchinfo.input_bytes", "pass.torchinfo.forward_backward_bytes",
                                                       "pass.parameter_bytes")),
-    (r"memory\.kv", lambda f, m: f["kv.bytes_at_context"] if f["attention.windowed_layers"] == 0 else None),
+    (r"memory\.kv", lambda f, m: f["kv.bytes_at_context"] + 3 * f["kv.batch"] * f["states.bytes"] if f["attention.windowed_layers"] == 0 else None),
     (r"memory\.weights", lambda f, m: f["weights.as.f16.matrices"] + 4 * vectors(f) if whole_blocks(f) and "rope.base" in f
         and f["architecture.vocabulary"] % 64 == 0 else None),         # other numbers of rows are padded
     # positions
@@ -297,7 +297,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         f["flops.per_context_token"] - f["flops.per_context_token_naive"])),
     (r"pass\.mult_adds_naive", lambda f, m: (f["pass.tokens"] * f["flops.per_token_matmul"] + f["pass.tokens"] ** 2 * f[
         "flops.per_context_token_naive"]) // 2),
-    (r"tuning\.lora\.trainable", lambda f, m: latent_adapters(f) if latent(f) else None if fused(f) or not dense(f) else sum(v for p, v in f.items() if p.startswith("tuning.lora.targets."))),
+    (r"tuning\.lora\.trainable", lambda f, m: latent_adapters(f) if latent(f) else None if fused(f) or not dense(f) or f["states.layers"] else sum(v for p, v in f.items() if p.startswith("tuning.lora.targets."))),
     (r"tuning\.qlora\.(trainable|activations|activations_checkpointed)", lambda f, m: f["tuning.lora." + m[1]]),
     (r"tuning\.lora\.weights", lambda f, m: 2 * f["parameters.total"] + 2 * f["tuning.lora.trainable"]),
     (r"flow\.residual_sums", product("architecture.layers", "flow.residual_sums_per_layer")),

@@ -1,0 +1,69 @@
+/* derive_states.c - short convolutions and linear recurrences: weights, operations, and states in place of a
+ * cache. */
+#include <inttypes.h>
+
+#include "program/op.h"
+#include "study/derive/topics.h"
+
+static const lm_node *first_of(const lm_derivation *d, lm_op_code code)
+{
+    const lm_program *p = d->f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == code)
+            return &p->nodes[i];
+    return NULL;
+}
+
+/* Derive the bytes of the states of all layers, and the positions of a cache that take as many. */
+static void derive_all_states(lm_derivation *d)
+{
+    lm_let_fact(d, "floats", NULL, _("values in the states of all layers"), "states.elements");
+    lm_derive(d, "bytes", _("states of a sequence, float32"), LM_UNIT_BYTES, "states.bytes", "4 * floats");
+    if (!lm_facts_count(d->f, "kv.bytes_per_token"))
+        return;
+    lm_let_fact(d, "per_token", NULL, _("bytes that the layers with attention cache per token"),
+                "kv.bytes_per_token");
+    lm_derive(d, "positions", _("positions of that cache in as many bytes"), LM_UNIT_NONE, NULL,
+              "bytes / per_token");
+}
+
+void lm_derive_convolution(lm_derivation *d)
+{
+    const lm_node *n = first_of(d, LM_OP_CAUSAL_CONV);
+
+    if (!n)
+        return;
+    bool bias = n->weights[1] != LM_NONE;
+    lm_let_fact(d, "taps", "n_c", _("positions that an output reads"), "states.convolution.taps");
+    lm_let_fact(d, "width", "D_c", _("dimensions of the convolution"), "states.convolution.width");
+    lm_derive(d, "weights", _("weights of a layer's convolution"), LM_UNIT_PARAMETERS, NULL,
+              bias ? "taps * width + width" : "taps * width");
+    lm_derive(d, "operations", _("operations of one token"), LM_UNIT_FLOPS, NULL,
+              bias ? "2 * taps * width + width" : "2 * taps * width");
+    lm_derive(d, "state", _("state: the rows before the current one"), LM_UNIT_ELEMENTS, NULL,
+              "(taps - 1) * width");
+    derive_all_states(d);
+}
+
+void lm_derive_recurrence(lm_derivation *d)
+{
+    const lm_node *n = first_of(d, LM_OP_LINEAR_RECURRENCE);
+    lm_cost        c;
+
+    if (!n)
+        return;
+    lm_node_cost(d->f->s.program, n, &c);
+    lm_let_fact(d, "state_heads", "H_S", _("heads with a state"), "states.recurrence.heads");
+    lm_let_fact(d, "key_dim", "K_S", _("rows of a head's state"), "states.recurrence.key_dim");
+    lm_let_fact(d, "value_dim", "V_S", _("columns of a head's state"), "states.recurrence.value_dim");
+    lm_derive(d, "state", _("state of a layer"), LM_UNIT_ELEMENTS, NULL, "state_heads * key_dim * value_dim");
+    lm_derive(d, "operations",
+              n->recurrence.spec.delta
+                  ? _("operations of one token: decay, what the state returns, update, output")
+                  : _("operations of one token: decay, update, output"),
+              LM_UNIT_FLOPS, NULL,
+              n->recurrence.spec.delta ? "state_heads * (7 * key_dim * value_dim + 2 * value_dim)"
+                                       : "state_heads * (5 * key_dim * value_dim + value_dim)");
+    derive_all_states(d);
+}

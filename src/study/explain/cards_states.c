@@ -1,0 +1,71 @@
+/* cards_states.c - the cards of layers with a state. */
+#include "study/explain/cards.h"
+
+static bool convolves(const lm_traits *t)
+{
+    return t->convolution != NULL;
+}
+
+static bool recurs(const lm_traits *t)
+{
+    return t->recurrence != NULL;
+}
+
+static bool adds_only(const lm_traits *t)
+{
+    return t->recurrence && !t->recurrence->recurrence.spec.delta;
+}
+
+static const lm_card cards[] = {
+    {
+        .topic = "convolution",
+        .title = N_("Short convolution"),
+        .summary = N_("each dimension is a weighted sum of its last positions"),
+        .what = N_("A causal depthwise convolution reads the last n_c positions of each dimension separately. "
+                   "Its state is the rows before the current one; there are no keys and values."),
+        .formulas = { { "yᵢ = b + Σⱼ wⱼ ⊙ xᵢ₋ⱼ,   0 ≤ j < n_c",
+                        "y_i = b + \\sum_{0 \\le j < n_c} w_j \\odot x_{i-j}" } },
+        .derive = lm_derive_convolution,
+        .diagram = "pattern",
+        .why = { N_("Neighbouring tokens are mixed at a cost that does not depend on the context.") },
+        .gains = { N_("A state of a few rows instead of a growing cache.") },
+        .costs = { N_("Nothing beyond n_c positions is visible in one layer."),
+                   N_("A state cannot be taken back: to drop tokens, an earlier copy is needed.") },
+        .sources = { "Dauphin et al., Language Modeling with Gated Convolutional Networks, arXiv 1612.08083",
+                     "Gu & Dao, Mamba, arXiv 2312.00752" },
+        .used = convolves,
+        .example = "lfm2-1.2b",
+    },
+    {
+        .topic = "recurrence",
+        .title = N_("Linear recurrence"),
+        .summary = N_("a matrix per head that each token decays and adds to, in place of a cache"),
+        .what = N_("Each head carries a matrix S from token to token. A token decays it by a factor α, adds "
+                   "the product of its key and an update Δ, and reads it with its query. By the delta rule, "
+                   "the update replaces what the matrix returns for the key; otherwise values are added."),
+        .formulas = { { "𝐒 ← α 𝐒,   Δ = β (v − 𝐒ᵀ k),   𝐒 ← 𝐒 + k Δᵀ,   o = 𝐒ᵀ q",
+                        "\\mathbf{S} \\leftarrow \\alpha \\mathbf{S},\\quad \\Delta = \\beta (v - "
+                        "\\mathbf{S}^{\\top} k),\\quad \\mathbf{S} \\leftarrow \\mathbf{S} + k "
+                        "\\Delta^{\\top},\\quad o = \\mathbf{S}^{\\top} q" } },
+        .special = { adds_only,
+                     { "𝐒 ← α 𝐒,   Δ = β v,   𝐒 ← 𝐒 + k Δᵀ,   o = 𝐒ᵀ q",
+                       "\\mathbf{S} \\leftarrow \\alpha \\mathbf{S},\\quad \\Delta = \\beta v,\\quad \\mathbf{S} "
+                       "\\leftarrow \\mathbf{S} + k \\Delta^{\\top},\\quad o = \\mathbf{S}^{\\top} q" } },
+        .derive = lm_derive_recurrence,
+        .sheet = lm_sheet_half_life,
+        .diagram = "decay",
+        .why = { N_("Attention reads every earlier key for every token; the recurrence reads a matrix of "
+                    "fixed size.") },
+        .gains = { N_("Memory and time per token do not depend on the context.") },
+        .costs = { N_("A matrix of fixed size holds a limited number of associations, and old ones decay; "
+                      "many models keep attention in every fourth layer or so."),
+                   N_("A state cannot be taken back: to drop tokens, an earlier copy is needed.") },
+        .sources = { "Katharopoulos et al., Transformers are RNNs, arXiv 2006.16236",
+                     "Dao & Gu, Transformers are SSMs (Mamba-2), arXiv 2405.21060",
+                     "Yang et al., Gated Delta Networks, arXiv 2412.06464" },
+        .used = recurs,
+        .example = "qwen3.5-4b",
+    },
+};
+
+const lm_card_list lm_cards_of_states = { cards, sizeof cards / sizeof *cards };
