@@ -26,7 +26,7 @@ static const struct { const char *name, *element, *text; } signs[] = {
     { "rceil", "mo", "⌉" },     { "ldots", "mo", "…" },      { "top", "mo", "⊤" },       { "infty", "mi", "∞" },
     { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" },
     { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "varphi", "mi", "φ" },      { "tau", "mi", "τ" },
-            { "alpha", "mi", "α" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
+            { "alpha", "mi", "α" },    { "Delta", "mi", "Δ" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
     { "varPhi", "mi", "Φ" },        { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
     { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "exp", "mi", "exp" },
     { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "mid", "mo", "∣" },
