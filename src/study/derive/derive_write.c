@@ -106,10 +106,12 @@ void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notatio
     if (lm_expr_is_number(x)) {
         lm_expr_write(x, notation, false, &now);
         write_value(lm_expr_value(x), s->unit, notation, &before);
-        bool same = strncmp(now.data, before.data, now.size) == 0;
-        if (!same)
+        bool whole = !now.failed && !before.failed;
+        if (whole && strncmp(now.data, before.data, now.size) != 0)
             write(arg, now.data, false);
-        write(arg, before.data, true);
+        if (whole)
+            write(arg, before.data, true);
+        d->f->failed |= !whole;
         lm_text_free(&now);
         lm_text_free(&before);
         return;
@@ -120,7 +122,7 @@ void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notatio
     for (unsigned i = 0; i < 12 && !lm_expr_is_number(x); i++) {
         lm_text_clear(&now);
         lm_expr_write(x, notation, true, &now);
-        if (!now.failed && strcmp(now.data, before.data) != 0)
+        if (!now.failed && strcmp(now.data, before.data ? before.data : "") != 0)
             write(arg, now.data, false);
         lm_text_clear(&before);
         lm_text_add_str(&before, now.data ? now.data : "");
@@ -130,6 +132,7 @@ void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notatio
     write_value(lm_expr_value(s->x), s->unit, notation, &now);
     if (!now.failed)
         write(arg, now.data, true);
+    d->f->failed |= now.failed || before.failed;
     lm_text_free(&now);
     lm_text_free(&before);
 }
