@@ -250,6 +250,10 @@ lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallba
 /* Append a warning for the user who opens the model, if warnings are collected. */
 void lm_source_warn(const lm_source *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Return LM_BAD_MODEL for the value of a key, under its name in this container. */
+lm_status lm_wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
 /* Return LM_UNSUPPORTED for a member of config.json with an unsupported value. */
 lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e);
 

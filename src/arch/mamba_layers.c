@@ -105,15 +105,6 @@ lm_value lm_mamba2(lm_builder *b, const lm_config *c, const char *name, const ch
 
 /* ---- metadata ---- */
 
-static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, const char *what, lm_error *e)
-{
-    char key[128];
-
-    lm_fail(e, LM_BAD_MODEL, s->kind == LM_GGUF ? lm_gguf_key(s, gguf, key, sizeof key) : hf, LM_NO_OFFSET,
-            "%s", what);
-    return lm_fail_in(e, lm_meta_file(s->meta));
-}
-
 /* Read the width of x, 0 if config.json gives only heads and their width. */
 static lm_status read_inner(const lm_source *s, const lm_mamba_keys *k, const lm_config *c, uint32_t *inner,
                             lm_error *e)
@@ -128,7 +119,8 @@ static lm_status read_inner(const lm_source *s, const lm_mamba_keys *k, const lm
         return LM_OK;
     LM_TRY(lm_read_u32(s, k->expand, NULL, 1, 64, 2, &times, e));
     if ((uint64_t)times * c->hidden > MAX_WIDTH)
-        return wrong(s, k->expand, "", "makes the mixer wider than 1048576", e);
+        return lm_wrong(s, k->expand, NULL, e, "%u times hidden_size, %u, is more than %u", times, c->hidden,
+                        MAX_WIDTH);
     *inner = times * c->hidden;
     return LM_OK;
 }
@@ -142,14 +134,19 @@ static lm_status read_head_dim(const lm_source *s, const lm_mamba_keys *k, uint3
                      (lm_meta_get(s->meta, k->head_dim, &v) && v.kind == LM_META_STRING);
 
     if (automatic && s->kind != LM_GGUF && !lm_view_is(v.s, "auto"))
-        return wrong(s, k->head_dim, "", "neither a number nor \"auto\"", e);
+        return lm_wrong(s, k->head_dim, NULL, e, "\"%.*s\" is neither a number nor \"auto\"",
+                        (int)(v.s.size < 64 ? v.s.size : 64), v.s.data);
     c->mamba.head_dim = inner / c->mamba.n_heads;
     if (!automatic)
         LM_TRY(lm_read_u32(s, k->head_dim, NULL, 1, MAX_WIDTH, c->mamba.head_dim, &c->mamba.head_dim, e));
     uint64_t heads = (uint64_t)c->mamba.head_dim * c->mamba.n_heads;
-    if (!heads || heads > MAX_WIDTH || (inner && heads != inner))
-        return wrong(s, k->heads, "ssm.inner_size", "heads times their width are not the width of the mixer",
-                     e);
+    if (heads > MAX_WIDTH)
+        return lm_wrong(s, k->heads, "ssm.inner_size", e, "%u heads of %u dimensions are wider than %u",
+                        c->mamba.n_heads, c->mamba.head_dim, MAX_WIDTH);
+    if (!heads || (inner && heads != inner))
+        return lm_wrong(s, k->heads, "ssm.inner_size", e,
+                        "%u heads of %u dimensions do not make a mixer of width %u", c->mamba.n_heads,
+                        c->mamba.head_dim, inner);
     return LM_OK;
 }
 
@@ -166,11 +163,11 @@ static lm_status read_limits(const lm_source *s, const char *key, lm_config *c, 
     LM_TRY(lm_meta_array(s->meta, key, 2, &list, e));
     for (uint32_t i = 0; i < 2; i++) {
         if (!lm_meta_at(&list, i, &item) || (item.kind != LM_META_FLOAT && item.kind != LM_META_UINT))
-            return wrong(s, key, "", "is not a list of two numbers", e);
+            return lm_wrong(s, key, NULL, e, "entry %u is not a number; two are expected", i);
         limits[i] = item.kind == LM_META_UINT ? (double)item.u : item.f;
     }
     if (!(limits[0] >= 0 && limits[0] <= limits[1] && limits[0] < FLT_MAX))
-        return wrong(s, key, "", "is not a range from 0 on", e);
+        return lm_wrong(s, key, NULL, e, "%g to %g is not a range from 0 on", limits[0], limits[1]);
     c->mamba.dt_min = (float)limits[0];
     c->mamba.dt_max  = limits[1] < FLT_MAX ? (float)limits[1] : FLT_MAX;
     return LM_OK;
@@ -206,7 +203,8 @@ lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *
     LM_TRY(lm_read_u32(s, k->groups, "ssm.group_count", 1, 4096, -1, &c->mamba.n_groups, e));
     LM_TRY(lm_read_u32(s, k->taps, "ssm.conv_kernel", 2, 64, s->kind == LM_GGUF ? -1 : 4, &c->mamba.taps, e));
     if (c->mamba.n_heads % c->mamba.n_groups || (c->mamba.n_heads * c->mamba.head_dim) % c->mamba.n_groups)
-        return wrong(s, k->groups, "ssm.group_count", "does not divide the number of heads", e);
+        return lm_wrong(s, k->groups, "ssm.group_count", e, "%u does not divide the number of heads, %u",
+                        c->mamba.n_groups, c->mamba.n_heads);
     c->mamba.act = LM_ACT_SILU;
     LM_TRY(read_biases(s, k, c, e));
     return read_limits(s, "time_step_limit", c, e);

@@ -1,5 +1,6 @@
 /* nemotron_h.c - Nemotron-H (arXiv 2504.03624), Nemotron Nano 2 and 3: one mixer per layer, which is Mamba-2,
  * attention without positions, an MLP, or experts without gates, which may work on a latent. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "arch/families.h"
@@ -89,12 +90,6 @@ static lm_value build(lm_builder *b, const lm_config *c)
 
 /* ---- metadata ---- */
 
-static lm_status wrong(const lm_source *s, const char *key, const char *what, lm_error *e)
-{
-    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%s", what);
-    return lm_fail_in(e, lm_meta_file(s->meta));
-}
-
 static char kind_of(lm_view word)
 {
     static const struct { const char *word; char kind; } words[] = {
@@ -117,29 +112,34 @@ static lm_status read_kinds(const lm_source *s, uint32_t *n_layers, char kinds[L
 
     if (lm_meta_has(s->meta, key)) {
         LM_TRY(lm_meta_array(s->meta, key, LM_MAX_LAYERS, &list, e));
-        for (uint64_t i = 0; lm_meta_at(&list, i, &item); i++)
-            if (item.kind != LM_META_STRING || !(kinds[i] = kind_of(item.s)))
-                return wrong(s, key, "names a kind of layer that is not known", e);
+        for (uint64_t i = 0; lm_meta_at(&list, i, &item); i++) {
+            lm_view word = item.kind == LM_META_STRING ? item.s : LM_VIEW("");
+            if (!(kinds[i] = kind_of(word)))
+                return lm_wrong(s, key, NULL, e,
+                                "layer %" PRIu64 " is \"%.*s\"; mamba, attention, mlp or moe is expected", i,
+                                (int)(word.size < 64 ? word.size : 64), word.data);
+        }
         *n_layers = (uint32_t)list.a.n;
     } else {
         key = "hybrid_override_pattern";
         if (lm_meta_has(s->meta, key))
             LM_TRY(lm_meta_string(s->meta, key, &pattern, e));
         if (pattern.size > LM_MAX_LAYERS)
-            return wrong(s, key, "more than 1024 layers", e);
+            return lm_wrong(s, key, NULL, e, "%zu layers; at most %d are supported", pattern.size,
+                            LM_MAX_LAYERS);
         for (size_t i = 0; i < pattern.size; i++)
             if (!pattern.data[i] || !strchr("M*-E", kinds[i] = pattern.data[i]))
-                return wrong(s, key, "contains a character other than M, *, - and E", e);
+                return lm_wrong(s, key, NULL, e, "layer %zu is %c; M, *, - or E is expected", i,
+                                pattern.data[i]);
         *n_layers = (uint32_t)pattern.size;
     }
-    return *n_layers ? LM_OK : wrong(s, key, "has no layer", e);
+    return *n_layers ? LM_OK : lm_wrong(s, key, NULL, e, "has no layer");
 }
 
 /* GGUF: a layer with key-value heads has attention, one with a width has an MLP or experts. */
 static lm_status read_gguf_layers(const lm_source *s, lm_config *c, lm_error *e)
 {
     nemotron_h *own = lm_family_config_mut(c);
-    char        key[128];
 
     LM_TRY(lm_read_layers(s, c, e));
     LM_TRY(lm_read_per_layer(s, "intermediate_size", "feed_forward_length", -1, c, c->no_mlp,
@@ -149,8 +149,7 @@ static lm_status read_gguf_layers(const lm_source *s, lm_config *c, lm_error *e)
     for (uint32_t i = 0; i < c->n_layers; i++) {
         own->kinds[i] = !c->no_attention[i] ? '*' : c->no_mlp[i] ? 'M' : c->route.n_experts ? 'E' : '-';
         if (!c->no_attention[i] && !c->no_mlp[i])
-            return wrong(s, lm_gguf_key(s, "feed_forward_length", key, sizeof key),
-                         "a layer has both attention and an MLP", e);
+            return lm_wrong(s, NULL, "feed_forward_length", e, "layer %u has both attention and an MLP", i);
     }
     return LM_OK;
 }
@@ -232,8 +231,8 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
                        &c->route.n_experts, e));
     LM_TRY(read_layers(s, c, e));
     if (c->n_heads % c->n_kv_heads)
-        return wrong(s, gguf ? "attention.head_count_kv" : "num_key_value_heads",
-                     "does not divide the number of query heads", e);
+        return lm_wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
+                        "%u does not divide the number of query heads, %u", c->n_kv_heads, c->n_heads);
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 4096,
                        &c->context_length, e));

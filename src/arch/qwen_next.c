@@ -4,7 +4,6 @@
  * rule. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -212,7 +211,8 @@ static lm_value qwen3_5_build(lm_builder *b, const lm_config *c)
 /* GGUF lists the layers with a state, or gives the distance of those without. */
 static lm_status read_layers(const lm_source *s, lm_config *c, lm_error *e)
 {
-    const qwen_next *own = lm_own(c);
+    const qwen_next *own  = lm_own(c);
+    const char      *name = "attention.recurrent_layers";
     char             key[128];
     lm_meta_value    list, item;
 
@@ -221,36 +221,18 @@ static lm_status read_layers(const lm_source *s, lm_config *c, lm_error *e)
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->stateful[i] = (i + 1) % own->every != 0;
     if (s->kind != LM_GGUF ||
-        !lm_meta_has(s->meta, lm_gguf_key(s, "attention.recurrent_layers", key, sizeof key)))
+        !lm_meta_has(s->meta, lm_gguf_key(s, name, key, sizeof key)))
         return LM_OK;
     LM_TRY(lm_meta_array(s->meta, key, LM_MAX_LAYERS, &list, e));
-    if (list.a.n != c->n_layers + c->n_further) {
-        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " entries for %u layers", list.a.n,
-                c->n_layers + c->n_further);
-        return lm_fail_in(e, lm_meta_file(s->meta));
-    }
+    if (list.a.n != c->n_layers + c->n_further)
+        return lm_wrong(s, NULL, name, e, "%" PRIu64 " entries for %u layers", list.a.n,
+                        c->n_layers + c->n_further);
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        if (!lm_meta_at(&list, i, &item) || item.kind != LM_META_BOOL) {
-            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "entry %u is not true or false", i);
-            return lm_fail_in(e, lm_meta_file(s->meta));
-        }
+        if (!lm_meta_at(&list, i, &item) || item.kind != LM_META_BOOL)
+            return lm_wrong(s, NULL, name, e, "entry %u is not true or false", i);
         c->stateful[i] = item.b;
     }
     return LM_OK;
-}
-
-static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format,
-                       ...)
-{
-    char    key[128], what[160];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    lm_fail(e, LM_BAD_MODEL, s->kind == LM_GGUF ? lm_gguf_key(s, gguf, key, sizeof key) : hf, LM_NO_OFFSET, "%s",
-            what);
-    return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
 static lm_status read_delta_rule(const lm_source *s, lm_config *c, lm_error *e)
@@ -259,8 +241,8 @@ static lm_status read_delta_rule(const lm_source *s, lm_config *c, lm_error *e)
 
     LM_TRY(lm_read_own(s, qwen_next_own, c, e));
     if (own->v_heads % own->k_heads)
-        return wrong(s, "linear_num_value_heads", "ssm.time_step_rank", e,
-                     "%u is not a multiple of the number of key heads, %u", own->v_heads, own->k_heads);
+        return lm_wrong(s, "linear_num_value_heads", "ssm.time_step_rank", e,
+                        "%u is not a multiple of the number of key heads, %u", own->v_heads, own->k_heads);
     if (s->pair)                                 /* the same width in GGUF files */
         s->pair(s->pair_arg, "linear_value_head_dim", "ssm.state_size");
     if (s->kind != LM_GGUF) {
@@ -270,8 +252,8 @@ static lm_status read_delta_rule(const lm_source *s, lm_config *c, lm_error *e)
     own->v_dim = own->inner / own->v_heads;
     return own->v_dim && own->v_dim * own->v_heads == own->inner
                ? LM_OK
-               : wrong(s, NULL, "ssm.inner_size", e, "%u is not a multiple of the number of value heads, %u",
-                       own->inner, own->v_heads);
+               : lm_wrong(s, NULL, "ssm.inner_size", e,
+                          "%u is not a multiple of the number of value heads, %u", own->inner, own->v_heads);
 }
 
 static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -320,9 +302,14 @@ static lm_status read_sections(const lm_source *s, lm_config *c, lm_error *e)
     if (s->kind == LM_GGUF || !lm_meta_get(s->meta, key, &list))
         return LM_OK;
     LM_TRY(lm_meta_array(s->meta, key, 4, &list, e));
+    if (list.a.n != 3)
+        return lm_wrong(s, key, NULL, e,
+                        "%" PRIu64 " entries; 3 are expected, which share the pairs of a head", list.a.n);
     for (uint32_t i = 0; i < 3; i++) {
-        if (!lm_meta_at(&list, i, &item) || item.kind != LM_META_UINT || item.u > c->head_dim)
-            return lm_no_form(s, key, "is not three numbers of dimensions", e);
+        if (!lm_meta_at(&list, i, &item) || item.kind != LM_META_UINT || item.u > c->head_dim / 2)
+            return lm_wrong(s, key, NULL, e,
+                            "entry %u is not a whole number from 0 to %u, half of head_dim", i,
+                            c->head_dim / 2);
         c->sections[i] = (int32_t)item.u;
     }
     return LM_OK;

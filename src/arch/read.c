@@ -263,11 +263,7 @@ lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf
     return read_per_layer(s, hf, gguf, MAX_WIDTH, fallback, c, none, out, e);
 }
 
-static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format,
-                       ...) __attribute__((format(printf, 5, 6)));
-
-static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format,
-                       ...)
+lm_status lm_wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
 {
     char    buffer[128], message[256];
     va_list args;
@@ -306,18 +302,19 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
     LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
     if (c->head_dim == 0) {
         if (c->hidden % c->n_heads)
-            return wrong(s, hf, "attention.head_count", e,
-                         "%u heads do not divide the width of %u, and no head width is given", c->n_heads,
-                         c->hidden);
+            return lm_wrong(s, hf, "attention.head_count", e,
+                            "%u heads do not divide the width of %u, and no head width is given", c->n_heads,
+                            c->hidden);
         c->head_dim = c->hidden / c->n_heads;
     }
     LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, 65536, c->head_dim, &v_dim, e));
     if (v_dim != c->head_dim)
-        return wrong(s, NULL, "attention.value_length", e,
-                     "%u dimensions, but keys have %u: this family has no form for that", v_dim, c->head_dim);
+        return lm_wrong(s, NULL, "attention.value_length", e,
+                        "%u dimensions, but keys have %u: this family has no form for that", v_dim,
+                        c->head_dim);
     if ((uint64_t)c->n_heads * c->head_dim > MAX_WIDTH)
-        return wrong(s, "head_dim", "attention.key_length", e, "%u heads times a width of %u are beyond %u",
-                     c->n_heads, c->head_dim, MAX_WIDTH);
+        return lm_wrong(s, "head_dim", "attention.key_length", e,
+                        "%u heads times a width of %u are beyond %u", c->n_heads, c->head_dim, MAX_WIDTH);
     return LM_OK;
 }
 
@@ -336,14 +333,15 @@ static lm_status read_kinds(const lm_source *s, const char *word, bool *is, cons
 
     LM_TRY(lm_meta_array(s->meta, "layer_types", LM_MAX_LAYERS, &list, e));
     if (list.a.n != c->n_layers)
-        return wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
+        return lm_wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n,
+                        c->n_layers);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_view kind = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING ? item.s : (lm_view){ 0 };
         is[i]        = is_kind(kind, word);
         if (!is[i] && !is_kind(kind, "full_attention"))
-            return wrong(s, "layer_types", NULL, e,
-                         "layer %u is \"%.*s\"; \"%s\" or \"full_attention\" is expected", i,
-                         (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", word);
+            return lm_wrong(s, "layer_types", NULL, e,
+                            "layer %u is \"%.*s\"; \"%s\" or \"full_attention\" is expected", i,
+                            (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", word);
     }
     return LM_OK;
 }
@@ -381,8 +379,8 @@ static lm_status read_shape(const lm_source *s, bool *stateful, lm_config *c, lm
     LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c,
                           stateful, &c->n_kv_heads, e));
     if (c->n_heads % c->n_kv_heads)
-        return wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
-                     "%u does not divide the number of query heads, %u", c->n_kv_heads, c->n_heads);
+        return lm_wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
+                        "%u does not divide the number of query heads, %u", c->n_kv_heads, c->n_heads);
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
     return lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048,
                        &c->context_length, e);
@@ -422,7 +420,7 @@ lm_status lm_read_attention_layers(const lm_source *s, const char *key, lm_confi
         c->stateful[i] = true;
     for (uint64_t i = 0; lm_meta_at(&list, i, &item); i++) {
         if (item.kind != LM_META_UINT || item.u >= c->n_layers)
-            return wrong(s, key, NULL, e, "entry %" PRIu64 " is not below the %u layers", i, c->n_layers);
+            return lm_wrong(s, key, NULL, e, "entry %" PRIu64 " is not below the %u layers", i, c->n_layers);
         c->stateful[item.u] = false;
     }
     return LM_OK;

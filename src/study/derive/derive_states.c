@@ -2,18 +2,7 @@
  * cache. */
 #include <inttypes.h>
 
-#include "program/op.h"
 #include "study/derive/topics.h"
-
-static const lm_node *first_of(const lm_derivation *d, lm_op_code code)
-{
-    const lm_program *p = d->f->s.program;
-
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == code)
-            return &p->nodes[i];
-    return NULL;
-}
 
 /* Derive the bytes of the states of all layers, and the positions of a cache that take as many. */
 static void derive_all_states(lm_derivation *d)
@@ -30,11 +19,12 @@ static void derive_all_states(lm_derivation *d)
 
 void lm_derive_convolution(lm_derivation *d)
 {
-    const lm_node *n = first_of(d, LM_OP_CAUSAL_CONV);
+    lm_traits t;
 
-    if (!n)
+    lm_find_traits(d->f->ledger, &t);
+    if (!t.convolution)
         return;
-    bool bias = n->weights[1] != LM_NONE;
+    bool bias = t.convolution->weights[1] != LM_NONE;
     lm_let_fact(d, "taps", "n_c", _("positions that an output reads"), "states.convolution.taps");
     lm_let_fact(d, "width", "D_c", _("dimensions of the convolution"), "states.convolution.width");
     lm_derive(d, "weights", _("weights of a layer's convolution"), LM_UNIT_PARAMETERS, NULL,
@@ -48,22 +38,21 @@ void lm_derive_convolution(lm_derivation *d)
 
 void lm_derive_recurrence(lm_derivation *d)
 {
-    const lm_node *n = first_of(d, LM_OP_LINEAR_RECURRENCE);
-    lm_cost        c;
+    lm_traits t;
 
-    if (!n)
+    lm_find_traits(d->f->ledger, &t);
+    if (!t.recurrence)
         return;
-    lm_node_cost(d->f->s.program, n, &c);
+    bool delta = t.recurrence->recurrence.spec.delta;
     lm_let_fact(d, "state_heads", "H_S", _("heads with a state"), "states.recurrence.heads");
     lm_let_fact(d, "key_dim", "K_S", _("rows of a head's state"), "states.recurrence.key_dim");
     lm_let_fact(d, "value_dim", "V_S", _("columns of a head's state"), "states.recurrence.value_dim");
     lm_derive(d, "state", _("state of a layer"), LM_UNIT_ELEMENTS, NULL, "state_heads * key_dim * value_dim");
     lm_derive(d, "operations",
-              n->recurrence.spec.delta
-                  ? _("operations of one token: decay, what the state returns, update, output")
-                  : _("operations of one token: decay, update, output"),
+              delta ? _("operations of one token: decay, what the state returns, update, output")
+                    : _("operations of one token: decay, update, output"),
               LM_UNIT_FLOPS, NULL,
-              n->recurrence.spec.delta ? "state_heads * (7 * key_dim * value_dim + 2 * value_dim)"
-                                       : "state_heads * (5 * key_dim * value_dim + value_dim)");
+              delta ? "state_heads * (7 * key_dim * value_dim + 2 * value_dim)"
+                    : "state_heads * (5 * key_dim * value_dim + value_dim)");
     derive_all_states(d);
 }

@@ -4,15 +4,7 @@
 
 #include "study/facts/counts.h"
 #include "study/facts/fact.h"
-#include "study/facts/ledger.h"
-
-static const lm_node *first_node(const lm_program *p, lm_op_code code)
-{
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == code)
-            return &p->nodes[i];
-    return NULL;
-}
+#include "study/facts/traits.h"
 
 /* ---- half-lives ---- */
 
@@ -98,16 +90,21 @@ static void fill_layers(lm_facts *f, lm_fact *list)
 
 static void fill_convolution(lm_facts *f, lm_fact *g)
 {
-    const lm_node *n = first_node(f->s.program, LM_OP_CAUSAL_CONV);
+    lm_traits t;
 
-    lm_add_count(g, "taps", n->conv.taps, LM_UNIT_NONE, LM_FROM_PROGRAM, "positions that an output reads");
-    lm_add_count(g, "width", f->s.program->values[n->out].width, LM_UNIT_LANES, LM_FROM_PROGRAM, NULL);
+    lm_find_traits(f->ledger, &t);
+    lm_add_count(g, "taps", t.convolution->conv.taps, LM_UNIT_NONE, LM_FROM_PROGRAM,
+                 "positions that an output reads");
+    lm_add_count(g, "width", f->s.program->values[t.convolution->out].width, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 NULL);
 }
 
 static void fill_recurrence(lm_facts *f, lm_fact *g)
 {
-    const lm_recurrence *r = &first_node(f->s.program, LM_OP_LINEAR_RECURRENCE)->recurrence.spec;
+    lm_traits t;
 
+    lm_find_traits(f->ledger, &t);
+    const lm_recurrence *r = &t.recurrence->recurrence.spec;
     lm_add_count(g, "heads", r->n_heads, LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
     lm_add_count(g, "key_heads", r->n_key_heads, LM_UNIT_NONE, LM_FROM_PROGRAM, "heads of q and k");
     lm_add_count(g, "key_dim", r->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "rows of the state of a head");
@@ -121,7 +118,9 @@ void lm_fill_states(lm_facts *f, lm_fact *g)
 {
     const lm_program *p      = f->s.program;
     uint64_t          floats = lm_count_state_floats(p), layers = 0;
+    lm_traits         t;
 
+    lm_find_traits(f->ledger, &t);
     for (uint32_t i = 0; i < p->n_states; i++)
         layers += i == 0 || p->states[i].layer != p->states[i - 1].layer;
     lm_add_count(g, "layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "layers with a state");
@@ -130,8 +129,8 @@ void lm_fill_states(lm_facts *f, lm_fact *g)
     lm_add_count(g, "bytes", floats * sizeof(float), LM_UNIT_BYTES, LM_FROM_PROGRAM, "of a sequence");
     if (p->n_states)
         lm_add_list(g, "elements_per_layer", fill_layers, 0);
-    if (first_node(p, LM_OP_CAUSAL_CONV))
+    if (t.convolution)
         lm_add_group(g, "convolution", fill_convolution, 0);
-    if (first_node(p, LM_OP_LINEAR_RECURRENCE))
+    if (t.recurrence)
         lm_add_group(g, "recurrence", fill_recurrence, 0);
 }

@@ -1,4 +1,4 @@
-/* mamba_families.c - which descriptions of models with Mamba-2 layers are rejected, and which kinds of layers
+/* mamba_families.c - which descriptions of models with a state are rejected, and which kinds of layers
  * the others have. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +21,10 @@
     "{\"model_type\": \"falcon_h1\", " COMMON "\"num_hidden_layers\": 1, \"mamba_n_heads\": 4, \"mamba_d_ssm\": 64, " rest "}"
 #define MAMBA2(rest) \
     "{\"model_type\": \"mamba2\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 1, " rest "}"
+#define QWEN(rest) \
+    "{\"model_type\": \"qwen3_5_text\", " COMMON "\"num_hidden_layers\": 2, \"head_dim\": 8, \"intermediate_size\": 40, " \
+    "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, " rest "}"
+#define SECTIONS(list) "\"rope_parameters\": {\"rope_type\": \"default\", \"mrope_section\": " list "}"
 #define MAMBA2_HEADS "\"num_heads\": 4, \"head_dim\": 16, \"n_groups\": 2"
 
 static lm_status describe(const char *json, lm_config *c, const lm_family **f, lm_text *warnings, lm_error *e)
@@ -76,6 +80,31 @@ static void sizes_that_do_not_fit(void **state)
     }
 }
 
+/* The line gives the value and what is expected. */
+static void errors_give_the_value(void **state)
+{
+    static const struct { const char *json, *message; } bad[] = {
+        { GRANITE(GRANITE_MAMBA ", \"mamba_d_head\": 8"), "4 heads of 8 dimensions do not make a mixer of width 64" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_d_head\": \"wide\""), "\"wide\" is neither a number nor \"auto\"" },
+        { GRANITE(GRANITE_MAMBA ", \"mamba_n_groups\": 3"), "3 does not divide the number of heads, 4" },
+        { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [0.5, 0.25]"), "0.5 to 0.25 is not a range from 0 on" },
+        { NEMOTRON("\"layers_block_type\": [\"mamba\", \"mixer\"]"),
+          "layer 1 is \"mixer\"; mamba, attention, mlp or moe is expected" },
+        { NEMOTRON("\"hybrid_override_pattern\": \"MX\""), "layer 1 is X; M, *, - or E is expected" },
+        { QWEN(SECTIONS("[1, 1]")), "2 entries; 3 are expected, which share the pairs of a head" },
+        { QWEN(SECTIONS("[1, 1, 5]")), "entry 2 is not a whole number from 0 to 4, half of head_dim" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        static lm_config c;
+        const lm_family *f;
+        lm_error         e;
+        assert_int_equal(describe(bad[i].json, &c, &f, NULL, &e), LM_BAD_MODEL);
+        assert_non_null(strstr(e.message, bad[i].message));
+    }
+}
+
 /* Words of old and new configurations, patterns, and infinity in each of its spellings. */
 static void kinds_of_layers(void **state)
 {
@@ -126,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_that_do_not_fit),
+        cmocka_unit_test(errors_give_the_value),
         cmocka_unit_test(kinds_of_layers),
         cmocka_unit_test(another_number_of_layers_is_mentioned),
     };
