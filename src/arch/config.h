@@ -235,6 +235,13 @@ lm_status lm_read_layers(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *eps, lm_config *c,
                               lm_error *e);
 
+/* Read one of two words for each layer; is [i]: whether it is `word`. */
+lm_status lm_read_layer_kinds(const lm_source *s, const char *key, const char *word, const char *other,
+                              bool *is, const lm_config *c, lm_error *e);
+
+/* Check that a string of config.json has this value, or is absent: others mean other computations. */
+lm_status lm_expect_word(const lm_source *s, const char *key, const char *word, lm_error *e);
+
 /* Read the list of layers that have attention, which some files have in place of layer_types; all others have
  * a state. */
 lm_status lm_read_attention_layers(const lm_source *s, const char *key, lm_config *c, lm_error *e);

@@ -56,6 +56,7 @@ extern const lm_family lm_family_nemotron_h_moe;
 extern const lm_family lm_family_falcon_h1;
 extern const lm_family lm_family_bamba;
 extern const lm_family lm_family_mamba2;
+extern const lm_family lm_family_kimi_linear;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
@@ -73,7 +74,7 @@ typedef lm_value lm_layer_builder(lm_builder *b, const lm_config *c, uint32_t la
 typedef lm_value lm_norm_builder(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 typedef struct lm_decoder {
     const char       *model_class;   /* of the decoder without its head: "%sModel" */
-    const char       *rotary_class;  /* "%sRotaryEmbedding" */
+    const char       *rotary_class;  /* "%sRotaryEmbedding"; "": there is none */
     lm_embed_builder *embed;
     lm_layer_builder *layer;         /* not NULL */
     lm_norm_builder  *norm;          /* the final norm */
@@ -171,6 +172,58 @@ lm_status lm_read_mamba_sizes(const lm_source *s, lm_config *c, lm_error *e);
     { mixer ".D", "blk.*.ssm_d" },               \
     { mixer ".norm", "blk.*.ssm_norm" },         \
     { mixer ".out_proj", "blk.*.ssm_out" }
+
+/* Latent attention and mixtures with shared experts (latent_layers.c). The heads of attention, inside its
+ * module, without o_proj; c->rope.dim 0: nothing is rotated. */
+lm_value  lm_latent_heads(lm_builder *b, const lm_config *c, lm_value x);
+lm_value  lm_gated_mlp(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t width);
+typedef struct lm_mixture_names {
+    const char *module, *class_name;
+    const char *correction;          /* lm_route */
+    const char *parts[3];            /* lm_experts */
+} lm_mixture_names;
+lm_value  lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_names *names, lm_value x);
+/* Read the sizes of the decoder and of its heads; GGUF may have 0 for the key/value heads of layers with a
+ * state. */
+typedef struct lm_latent_keys {
+    const char *context;             /* config.json's key for the context */
+    bool        any_value_length;    /* GGUF's attention.value_length is a number that nothing uses */
+} lm_latent_keys;
+lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e);
+typedef struct lm_mixture_keys { const char *experts, *top_k, *shared; } lm_mixture_keys;
+lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e);
+/* `hf`: config.json's key for the number of groups of experts. */
+lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
+#define LM_LATENT_NAMES(attention)                            \
+    { attention ".q_a_proj", "blk.*.attn_q_a" },              \
+    { attention ".q_a_layernorm", "blk.*.attn_q_a_norm" },    \
+    { attention ".q_b_proj", "blk.*.attn_q_b" },              \
+    { attention ".kv_a_proj_with_mqa", "blk.*.attn_kv_a_mqa" }, \
+    { attention ".kv_a_layernorm", "blk.*.attn_kv_a_norm" },  \
+    { attention ".kv_b_proj", "blk.*.attn_kv_b" },            \
+    { attention ".k_b_proj", "blk.*.attn_k_b" },              \
+    { attention ".v_b_proj", "blk.*.attn_v_b" }
+
+/* Kimi delta attention (kda.c): a gated delta rule with a decay for each row of the state, after separate
+ * short convolutions of q, k and v. */
+typedef struct lm_kda {
+    uint32_t n_heads, head_dim, taps;
+    bool     low_rank;               /* the decay and the gate of the output are from products of two
+                                        matrices */
+    float    bound;                  /* of ln of the decay, from below; 0: none */
+    bool     padded;                 /* lm_padded_column of A_log */
+    const char *output;              /* "o_proj" */
+} lm_kda;
+/* The operations inside its module. */
+lm_value lm_kda_heads(lm_builder *b, const lm_config *c, const lm_kda *k, lm_value x);
+#define LM_KDA_NAMES(attention)                          \
+    { attention ".q_conv1d", "blk.*.ssm_conv1d_q" },     \
+    { attention ".k_conv1d", "blk.*.ssm_conv1d_k" },     \
+    { attention ".v_conv1d", "blk.*.ssm_conv1d_v" },     \
+    { attention ".dt_bias", "blk.*.ssm_dt.bias" },       \
+    { attention ".A_log", "blk.*.ssm_a" },               \
+    { attention ".b_proj", "blk.*.ssm_beta" },           \
+    { attention ".o_norm", "blk.*.ssm_norm" }
 
 /* Build an MLP with gate and up in one projection (glm.c). */
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x);

@@ -326,24 +326,32 @@ static bool is_kind(lm_view found, const char *word)
            (strcmp(word, "full_attention") == 0 && lm_view_is(found, "attention"));
 }
 
-/* Read `word` or "full_attention" for each layer; is [i]: whether it is `word`. */
-static lm_status read_kinds(const lm_source *s, const char *word, bool *is, const lm_config *c, lm_error *e)
+lm_status lm_read_layer_kinds(const lm_source *s, const char *key, const char *word, const char *other,
+                              bool *is, const lm_config *c, lm_error *e)
 {
     lm_meta_value list, item;
 
-    LM_TRY(lm_meta_array(s->meta, "layer_types", LM_MAX_LAYERS, &list, e));
+    LM_TRY(lm_meta_array(s->meta, key, LM_MAX_LAYERS, &list, e));
     if (list.a.n != c->n_layers)
-        return lm_wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n,
-                        c->n_layers);
+        return lm_wrong(s, key, NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_view kind = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING ? item.s : (lm_view){ 0 };
         is[i]        = is_kind(kind, word);
-        if (!is[i] && !is_kind(kind, "full_attention"))
-            return lm_wrong(s, "layer_types", NULL, e,
-                            "layer %u is \"%.*s\"; \"%s\" or \"full_attention\" is expected", i,
-                            (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", word);
+        if (!is[i] && !is_kind(kind, other))
+            return lm_wrong(s, key, NULL, e, "layer %u is \"%.*s\"; \"%s\" or \"%s\" is expected", i,
+                            (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", word, other);
     }
     return LM_OK;
+}
+
+lm_status lm_expect_word(const lm_source *s, const char *key, const char *word, lm_error *e)
+{
+    lm_view found;
+
+    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, key))
+        return LM_OK;
+    LM_TRY(lm_meta_string(s->meta, key, &found, e));
+    return lm_view_is(found, word) ? LM_OK : lm_no_form(s, key, "is not what this family computes", e);
 }
 
 lm_status lm_read_layers(const lm_source *s, lm_config *c, lm_error *e)
@@ -404,7 +412,7 @@ lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *
 {
     LM_TRY(read_shape(s, c->stateful, c, e));
     if (s->kind != LM_GGUF && lm_meta_has(s->meta, "layer_types"))
-        LM_TRY(read_kinds(s, word, c->stateful, c, e));
+        LM_TRY(lm_read_layer_kinds(s, "layer_types", word, "full_attention", c->stateful, c, e));
     return lm_read_f32(s, eps, "attention.layer_norm_rms_epsilon", 1e-20, 1,
                        s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
 }
@@ -568,7 +576,7 @@ lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm
         LM_TRY(lm_read_u32(s, "sliding_window", NULL, 1, UINT32_MAX, fallback, &c->attention.window, e));
     if (!lm_meta_has(s->meta, "layer_types"))
         return LM_OK;
-    LM_TRY(read_kinds(s, "sliding_attention", c->full, c, e));
+    LM_TRY(lm_read_layer_kinds(s, "layer_types", "sliding_attention", "full_attention", c->full, c, e));
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->full[i] = !c->full[i];
     return LM_OK;

@@ -54,6 +54,7 @@ static const lm_family *const families[] = {
     &lm_family_falcon_h1,
     &lm_family_bamba,
     &lm_family_mamba2,
+    &lm_family_kimi_linear,
     &lm_family_gpt_oss,
     &lm_family_lfm2,
     &lm_family_lfm2_moe,

@@ -106,13 +106,19 @@ lm_value lm_linear_recurrence(lm_builder *b, const char *word, const lm_recurren
 lm_value lm_add_bias(lm_builder *b, const char *name, lm_value x);
 lm_value lm_scale_by_weight(lm_builder *b, const char *name, lm_value x, uint32_t n);
 lm_value lm_decay(lm_builder *b, const char *name, lm_value x, uint32_t n);
+/* The same with a lower bound: exp(bound sigmoid(exp(w[h]) x)), bound < 0; GGUF stores exp(w). */
+lm_value lm_bounded_decay(lm_builder *b, const char *name, lm_value x, uint32_t n, float bound);
 /* Set that GGUF stores the vector of the operation that computes x as a column: [n, 1]. */
 void lm_column_in_gguf(lm_builder *b, lm_value x);
+/* The same, and Hugging Face checkpoints store it as [1, 1, n, 1]. */
+void lm_padded_column(lm_builder *b, lm_value x);
+/* Set that GGUF, too, stores the weight of the convolution that computes x as [n, 1, taps]. */
+void lm_between_in_gguf(lm_builder *b, lm_value x);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_mul(lm_builder *b, const char *word, lm_value x, lm_value y);    /* lane by lane */
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
-/* act(gate) * x, not a module; the gate is as wide as x, or one lane for all of x. */
+/* act(gate) * x, not a module; each lane of the gate is for an equal part of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a separate module */
 lm_value lm_function(lm_builder *b, const char *word, lm_value x, lm_act act); /* act(x), not a module */

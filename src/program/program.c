@@ -127,7 +127,29 @@ uint32_t lm_program_context(const lm_program *p, uint32_t requested)
     return requested ? requested : p->context_length ? p->context_length : LM_DEFAULT_CONTEXT;
 }
 
-/* ---- values as stored ---- */
+/* ---- weights as stored ---- */
+
+uint32_t lm_weight_dims(const lm_weight *w, bool gguf, uint64_t *dims)
+{
+    uint64_t d[4] = { w->dims[0], w->dims[1], w->dims[2] };
+    uint32_t n    = w->n_dims;
+
+    if (w->one_between && (!gguf || w->between_in_gguf)) {
+        memcpy(d, (uint64_t[]){ w->dims[0], 1, w->dims[1] }, 3 * sizeof *d);
+        n = 3;
+    } else if (!gguf && w->padded) {
+        memcpy(d, (uint64_t[]){ 1, 1, w->elements, 1 }, sizeof d);
+        n = 4;
+    } else if (!gguf && w->flat) {
+        d[0] = w->elements;
+        n    = 1;
+    } else if (!gguf && w->transposed && n == 2) {
+        d[0] = w->dims[1];
+        d[1] = w->dims[0];
+    }
+    memcpy(dims, d, sizeof d);
+    return n;
+}
 
 /* Return the shortest number whose exponential is `y`, if one is; so numbers of a checkpoint that are stored
  * in 16 bits return as they were. */
@@ -149,7 +171,7 @@ void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
     for (uint64_t i = 0; w->plus_one && !gguf && i < n; i++)
         x[i] += 1;
     for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
-        x[i] = logarithm(-x[i]);
+        x[i] = logarithm((float)w->exponential * x[i]);
 }
 
 void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
@@ -157,7 +179,7 @@ void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
     for (uint64_t i = 0; w->plus_one && !gguf && i < n; i++)
         x[i] -= 1;
     for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
-        x[i] = -expf(x[i]);
+        x[i] = (float)w->exponential * expf(x[i]);
 }
 
 /* ---- order as stored ---- */

@@ -113,16 +113,21 @@ typedef struct lm_weight {
     bool           gguf_only;    /* only GGUF stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
-    bool           exponential;  /* GGUF files store -exp(w) */
+    int8_t         exponential;  /* GGUF files store exp(w) times this, 1 or -1; 0: w */
     const lm_fold *folds;        /* [n_folds] */
     uint32_t       n_folds;
     bool           flat;         /* Hugging Face checkpoints store [n m], not [n, m] */
+    bool           padded;       /* Hugging Face checkpoints store [1, 1, n, 1], not [n, 1] */
     bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
+    bool           between_in_gguf;      /* GGUF files do, too */
     lm_joint       joint;        /* of LM_HEADS */
     lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
     const lm_gguf_layout *layout;     /* in GGUF files; NULL: that of checkpoints */
     const lm_cut  *cut;          /* NULL: the whole weight */
 } lm_weight;
+
+/* Write the dimensions [4] of a weight that a container stores whole; return their number. */
+uint32_t lm_weight_dims(const lm_weight *w, bool gguf, uint64_t *dims);
 
 /* Return the number of matrices in a weight: one per expert or head; any other weight is one matrix. */
 static inline uint64_t lm_weight_matrices(const lm_weight *w)
@@ -278,6 +283,7 @@ typedef struct lm_node {
         struct { uint32_t state; lm_recurrence spec; } recurrence;
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP */
         struct { float low, high; } clamp;
+        struct { float bound; } decay;       /* of ln y, from below; 0: none */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
         struct { lm_route_spec spec; } route;                /* weights[0]: correction added only for the
@@ -362,7 +368,7 @@ void lm_program_free(lm_program *p);
  * values to those of the program, and back. */
 static inline bool lm_weight_differs(const lm_weight *w)
 {
-    return w->plus_one || w->exponential;
+    return w->plus_one || w->exponential != 0;
 }
 void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);
 void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);

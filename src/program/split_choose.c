@@ -346,19 +346,25 @@ static void choose_recurrence(lm_splitter *s, const lm_node *n)
     cut_here(s, n->out, edges);
 }
 
-/* Cut a value that is multiplied by a gate at the same heads as the attention or recurrence behind it,
- * possibly after a norm of each head. */
+/* Cut a value that is multiplied by a gate, of each lane or each head, at the same heads as the attention or
+ * recurrence behind it, possibly after a norm or a product of each head. */
 static void choose_gated(lm_splitter *s, const lm_node *n)
 {
     const lm_node *a = n->n_in == 2 ? &s->p->nodes[s->p->values[n->in[1]].producer] : n;
     lm_value       v = a->out;
+    uint32_t       each = width(s, n->out) / width(s, n->in[0]);
 
-    if (a->code == LM_OP_RMS_NORM && a->norm.groups > 1 && !a->norm.own && s->values[v].uses == 1) {
+    if (((a->code == LM_OP_RMS_NORM && a->norm.groups > 1 && !a->norm.own) ||
+         (a->code == LM_OP_HEAD_LINEAR && !a->heads.shared)) &&
+        s->values[v].uses == 1) {
         v = a->in[0];
         a = &s->p->nodes[s->p->values[v].producer];
     }
-    bool attention = a->code == LM_OP_ATTENTION, recurrence = a->code == LM_OP_LINEAR_RECURRENCE;
-    if ((!attention && !recurrence) || s->values[v].uses != 1 || width(s, n->in[0]) != width(s, n->out))
+    bool     attention = a->code == LM_OP_ATTENTION, recurrence = a->code == LM_OP_LINEAR_RECURRENCE;
+    uint32_t heads     = attention    ? a->attention.spec.n_heads
+                         : recurrence ? a->recurrence.spec.n_heads
+                                      : 0;
+    if (!heads || s->values[v].uses != 1 || (each > 1 && width(s, n->in[0]) != heads))
         return;
     uint32_t *edges = new_edges(s);
     if (s->failed)
@@ -368,10 +374,11 @@ static void choose_gated(lm_splitter *s, const lm_node *n)
     else if (!recurrence_edges(s->spec, &a->recurrence.spec, edges))
         return;
     for (uint32_t r = 0; r <= s->spec->ranks; r++)
-        edges[r] *= attention ? a->attention.spec.v_dim : a->recurrence.spec.v_dim;
+        edges[r] *= width(s, n->out) / heads;
     cut_here(s, n->out, edges);
-    for (uint32_t k = 0; k < n->n_in; k++)
-        ask(s, n, k, s->values[n->out].part);
+    lm_row_range part = s->values[n->out].part.at[0];
+    ask(s, n, 0, lm_split_one(s, part.first / each, part.n / each));
+    ask(s, n, 1, s->values[n->out].part);
 }
 
 /* Return whether a value is the output of a product, or lanes of it. */

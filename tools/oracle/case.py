@@ -39,10 +39,16 @@ class Case:
     quantise: Any = None            # quantised files only: see quantise.py
     peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context for rows of that length
     taps: bool = True
-    module: tuple[str, str] = ("", "")      # a prefix of module paths in transformers, and its form in files
+    module: tuple[str, str] | Callable = ("", "")       # a prefix of module paths in transformers, and its form in files; or a function
     attention: str = "eager"        # sdpa if eager is wrong
     greedy: int = 24
     init: Callable | None = None    # changes weights after reference.sensitive()
+
+    def in_files(self, path: str) -> str:
+        """Return a module's path as files spell it."""
+        if callable(self.module):
+            return self.module(path)
+        return self.module[1] + path.removeprefix(self.module[0]) if path.startswith(self.module[0]) else path
 
     @property
     def path(self) -> str:

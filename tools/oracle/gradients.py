@@ -60,7 +60,7 @@ def linears(model):
     too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones; and it refuses out_proj of Mamba-2."""
     head = model.get_output_embeddings()
     refused = "out_proj" if model.config.model_type in ("nemotron_h", "falcon_h1", "mamba2") else "no such module"
-    mixtures = model.config.model_type.startswith(("deepseek", "qwen3_next"))
+    mixtures = model.config.model_type.startswith(("deepseek", "qwen3_next", "kimi_linear"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
             and not name.endswith((".gate", ".router", "router.layer")) and not (mixtures and ".mlp." in name) and not name.endswith(refused)]
@@ -98,9 +98,7 @@ def adapter(c: cases.Case, folder: Path, ids, labels, dtype=torch.float64) -> di
     loss.backward()
     out = {"loss": loss.detach()[None]}
     for name, p in trained:
-        short = name.removeprefix("base_model.model.").replace(".default.", ".")
-        if short.startswith(c.module[0]):
-            short = c.module[1] + short.removeprefix(c.module[0])
+        short = c.in_files(name.removeprefix("base_model.model.").replace(".default.", "."))
         out[short], out[f"grad.{short}"] = p.data.float(), p.grad.float()
     return out
 
@@ -145,7 +143,7 @@ def main() -> None:
     done = set()
     for c in cases.all_cases():
         folder = GOLDEN / c.path
-        if c.family in done or not (folder / "config.json").exists() or c.quantise or c.relaid or c.stored or c.dtype != "F32" or c.extra or \
+        if c.family in done or not (folder / "config.json").exists() or c.quantise or c.relaid or (c.stored and not callable(c.module)) or c.dtype != "F32" or c.extra or \
                 not any(fnmatch.fnmatch(c.family, x) for x in args.patterns):
             continue
         try:

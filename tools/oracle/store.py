@@ -31,8 +31,7 @@ def golden(case: Case, model, seed: int, found, folder: Path) -> list[str]:
             "greedy_ids": torch.tensor([out for _, out in rows]),
         }
         for path in parts[0] if case.taps and not names else ():
-            shown = case.module[1] + path.removeprefix(case.module[0]) if path.startswith(case.module[0]) else path
-            tensors[f"tap.{shown}"] = torch.cat([p[path] for p in parts])
+            tensors[f"tap.{case.in_files(path)}"] = torch.cat([p[path] for p in parts])
         name = "golden.safetensors" if not names else f"golden-{n}.safetensors"
         source = SOURCE.format(t=transformers.__version__, p=torch.__version__, a=case.attention, path=case.path, seed=seed)
         save_file({k: v.contiguous() for k, v in tensors.items()}, folder / name, metadata={"source": source})

@@ -64,10 +64,9 @@ static lm_status add_weight(lm_gguf_view *c, uint32_t i, lm_error *e)
     }
     lm_gguf_tensor_view t = { .name = w->gguf,
                      .stored = lm_matrices_type(c->matrices, i),
-                     .n_dims = w->n_dims,
                      .elements = w->elements,
                      .weight = i };
-    memcpy(t.dims, w->dims, w->n_dims * sizeof *t.dims);
+    t.n_dims = lm_weight_dims(w, true, t.dims);
     t.cols = w->dims[w->n_dims - 1];
     t.rows = w->elements / t.cols;
     return add(c, t, e);

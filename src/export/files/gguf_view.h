@@ -16,7 +16,7 @@ typedef struct lm_gguf_tensor_view {
     lm_dtype     stored;             /* type in the folder */
     lm_dtype     type;               /* type in the file */
     uint32_t     n_dims;
-    uint64_t     dims[3];            /* outermost first */
+    uint64_t     dims[4];            /* outermost first */
     uint64_t     elements, rows, cols;   /* rows: of all its matrices */
     /* internal */
     uint32_t     weight;

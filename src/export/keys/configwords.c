@@ -73,6 +73,20 @@ static void whole(words *w, const char *member, uint64_t v)
     set(w, member, json_integer((json_int_t)v));
 }
 
+/* Write the numbers, from 1, of the layers with a state and of the others, and the heads of a state. */
+static void add_state_lists(words *w)
+{
+    json_t *lists[2] = { json_array(), json_array() }, *inner = json_object_get(w->json, "linear_attn_config");
+
+    for (uint32_t i = 0; i < w->c->n_layers; i++)
+        json_array_append_new(lists[w->c->stateful[i]], json_integer(i + 1));
+    if (!inner)
+        json_object_set_new(w->json, "linear_attn_config", inner = json_object());
+    json_object_set_new(inner, "full_attn_layers", lists[0]);
+    json_object_set_new(inner, "kda_layers", lists[1]);
+    json_object_set_new(inner, "num_heads", json_integer(w->c->n_heads));
+}
+
 /* Write which layers have a state. */
 static void add_states(words *w)
 {
@@ -85,7 +99,9 @@ static void add_states(words *w)
                                                 : w->f->attention_word ? w->f->attention_word
                                                                        : "full_attention"));
     }
-    if (some)
+    if (some && knows(w, "linear_attn_config/kda_layers"))
+        add_state_lists(w);
+    else if (some)
         set(w, "layer_types", json_incref(list));
     json_decref(list);
 }
@@ -165,8 +181,7 @@ static void add_experts(words *w)
         whole(w, "qk_rope_head_dim", c->latent.rope_dim);
         whole(w, "v_head_dim", c->latent.v_dim);
         json_object_del(w->json, "head_dim");
-        if (knows(w, "num_key_value_heads") || json_object_get(w->json, "num_key_value_heads"))
-            json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
+        json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
     }
     whole(w, "num_local_experts", c->route.n_experts);
     if (c->shared_width)
@@ -189,6 +204,8 @@ static void add_experts(words *w)
     set(w, "norm_topk_prob", json_boolean(c->route.renormalise));
     set(w, "routed_scaling_factor", lm_json_float((double)c->route.scale));
     set(w, "scoring_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
+    set(w, "moe_router_activation_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
+    set(w, "num_expert_group", json_integer(c->route.n_groups));
     set(w, "topk_method",
         json_string(c->route.sigmoid    ? "noaux_tc"
                     : c->route.n_groups ? "group_limited_greedy"

@@ -91,6 +91,8 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
 {
     const lm_rope_spec *r = &c->rope;
 
+    if (!p->n_ropes && c->latent.kv_rank)        /* of the key that all heads share */
+        whole(k, "rope.dimension_count", c->latent.rope_dim);
     if (!p->n_ropes)
         return LM_OK;
     whole(k, "rope.dimension_count", r->dim);
@@ -165,10 +167,11 @@ static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
 {
     int32_t list[LM_MAX_LAYERS];
     bool    mixed = false;
+    uint32_t heads = c->latent.kv_rank ? 1 : c->n_kv_heads;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
         bool none = c->stateful[i] || c->no_attention[i];
-        list[i]   = none ? 0 : (int32_t)c->n_kv_heads;
+        list[i]   = none ? 0 : (int32_t)heads;
         mixed |= none;
     }
     if (f->lists_states)
@@ -176,7 +179,7 @@ static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
     if (mixed && !f->lists_states)
         lm_gguf_add_i32s(k->w, key(k, "attention.head_count_kv"), list, c->n_layers);
     else
-        whole(k, "attention.head_count_kv", c->latent.kv_rank ? 1 : c->n_kv_heads);
+        whole(k, "attention.head_count_kv", heads);
 }
 
 /* Write 0 for the layers that have no MLP. */

@@ -103,7 +103,7 @@ static bool is_factor(const lm_node *n, uint32_t parameter)
 
 /* Matrices and convolutions preserve the magnitude of their input; norms are close to 1; logits have a
  * deviation of 2. */
-void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
+void lm_fill_made(const lm_synthesis *s, uint32_t weight, bool gguf, lm_made_tensor *t)
 {
     const lm_weight *w = &s->program->weights[weight];
     uint32_t         parameter = 0;
@@ -111,10 +111,8 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
     bool             norm = is_factor(n, parameter);
     float            size = weight == s->final_norm ? s->gain : weight == s->embedding_norm ? 0.05f : 1.0f;
 
-    t->n_dims   = w->n_dims;
     t->elements = w->elements;
-    for (uint32_t i = 0; i < w->n_dims; i++)
-        t->dims[i] = w->dims[i];
+    t->n_dims   = lm_weight_dims(w, gguf, t->dims);
     t->cols   = w->dims[w->n_dims - 1];
     t->part   = strchr(w->path, '*') ? w->elements / w->dims[0] : w->elements;
     t->stream = lm_made_stream(w->path);
@@ -173,7 +171,7 @@ static void shape(const lm_made_tensor *t, uint64_t n, float *out)
     for (uint64_t i = 0; i < n; i++)
         out[i] = t->mean + t->deviation * out[i];
     for (uint64_t i = 0; t->exponential && i < n; i++)
-        out[i] = -expf(out[i]);
+        out[i] = (float)t->exponential * expf(out[i]);
 }
 
 /* Compute elements [from, from + n) in storage order. */

@@ -17,14 +17,14 @@ typedef struct lm_made_tensor {
     uint32_t     weight;             /* of the program; LM_NONE: no weight */
     lm_dtype     type;
     uint32_t     n_dims;
-    uint64_t     dims[3];            /* outermost first */
+    uint64_t     dims[4];            /* outermost first */
     uint64_t     elements;
     float        mean, deviation;
     uint64_t     stream;             /* of random numbers; experts and heads use the following streams */
     uint64_t     part;               /* elements that share a stream: all, or those of one expert or head */
     uint64_t     cols;               /* of the matrix: `in` */
     bool         transposed;         /* stored [in, out] */
-    bool         exponential;        /* stored as -exp(x) */
+    int          exponential;        /* stored as exp(x) times this; 0: as x */
     const lm_weight *folded;         /* stored as in lm_weight.folds; NULL: unchanged */
     lm_row_order order;              /* of rows, or elements of a vector */
     const float *values;             /* [elements] fixed values; NULL: random */
@@ -70,8 +70,8 @@ void lm_study_embedding(lm_synthesis *s);
 /* Return the stream of random numbers for the weight with this path. */
 uint64_t lm_made_stream(const char *path);
 
-/* Set what fills weight `w`: deviation, stream, storage; dims as in the program. */
-void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t);
+/* Set what fills weight `w`: deviation, stream, storage; dims as in the container. */
+void lm_fill_made(const lm_synthesis *s, uint32_t weight, bool gguf, lm_made_tensor *t);
 
 /* Call when the size of every tensor is known: creates buffers and threads. */
 lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e);

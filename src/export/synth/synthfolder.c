@@ -88,13 +88,9 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
 
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
-    lm_fill_made(s, i, t);
+    lm_fill_made(s, i, false, t);
     t->type = type;
     t->mean -= w->plus_one ? 1.0f : 0.0f;
-    if (w->flat) {
-        t->n_dims  = 1;
-        t->dims[0] = w->elements;
-    }
     if (strchr(w->path, '*')) {          /* one of several tensors that are stored separately */
         t->n_dims   = w->n_dims - 1;
         t->dims[0]  = w->dims[1];
@@ -110,11 +106,7 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
         t->joint_of   = 0;
         t->transposed = false;
     }
-    if (w->transposed && t->n_dims == 2) {
-        t->dims[0]    = w->dims[1];
-        t->dims[1]    = w->dims[0];
-        t->transposed = true;
-    }
+    t->transposed |= w->transposed && t->n_dims == 2;
     return LM_OK;
 }
 
@@ -135,7 +127,7 @@ static lm_status add_interleaved(lm_synthesis *s, uint32_t i, lm_dtype type, lm_
 
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
-    lm_fill_made(s, i, t);
+    lm_fill_made(s, i, false, t);
     t->type                   = type;
     t->cols                   = w->n_dims == 3 ? w->dims[2] : 1;
     t->interleaved.of         = w->interleaved.of;

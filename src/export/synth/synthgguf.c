@@ -50,7 +50,7 @@ static lm_status add_weight(lm_synthesis *s, uint32_t i, lm_type_chooser *types,
     lm_made_tensor *t = lm_add_made(s, w->gguf);
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
-    lm_fill_made(s, i, t);
+    lm_fill_made(s, i, true, t);
     t->weight      = i;
     t->exponential = w->exponential;
     t->folded      = w->n_folds ? w : NULL;

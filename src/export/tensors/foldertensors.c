@@ -182,16 +182,14 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
     LM_TRY(find_sources(t, i, &recipe, e));
     uint64_t cols = w->n_dims == 1 ? lm_matrices_cols(t->matrices, recipe.sources[0])
                                    : w->dims[w->n_dims - 1];
+    uint64_t dims[4];
+    uint32_t n = lm_weight_dims(w, false, dims);
     if (w->transposed && w->n_dims == 2) {
         recipe.kind = TRANSPOSED;
-        return add(t, w->path, recipe, 2, (uint64_t[]){ w->dims[1], w->dims[0] }, w->dims[0], e);
+        cols        = w->dims[0];
     }
-    if (w->one_between)
-        return add(t, w->path, recipe, 3, (uint64_t[]){ w->dims[0], 1, w->dims[1] }, cols, e);
-    if (w->flat)
-        return add(t, w->path, recipe, 1, (uint64_t[]){ w->elements }, cols, e);
     if (!star)
-        return add(t, w->path, recipe, w->n_dims, w->dims, cols, e);
+        return add(t, w->path, recipe, n, dims, cols, e);
     recipe.one = true;
     for (recipe.k = 0; recipe.k < w->dims[0]; recipe.k++) {
         snprintf(name, sizeof name, "%.*s%" PRIu64 "%s", (int)(star - w->path), w->path, recipe.k, star + 1);

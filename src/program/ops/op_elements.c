@@ -233,8 +233,8 @@ lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_
         return LM_NONE;
     uint32_t width = lm_record_width(b, gate);
 
-    lm_record_need(b, width == 1 || width == lm_record_width(b, x), word,
-                   "a gate is one dimension, or as many as it gates");
+    lm_record_need(b, width && lm_record_width(b, x) % width == 0, word,
+                   "the dimensions of a gate do not divide those that it gates");
     return glu(b, lm_record_path(b, word), gate, x, act);
 }
 
@@ -257,9 +257,10 @@ static void glu_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->flops  = 5 * lm_width_out(p, n);
     c->reads  = 2 * lm_width_out(p, n);
     c->writes = lm_width_out(p, n);
-    if (p->values[n->in[0]].width != lm_width_out(p, n)) {      /* one gate for all lanes */
-        c->flops = lm_width_out(p, n) + 4;
-        c->reads = lm_width_out(p, n) + 1;
+    uint64_t gates = p->values[n->in[0]].width;
+    if (gates != lm_width_out(p, n)) {           /* each for several lanes */
+        c->flops = lm_width_out(p, n) + 4 * gates;
+        c->reads = lm_width_out(p, n) + gates;
     }
 }
 

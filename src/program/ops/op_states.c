@@ -30,6 +30,12 @@ lm_value lm_causal_conv(lm_builder *b, const char *name, lm_value x, uint32_t ta
     return y;
 }
 
+void lm_between_in_gguf(lm_builder *b, lm_value x)
+{
+    if (!b->failed)
+        b->p->weights[b->p->nodes[b->p->values[x].producer].weights[0]].between_in_gguf = true;
+}
+
 static void conv_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     uint64_t width = lm_width_out(p, n), bias = n->weights[1] != LM_NONE ? width : 0;

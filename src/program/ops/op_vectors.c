@@ -17,7 +17,7 @@ static lm_value with_vector(lm_builder *b, lm_op_code code, const char *name, lm
     n->weights[0] = w;
     if (w != LM_NONE) {
         b->p->weights[w].gguf        = lm_record_gguf(b, path, "");
-        b->p->weights[w].exponential = code == LM_OP_DECAY;
+        b->p->weights[w].exponential = code == LM_OP_DECAY ? -1 : 0;
     }
     return n->out;
 }
@@ -37,6 +37,18 @@ lm_value lm_decay(lm_builder *b, const char *name, lm_value x, uint32_t n)
     return with_vector(b, LM_OP_DECAY, name, x, n);
 }
 
+lm_value lm_bounded_decay(lm_builder *b, const char *name, lm_value x, uint32_t n, float bound)
+{
+    lm_value y = lm_decay(b, name, x, n);
+
+    if (b->failed)
+        return LM_NONE;
+    lm_node *made     = &b->p->nodes[b->p->values[y].producer];
+    made->decay.bound = bound;
+    b->p->weights[made->weights[0]].exponential = 1;
+    return y;
+}
+
 void lm_column_in_gguf(lm_builder *b, lm_value x)
 {
     if (b->failed)
@@ -51,6 +63,13 @@ void lm_column_in_gguf(lm_builder *b, lm_value x)
     v->flat    = true;
 }
 
+void lm_padded_column(lm_builder *b, lm_value x)
+{
+    lm_column_in_gguf(b, x);
+    if (!b->failed)
+        b->p->weights[b->p->nodes[b->p->values[x].producer].weights[0]].padded = true;
+}
+
 static void vector_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     c->flops           = lm_width_out(p, n);
@@ -59,12 +78,26 @@ static void vector_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->weight_elements = p->weights[n->weights[0]].elements;
 }
 
-/* exp of the weight, negate; multiply, exp */
+/* exp of the weight, negate; multiply, exp; with a bound, a sigmoid and a product in between */
 static void decay_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     vector_cost(p, n, c);
     c->flops = 2 * (lm_width_out(p, n) + c->weight_elements);
+    if (n->decay.bound < 0)
+        c->flops = 7 * lm_width_out(p, n) + c->weight_elements;
 }
+
+static void decay_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    if (n->decay.bound < 0)
+        lm_text_printf(out, "exp(%g σ(exp(A) ⊙ x))", (double)n->decay.bound);
+}
+
+static const lm_op_number decay_numbers[] = {
+    LM_NODE_NUMBER(FLOAT, decay.bound, "recurrences"),
+    { 0 }
+};
 
 const lm_op lm_op_add_bias = {
     .name           = "add_bias",
@@ -98,12 +131,17 @@ const lm_op lm_op_scale_by_weight = {
 const lm_op lm_op_decay = {
     .name           = "decay",
     .weights        = { "A_log" },
+    .numbers        = decay_numbers,
     .cost           = decay_cost,
+    .describe       = decay_describe,
     .formula        = "exp(−exp(A) ⊙ x)",
-    .expression     = "decay({0}, {w0})",
-    .helper         = "def decay(x, A_log):\n"
-                      "    \"\"\"exp(-exp(A_log) x): each entry of A_log for an equal part of x.\"\"\"\n"
-                      "    return $.exp(-x.reshape(len(x), len(A_log), -1) * $.exp(A_log)[:, None]).reshape(x.shape)\n\n\n",
+    .expression     = "decay({0}, {w0}, {bound})",
+    .helper         = "def decay(x, A_log, bound):\n"
+                      "    \"\"\"exp(-exp(A_log) x), or with a bound exp(bound sigmoid(exp(A_log) x)): each entry of "
+                      "A_log for an equal part of x.\"\"\"\n"
+                      "    x = x.reshape(len(x), len(A_log), -1) * $.exp(A_log)[:, None]\n"
+                      "    x = bound / (1 + $.exp(-x)) if bound else -x\n"
+                      "    return $.exp(x).reshape(len(x), -1)\n\n\n",
     .lanewise       = true,
     .trains_inputs  = 1,
     .trains_weights = 1,

@@ -58,25 +58,32 @@ static bool same_shape(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_
     return n == n_b && memcmp(a, b, n * sizeof *a) == 0;
 }
 
+/* Return whether all elements are in one dimension. */
+static bool is_vector(const lm_tensor_info *t, uint64_t elements)
+{
+    uint64_t product = 1, widest = 0;
+
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        product *= t->dims[i];
+        widest = t->dims[i] > widest ? t->dims[i] : widest;
+    }
+    return product == elements && widest == elements;
+}
+
 static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_tensor_info *t, lm_error *e)
 {
-    char            want[96], have[160];
-    bool            transposed = is_transposed(m, w);
-    uint64_t        dims[2] = { w->dims[transposed], w->dims[!transposed] };
-    const uint64_t *wanted = w->n_dims == 2 ? dims : w->dims;
+    char     want[96], have[160];
+    bool     gguf = lm_container_kind_of(m->container) == LM_GGUF;
+    uint64_t wanted[LM_MAX_DIMS], between[3] = { w->dims[0], 1, w->dims[1] };
+    uint32_t n = lm_weight_dims(w, gguf, wanted);
 
-    const uint64_t between[3] = { w->dims[0], 1, w->dims[1] };
-    if (w->one_between && same_shape(between, 3, t->dims, t->n_dims, false))
+    if (same_shape(wanted, n, t->dims, t->n_dims, gguf) ||
+        (!gguf && (w->flat || w->padded) && is_vector(t, w->elements)))
         return LM_OK;
-    if (w->flat && lm_container_kind_of(m->container) != LM_GGUF) {
-        if (t->n_dims == 1 && t->dims[0] == w->elements)
-            return LM_OK;
-        dims[0] = w->elements;
-        dims[1] = 1;
-    }
-    if (same_shape(wanted, w->n_dims, t->dims, t->n_dims, lm_container_kind_of(m->container) == LM_GGUF))
+    if (w->one_between && (same_shape(between, 3, t->dims, t->n_dims, gguf) ||
+                           same_shape(w->dims, 2, t->dims, t->n_dims, gguf)))
         return LM_OK;
-    shape_text(want, sizeof want, wanted, w->n_dims);
+    shape_text(want, sizeof want, wanted, n);
     shape_text(have, sizeof have, t->dims, t->n_dims);
     lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset, "expected %s, the file has %s", want, have);
     return lm_fail_in(e, lm_container_file_of(m->container, t));

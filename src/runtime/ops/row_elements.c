@@ -140,64 +140,58 @@ static void act_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *s
 
 const lm_row_op lm_row_act = { .forward = act, .reverse = act_back };
 
-/* ---- glu: one gate per lane, or one for all lanes ---- */
-
-static bool has_one_gate(const lm_rows *r)
-{
-    return lm_lanes_of(r, r->node->in[0]) != lm_lanes_of(r, r->node->out);
-}
+/* ---- glu: one gate per lane, or one for each equal part of the lanes ---- */
 
 static void glu(const lm_rows *r, uint64_t from, uint64_t to)
 {
-    uint64_t w   = lm_lanes_of(r, r->node->out);
-    bool     one = has_one_gate(r);
+    uint64_t w = lm_lanes_of(r, r->node->out), gates = lm_lanes_of(r, r->node->in[0]), each = w / gates;
     float    gate;
 
     for (uint64_t i = from; i < to; i++) {
-        if (!one) {
+        if (gates == w)
             r->kernels->glu(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i),
                             r->node->glu.act, w);
-            continue;
+        for (uint64_t k = 0; gates < w && k < gates; k++) {
+            r->kernels->act(&gate, lm_row_of(r->in[0], i) + k, r->node->glu.act, 1);
+            r->kernels->scale(lm_row_of(r->out, i) + k * each, lm_row_of(r->in[1], i) + k * each, gate, each);
         }
-        r->kernels->act(&gate, lm_row_of(r->in[0], i), r->node->glu.act, 1);
-        r->kernels->scale(lm_row_of(r->out, i), lm_row_of(r->in[1], i), gate, w);
     }
 }
 
-/* The gradient of a gate for all lanes is a sum over lanes. */
-static void one_gate_back(const lm_rows_back *b, uint64_t i)
+/* The gradient of a gate for `n` lanes, from lane k n on, is a sum over these lanes. */
+static void gate_back(const lm_rows_back *b, uint64_t i, uint64_t k, uint64_t n)
 {
-    const lm_rows *r = &b->rows;
-    uint64_t       w = lm_lanes_of(r, r->node->out);
-    const float   *x = lm_row_of(r->in[1], i), *dy = lm_row_of(b->dout, i);
+    const lm_rows *r    = &b->rows;
+    const float   *gate = lm_row_of(r->in[0], i) + k, *x = lm_row_of(r->in[1], i) + k * n,
+                *dy     = lm_row_of(b->dout, i) + k * n;
     float          a, sum;
     double         exact = 0;
 
-    r->kernels->act(&a, lm_row_of(r->in[0], i), r->node->glu.act, 1);
-    for (uint64_t j = 0; b->din[0].at && j < w; j++)
+    r->kernels->act(&a, gate, r->node->glu.act, 1);
+    for (uint64_t j = 0; b->din[0].at && j < n; j++)
         exact += (double)dy[j] * (double)x[j];
     sum = (float)exact;
     if (b->din[0].at)
-        b->kernels->act(lm_row_of(b->din[0], i), lm_row_of(r->in[0], i), &sum, r->node->glu.act, 1,
-                        b->first[0]);
+        b->kernels->act(lm_row_of(b->din[0], i) + k, gate, &sum, r->node->glu.act, 1, b->first[0]);
     if (b->din[1].at)
-        lm_put_gradient(lm_row_of(b->din[1], i), dy, a, w, b->first[1]);
+        lm_put_gradient(lm_row_of(b->din[1], i) + k * n, dy, a, n, b->first[1]);
 }
 
 static void glu_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
 {
-    const lm_rows *r   = &b->rows;
-    bool           one = has_one_gate(r);
+    const lm_rows *r = &b->rows;
+    uint64_t       w = lm_lanes_of(r, r->node->out), gates = lm_lanes_of(r, r->node->in[0]);
 
     (void)scratch;
-    for (uint64_t i = from; i < to; i++)
-        if (one)
-            one_gate_back(b, i);
-        else
+    for (uint64_t i = from; i < to; i++) {
+        for (uint64_t k = 0; gates < w && k < gates; k++)
+            gate_back(b, i, k, w / gates);
+        if (gates == w)
             b->kernels->glu(b->din[0].at ? lm_row_of(b->din[0], i) : NULL,
                             b->din[1].at ? lm_row_of(b->din[1], i) : NULL, lm_row_of(r->in[0], i),
-                            lm_row_of(r->in[1], i), lm_row_of(b->dout, i), r->node->glu.act,
-                            lm_lanes_of(r, r->node->out), b->first[0], b->first[1]);
+                            lm_row_of(r->in[1], i), lm_row_of(b->dout, i), r->node->glu.act, w, b->first[0],
+                            b->first[1]);
+    }
 }
 
 const lm_row_op lm_row_glu = { .forward = glu, .reverse = glu_back };

@@ -85,18 +85,32 @@ const lm_row_op lm_row_scale_by_weight = {
     .reverse_weights = scale_by_weight_weights,
 };
 
-/* ---- decay: y = exp(-exp(w) x), dy/dx = -exp(w) y, dy/dw = -exp(w) x y ---- */
+/* ---- decay: y = exp(-exp(w) x), or with a bound y = exp(bound sigmoid(exp(w) x)) ---- */
+
+static float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+/* Return the derivative of ln y by exp(w) x. */
+static float slope(float bound, float x)
+{
+    float s = bound < 0 ? sigmoid(x) : 0;
+
+    return bound < 0 ? bound * s * (1 - s) : -1;
+}
 
 static void decay(const lm_rows *r, uint64_t from, uint64_t to)
 {
-    parts p = parts_of(r);
+    parts p     = parts_of(r);
+    float bound = r->node->decay.bound;
 
     for (uint64_t k = 0; k < p.n; k++)
         for (uint64_t i = from; i < to; i++) {
             const float *x = lm_row_of(r->in[0], i) + k * p.width;
             float       *y = lm_row_of(r->out, i) + k * p.width, rate = expf(p.w[k]);
             for (uint64_t j = 0; j < p.width; j++)
-                y[j] = expf(-rate * x[j]);
+                y[j] = expf(bound < 0 ? bound * sigmoid(rate * x[j]) : -rate * x[j]);
         }
 }
 
@@ -108,10 +122,11 @@ static void decay_back(const lm_rows_back *b, uint64_t from, uint64_t to, float 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < p.n; k++) {
             float       *dx = lm_row_of(b->din[0], i) + k * p.width, rate = expf(p.w[k]);
+            const float *x  = lm_row_of(b->rows.in[0], i) + k * p.width;
             const float *dy = lm_row_of(b->dout, i) + k * p.width;
             const float *y  = lm_row_of(b->rows.out, i) + k * p.width;
             for (uint64_t j = 0; j < p.width; j++) {
-                float d = -rate * y[j] * dy[j];
+                float d = slope(b->rows.node->decay.bound, rate * x[j]) * rate * y[j] * dy[j];
                 dx[j]   = b->first[0] ? d : dx[j] + d;
             }
         }
@@ -128,7 +143,7 @@ static void decay_weights(const lm_rows_back *b, uint64_t from, uint64_t to)
             const float *y  = lm_row_of(b->rows.out, i) + k * p.width;
             float        rate = expf(p.w[k]);
             for (uint64_t j = 0; j < p.width; j++)
-                b->dw[0][k] -= rate * x[j] * y[j] * dy[j];
+                b->dw[0][k] += slope(b->rows.node->decay.bound, rate * x[j]) * rate * x[j] * y[j] * dy[j];
         }
 }
 

@@ -266,18 +266,26 @@ static void add_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
         lm_add_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s", r->top_k, r->n_experts, by);
 }
 
-static void add_latent_formulas(lm_facts *f, lm_fact *g)
+static void add_latent_formulas(lm_facts *f, lm_fact *g, bool rotary)
 {
     bool low = lm_facts_count(f, "attention.latent.q_rank") > 0;
 
     lm_add_text(g, "latent", "c_KV = W_DKV h", LM_FROM_PROGRAM, "the compressing product");
     lm_add_text(g, "latent_norm", "c_KV <- Norm(c_KV)", LM_FROM_PROGRAM,
                 "before keys and values are made of it");
-    lm_add_text(g, "query",
-                low ? "Q = [W_UQ c_Q ; RoPE(W_QR c_Q)], c_Q = Norm(W_DQ h)" : "Q = [W_Q h ; RoPE(W_QR h)]",
-                LM_FROM_PROGRAM, "joined with rotated dimensions");
-    lm_add_text(g, "latent_keys", "K = [W_UK c_KV ; RoPE(W_KR h)]", LM_FROM_PROGRAM,
-                "joined with the rotated dimensions that all heads share");
+    if (rotary) {
+        lm_add_text(g, "query",
+                    low ? "Q = [W_UQ c_Q ; RoPE(W_QR c_Q)], c_Q = Norm(W_DQ h)"
+                        : "Q = [W_Q h ; RoPE(W_QR h)]",
+                    LM_FROM_PROGRAM, "joined with rotated dimensions");
+        lm_add_text(g, "latent_keys", "K = [W_UK c_KV ; RoPE(W_KR h)]", LM_FROM_PROGRAM,
+                    "joined with the rotated dimensions that all heads share");
+    } else {
+        lm_add_text(g, "query", low ? "Q = W_UQ c_Q, c_Q = Norm(W_DQ h)" : "Q = W_Q h", LM_FROM_PROGRAM,
+                    "nothing is rotated");
+        lm_add_text(g, "latent_keys", "K = [W_UK c_KV ; W_KR h]", LM_FROM_PROGRAM,
+                    "joined with dimensions that all heads share");
+    }
     lm_add_text(g, "latent_values", "V = W_UV c_KV", LM_FROM_PROGRAM, NULL);
 }
 
@@ -291,7 +299,7 @@ void lm_fill_formulas(lm_facts *f, lm_fact *g)
         add_kv(f, g, &t);
     }
     if (t.latent)
-        add_latent_formulas(f, g);
+        add_latent_formulas(f, g, t.rotary);
     if (t.has_act)
         add_mlp(f, g, &t);
     add_norm(f, g, &t);

@@ -30,26 +30,30 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Find the half-lives of the heads (or rows) of a decay, sorted: ln 2 / (exp(A) softplus(bias)), the input's
- * own part being zero. `out` [n]. False: the decay has another form, or there are no weights. */
+/* Find the half-lives of the heads (or rows) of a decay, sorted: ln 2 / (exp(A) softplus(bias)), or with a
+ * bound ln 2 / (-bound sigmoid(exp(A) bias)), the input's own part being zero. `out` [n]. False: the decay
+ * has another form, or there are no weights. */
 static bool find_half_life(lm_facts *f, const lm_node *decay, double *out, uint64_t n)
 {
     const lm_program *p    = f->s.program;
     const lm_node    *step = &p->nodes[p->values[decay->in[0]].producer];
 
+    double bound = (double)decay->decay.bound;
     if (step->code == LM_OP_CLAMP)
         step = &p->nodes[p->values[step->in[0]].producer];
-    const lm_node *sum = &p->nodes[p->values[step->in[0]].producer];
-    if (step->code != LM_OP_ACT || step->glu.act != LM_ACT_SOFTPLUS || sum->code != LM_OP_ADD_BIAS)
+    const lm_node *sum = bound < 0 ? step : &p->nodes[p->values[step->in[0]].producer];
+    if ((step != sum && (step->code != LM_OP_ACT || step->glu.act != LM_ACT_SOFTPLUS)) ||
+        sum->code != LM_OP_ADD_BIAS)
         return false;
     const float *a = read_vector(f, decay->weights[0]), *bias = read_vector(f, sum->weights[0]);
     if (!a || !bias)
         return false;
-    bool     negative = lm_container_kind_of(f->s.tensors) == LM_GGUF;       /* it stores -exp(A) */
+    bool     gguf = lm_container_kind_of(f->s.tensors) == LM_GGUF;           /* it stores exp(A) or -exp(A) */
     uint64_t each     = n / p->weights[decay->weights[0]].elements;
     for (uint64_t i = 0; i < n; i++) {
-        double rate = negative ? -(double)a[i / each] : exp((double)a[i / each]);
-        out[i]      = log(2) / (rate * log1p(exp((double)bias[i])));
+        double rate = gguf ? fabs((double)a[i / each]) : exp((double)a[i / each]);
+        out[i]      = log(2) / (bound < 0 ? -bound / (1 + exp(-rate * (double)bias[i]))
+                                          : rate * log1p(exp((double)bias[i])));
     }
     qsort(out, n, sizeof *out, ascending);
     return true;

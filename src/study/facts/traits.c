@@ -254,6 +254,8 @@ void lm_find_traits(const lm_ledger *l, lm_traits *out)
         out->kinds += l->twin[i] == i;
     if (p->n_layers && l->layer[0] != LM_NONE && p->modules[l->layer[0]].out != LM_NONE)
         out->hidden = p->values[p->modules[l->layer[0]].out].width;
+    if (out->latent)             /* of the key that all heads share, rotated or not */
+        out->rope_dim = out->attention->attention.spec.k_dim - (out->absorbed ? out->kv_rank : out->nope_dim);
     out->norm_position = find_norm_position(l);
     out->rope          = out->rotary ? &p->ropes[lm_main_rope(p)].spec : NULL;
     out->sharing       = find_sharing(out);

@@ -155,6 +155,8 @@ static void put_weight(const lm_listing *l, uint32_t index, lm_text *out)
     } else {
         put_path(l, w->path, "", out);
     }
+    if (w->padded)
+        lm_text_add_str(out, ".reshape(-1)");
     if (w->flat && w->dims[1] > 1)
         lm_text_printf(out, ".reshape(%" PRIu64 ", -1)", w->dims[0]);
 }
@@ -334,6 +336,18 @@ static void put_expression(const lm_listing *l, const lm_node *n, const char *x,
     lm_text_free(&line);
 }
 
+/* A gate may have one lane for each equal part of what it gates. */
+static void put_gated(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    uint32_t gates = l->p->values[n->in[0]].width;
+
+    if (gates == 1 || gates == l->p->values[n->out].width)
+        put_expression(l, n, lm_op_of(n->code)->expression, out);
+    else
+        lm_text_printf(out, "(%s(%s)[:, :, None] * %s.reshape(T, %u, -1)).reshape(T, -1)",
+                       lm_act_id(n->glu.act), in_name(l, n, 0), in_name(l, n, 1), gates);
+}
+
 static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
 {
     switch (n->code) {
@@ -361,13 +375,17 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
     case LM_OP_ROUTE:
         lm_text_printf(out, "choose(%s, top_k=%u", in_name(l, n, 0), n->route.spec.top_k);
         if (n->weights[0] != LM_NONE) {
-            lm_text_add_str(out, ", correction=");
+            bool long_name = strlen(l->p->weights[n->weights[0]].path) > 55;
+            lm_text_add_str(out, long_name ? ",\n                    correction=" : ", correction=");
             put_weight(l, n->weights[0], out);
         }
         lm_text_add_char(out, ')');
         return;
     case LM_OP_EXPERTS:
         put_experts(l, n, out);
+        return;
+    case LM_OP_GLU:
+        put_gated(l, n, out);
         return;
     case LM_OP_HEAD_LINEAR:
         lm_text_printf(out, n->heads.shared ? "per_head(%s[:, None]," : "per_head(%s.reshape(T, %u, -1),",

@@ -242,6 +242,57 @@ static void the_table_of_gpt3(void **state)
     }
 }
 
+#define KIMI(lists) \
+    "{\"model_type\": \"kimi_linear\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 3, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"intermediate_size\": 40, \"kv_lora_rank\": 16, " \
+    "\"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 12, \"q_lora_rank\": null, " \
+    "\"num_experts\": 8, \"num_experts_per_token\": 2, \"moe_intermediate_size\": 16, " lists "}"
+#define LISTS(kda, full) "\"linear_attn_config\": {\"kda_layers\": [" kda "], \"full_attn_layers\": [" full "]}"
+
+/* The two lists count from 1; together they have every layer once. */
+static void lists_of_layers_of_kimi(void **state)
+{
+    static const struct { const char *json, *where; } bad[] = {
+        { KIMI(LISTS("1, 2", "2, 3")), "linear_attn_config/full_attn_layers" },
+        { KIMI(LISTS("1, 1", "2, 3")), "linear_attn_config/kda_layers" },
+        { KIMI(LISTS("0, 1", "2, 3")), "linear_attn_config/kda_layers" },
+        { KIMI(LISTS("1, 2", "4")), "linear_attn_config/full_attn_layers" },
+        { KIMI(LISTS("1", "3")), "linear_attn_config/kda_layers" },
+        { KIMI(LISTS("1, \"2\"", "3")), "linear_attn_config/kda_layers" },
+        { KIMI("\"linear_attn_config\": {\"kda_layers\": [1, 2, 3]}"), "linear_attn_config/full_attn_layers" },
+        { KIMI("\"linear_attn_config\": {\"kda_layers\": 7, \"full_attn_layers\": []}"),
+          "linear_attn_config/kda_layers" },
+        { KIMI("\"layer_types\": [\"linear_attention\", \"full_attention\"]"), "layer_types" },
+        { KIMI("\"mlp_layer_types\": [\"dense\", \"sparse\", \"thin\"]"), "mlp_layer_types" },
+        { KIMI("\"moe_layer_freq\": 2"), "moe_layer_freq" },
+        { KIMI("\"moe_router_activation_func\": \"softmax\""), "moe_router_activation_func" },
+        { KIMI("\"mla_use_nope\": false"), "mla_use_nope" },
+        { KIMI("\"num_expert_group\": 3"), "num_expert_group" },
+        { KIMI("\"linear_attn_config\": {\"head_dim\": 0}"), "linear_attn_config/head_dim" },
+    };
+    lm_program *p;
+    lm_error    e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (describe(bad[i].json, false, &p, &e) == LM_OK)
+            fail_msg("accepted: %s", bad[i].json);
+        assert_string_equal(e.where, bad[i].where);
+    }
+    p = program(KIMI(LISTS("1, 3", "2")), false);
+    assert_int_equal(p->n_caches, 1);
+    assert_int_equal(p->caches[0].layer, 1);
+    assert_true(first(p, LM_OP_LINEAR_RECURRENCE)->recurrence.spec.decay_by_channel);
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(is_mixture(p, i), i >= 1);
+    lm_program_free(p);
+    p = program(KIMI("\"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]"), false);
+    assert_int_equal(p->n_caches, 0);
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(is_mixture(p, i), i != 1);
+    lm_program_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +301,7 @@ int main(void)
         cmocka_unit_test(dense_layers_are_where_the_file_puts_them),
         cmocka_unit_test(routes_match_the_version),
         cmocka_unit_test(other_sums_are_rejected),
+        cmocka_unit_test(lists_of_layers_of_kimi),
         cmocka_unit_test(the_table_of_gpt3),
         cmocka_unit_test(gpt3_has_no_window_unasked),
     };

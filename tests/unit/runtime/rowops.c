@@ -87,6 +87,12 @@ static lm_value softplus(lm_builder *b, lm_value x, lm_value y)
     return lm_function(b, "softplus", x, LM_ACT_SOFTPLUS);
 }
 
+static lm_value bounded_decay(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_bounded_decay(b, "A_log", x, 4, -5);
+}
+
 static lm_value gate_lanes(lm_builder *b, lm_value x, lm_value y)
 {
     return lm_gate(b, "gate", x, y, LM_ACT_SIGMOID);
@@ -101,6 +107,11 @@ static lm_value scale(lm_builder *b, lm_value x, lm_value y)
 static lm_value glu(lm_builder *b, lm_value x, lm_value y)
 {
     return lm_glu(b, x, y, LM_ACT_SILU);
+}
+
+static lm_value gate_heads(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_gate(b, "gate", lm_columns(b, "three", x, 1, 5, 3), y, LM_ACT_SIGMOID);
 }
 
 static lm_value gate(lm_builder *b, lm_value x, lm_value y)
@@ -154,7 +165,7 @@ typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
 static const maker makers[] = {
     rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul, rms_groups,
     columns, softcap, clamp,       join, join_shared, route,
-    unit,    bias,    by_weight,   decay, softplus,   gate_lanes,
+    unit,    bias,    by_weight,   decay, softplus,   gate_lanes, bounded_decay, gate_heads,
 };
 
 /* ---- values ---- */

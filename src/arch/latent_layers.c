@@ -1,0 +1,197 @@
+/* latent_layers.c - latent attention, gated MLPs, and mixtures with shared experts, as DeepSeek-V2 (arXiv
+ * 2405.04434) introduced them: what later families share.
+ *
+ * Keys and values come from one latent per token; each head's key ends in lanes that all heads share, which
+ * most families rotate. The norms of the latents have an epsilon of 1e-6 regardless of rms_norm_eps. */
+#include <math.h>
+
+#include "arch/families.h"
+
+#define LATENT_EPS 1e-6f
+
+static lm_value queries(lm_builder *b, const lm_config *c, lm_value x)
+{
+    uint32_t width = c->n_heads * c->head_dim;
+
+    if (!c->latent.q_rank)
+        return lm_linear(b, "q_proj", x, width, false);
+    x = lm_rms_norm(b, "q_a_layernorm", lm_linear(b, "q_a_proj", x, c->latent.q_rank, c->bias_qkv),
+                    LATENT_EPS);
+    return lm_linear(b, "q_b_proj", x, width, false);
+}
+
+/* Rotate the lanes that all heads share, unless the family does not. */
+static lm_value rotated(lm_builder *b, const lm_config *c, lm_value x, uint32_t n_heads)
+{
+    return c->rope.dim ? lm_rope(b, x, n_heads, &c->rope) : x;
+}
+
+lm_value lm_latent_heads(lm_builder *b, const lm_config *c, lm_value x)
+{
+    static const char *const parts[2] = { "k_b_proj", "v_b_proj" };
+    uint32_t nope = c->latent.nope_dim, rope = c->latent.rope_dim, rank = c->latent.kv_rank;
+
+    lm_value q      = queries(b, c, x);
+    lm_value q_nope = lm_columns(b, "q_nope", q, c->n_heads, 0, nope);
+    lm_value q_pe   = rotated(b, c, lm_columns(b, "q_pe", q, c->n_heads, nope, rope), c->n_heads);
+    lm_value kv     = lm_linear(b, "kv_a_proj_with_mqa", x, rank + rope, c->bias_qkv);
+    lm_value latent = lm_rms_norm(b, "kv_a_layernorm", lm_columns(b, "latent", kv, 1, 0, rank), LATENT_EPS);
+    lm_value k_pe   = rotated(b, c, lm_columns(b, "k_pe", kv, 1, rank, rope), 1);
+    return lm_latent_attention(b, "kv_b_proj", parts, q_nope, q_pe, latent, k_pe, &c->attention);
+}
+
+lm_value lm_gated_mlp(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t width)
+{
+    lm_push(b, name, "%sMLP");
+    lm_value gate = lm_linear(b, "gate_proj", x, width, c->bias_mlp);
+    lm_value up   = lm_linear(b, "up_proj", x, width, c->bias_mlp);
+    lm_value down = lm_linear(b, "down_proj", lm_glu(b, gate, up, c->act), c->hidden, c->bias_mlp);
+    lm_pop(b);
+    return down;
+}
+
+lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_names *names, lm_value x)
+{
+    lm_push(b, names->module, names->class_name);
+    lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route,
+                              names->correction);
+    lm_value y = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width,
+                            c->act, names->parts);
+    if (c->shared_width)
+        y = lm_add(b, y, lm_gated_mlp(b, c, "shared_experts", x, c->shared_width));
+    lm_pop(b);
+    return y;
+}
+
+/* ---- metadata ---- */
+
+static lm_status read_decoder(const lm_source *s, const char *context, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_vocabulary(s, c, e));
+    LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, 1u << 20, -1, &c->hidden, e));
+    LM_TRY(lm_read_layers(s, c, e));
+    LM_TRY(lm_read_u32(s, "num_attention_heads", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
+    LM_TRY(lm_read_u32(s, "intermediate_size", "feed_forward_length", 1, 1u << 20, -1, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, context, "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
+    LM_TRY(
+        lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-6, &c->norm_eps, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
+    c->bias_o     = c->bias_qkv;
+    c->n_kv_heads = c->n_heads;
+    return LM_OK;
+}
+
+/* Read the head sizes. Newer GGUF files have those of the latent as key and value length, and those of a head
+ * in separate keys. */
+static lm_status read_head_sizes(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_meta_value v;
+    char          key[128];
+
+    if (s->kind == LM_GGUF || (lm_meta_get(s->meta, "q_lora_rank", &v) && v.kind == LM_META_NULL))
+        LM_TRY(lm_read_u32(s, NULL, "attention.q_lora_rank", 0, 1u << 18, 0, &c->latent.q_rank, e));
+    else
+        LM_TRY(lm_read_u32(s, "q_lora_rank", NULL, 0, 1u << 18, 1536, &c->latent.q_rank, e));
+    LM_TRY(lm_read_u32(s, "kv_lora_rank", "attention.kv_lora_rank", 1, 1u << 18, 512, &c->latent.kv_rank, e));
+    LM_TRY(lm_read_u32(s, "qk_rope_head_dim", "rope.dimension_count", 2, 65536, 64, &c->latent.rope_dim, e));
+    if (s->kind == LM_GGUF) {
+        bool newer = lm_meta_has(s->meta, lm_gguf_key(s, "attention.key_length_mla", key, sizeof key));
+        LM_TRY(lm_read_u32(s, NULL, newer ? "attention.key_length_mla" : "attention.key_length", 1, 65536, -1,
+                           &c->head_dim, e));
+        LM_TRY(lm_read_u32(s, NULL, newer ? "attention.value_length_mla" : "attention.value_length", 1, 65536,
+                           -1, &c->latent.v_dim, e));
+        if (c->head_dim <= c->latent.rope_dim)
+            return lm_wrong(s, NULL, "rope.dimension_count", e,
+                            "%u leaves no dimensions of a key of %u that are not rotated", c->latent.rope_dim,
+                            c->head_dim);
+        c->latent.nope_dim = c->head_dim - c->latent.rope_dim;
+    } else {
+        LM_TRY(lm_read_u32(s, "qk_nope_head_dim", NULL, 1, 65536, 128, &c->latent.nope_dim, e));
+        LM_TRY(lm_read_u32(s, "v_head_dim", NULL, 1, 65536, 128, &c->latent.v_dim, e));
+        c->head_dim = c->latent.nope_dim + c->latent.rope_dim;
+    }
+    uint64_t all = (uint64_t)c->head_dim + c->latent.v_dim + c->latent.kv_rank;
+
+    return c->n_heads * all > 1u << 24
+               ? lm_wrong(s, "num_attention_heads", "attention.head_count", e,
+                          "%u times the widths of a head is beyond 16777216", c->n_heads)
+               : LM_OK;
+}
+
+static lm_status expect_u32(const lm_source *s, const char *name, uint32_t value, const char *because,
+                            lm_config *c, lm_error *e)
+{
+    uint32_t v;
+
+    LM_TRY(lm_read_per_layer(s, NULL, name, value, c, c->stateful, &v, e));
+    return v == value ? LM_OK : lm_wrong(s, NULL, name, e, "%u, but %s make it %u", v, because, value);
+}
+
+/* Newer GGUF files describe what is cached, one head that is the latent; older ones describe the actual
+ * heads. */
+static lm_status check_heads(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e)
+{
+    char key[128];
+
+    if (s->kind != LM_GGUF)
+        return LM_OK;
+    if (!lm_meta_has(s->meta, lm_gguf_key(s, "attention.key_length_mla", key, sizeof key)))
+        return expect_u32(s, "attention.head_count_kv", c->n_heads,
+                          "heads with separate keys (attention.head_count)", c, e);
+    LM_TRY(expect_u32(s, "attention.head_count_kv", 1, "heads that share a latent (attention.key_length_mla)",
+                      c, e));
+    LM_TRY(expect_u32(s, "attention.key_length", c->latent.kv_rank + c->latent.rope_dim,
+                      "attention.kv_lora_rank and rope.dimension_count", c, e));
+    return k->any_value_length ? LM_OK
+                               : expect_u32(s, "attention.value_length", c->latent.kv_rank,
+                                            "attention.kv_lora_rank and attention.value_length_mla", c, e);
+}
+
+lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e)
+{
+    LM_TRY(read_decoder(s, k->context, c, e));
+    LM_TRY(read_head_sizes(s, c, e));
+    LM_TRY(check_heads(s, k, c, e));
+    c->attention = (lm_attention_spec){ .n_heads = c->n_heads,
+                                        .n_kv_heads = c->n_heads,
+                                        .k_dim = c->head_dim,
+                                        .v_dim = c->latent.v_dim,
+                                        .scale = 1 / sqrtf((float)c->head_dim) };
+    return LM_OK;
+}
+
+lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e)
+{
+    lm_route_spec *r = &c->route;
+    uint32_t       shared;
+
+    LM_TRY(lm_read_u32(s, k->experts, "expert_count", 1, LM_MAX_EXPERTS, -1, &r->n_experts, e));
+    LM_TRY(lm_read_u32(s, k->top_k, "expert_used_count", 1, r->n_experts, -1, &r->top_k, e));
+    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
+                       &c->expert_width, e));
+    LM_TRY(lm_read_u32(s, k->shared, "expert_shared_count", 0, 1024, 0, &shared, e));
+    LM_TRY(lm_read_f32(s, "routed_scaling_factor", "expert_weights_scale", 1e-6, 1e6, 1, &r->scale, e));
+    if ((uint64_t)shared * c->expert_width > 1u << 20)
+        return lm_wrong(s, k->shared, "expert_shared_count", e,
+                        "%u times the width of an expert, %u, is beyond 1048576", shared, c->expert_width);
+    c->shared_width = shared * c->expert_width;
+    return LM_OK;
+}
+
+lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
+{
+    lm_route_spec *r = &c->route;
+
+    LM_TRY(lm_read_u32(s, hf, "expert_group_count", 1, LM_MAX_GROUPS, 1, &r->n_groups, e));
+    LM_TRY(lm_read_u32(s, "topk_group", "expert_group_used_count", 1, r->n_groups, r->n_groups,
+                       &r->top_groups, e));
+    if (r->n_experts % r->n_groups)
+        return lm_wrong(s, hf, "expert_group_count", e, "%u does not divide the number of experts, %u",
+                        r->n_groups, r->n_experts);
+    if (r->top_groups * (r->n_experts / r->n_groups) < r->top_k)
+        return lm_wrong(s, hf, "expert_group_count", e,
+                        "%u: the %u groups that are open hold fewer experts than a token uses, %u",
+                        r->n_groups, r->top_groups, r->top_k);
+    return LM_OK;
+}
