@@ -3,7 +3,8 @@
 //
 //   node tools/browser/web.mjs [WIDTH] [NAME…]    LAMINA=build/test/src/cli/lamina; screenshots in build/browser/shots
 //
-// Without WIDTH, two processes of this script run side by side, one per width, each with its own server and browser.
+// Two processes of this script run side by side, each with its own server and browser: without WIDTH one per width, with WIDTH alone each with
+// half of the flows.
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -20,9 +21,18 @@ const ONE_WIDTH = { long: 1280, start: 1280, prefix: 1280, failures: 1280, stopp
 const heights = { 1280: 860, 390: 844 };
 const flows = { ...ordinary, ...more, ...rough, ...traces };
 
-function child(width) {
-    const named = process.argv.slice(2), names = named.length ? named : Object.keys(flows).filter((name) => Number(width) === (ONE_WIDTH[name] ?? Number(width)));
+function child(width, names) {
     return new Promise((done) => spawn(process.execPath, [import.meta.filename, width, ...names], { stdio: "inherit" }).on("close", (status) => done(status ?? 1)));
+}
+
+// Return the flows of one process at each width.
+function widths(named) {
+    return Object.keys(heights).map((width) => [width, named.length ? named : Object.keys(flows).filter((name) => Number(width) === (ONE_WIDTH[name] ?? Number(width)))]);
+}
+
+// Return every second flow for each of two processes, which take about as long.
+function halves(width) {
+    return [0, 1].map((half) => [width, Object.keys(flows).filter((_, i) => i % 2 === half)]);
 }
 
 // Run one flow with an empty browser; return the time it took, in milliseconds.
@@ -39,7 +49,7 @@ async function once(flow, name, width, server, browser) {
     return Date.now() - from;
 }
 
-// Run the flows at one width; with names, only these. A flow with complaints is run once more, because a busy machine can delay the browser
+// Run the named flows at one width. A flow with complaints is run once more, because a busy machine can delay the browser
 // between an action and a look at the page; what fails twice counts. Of "hostile", which shows that text of the model never runs, the first run
 // counts.
 async function flowsAt(width, names) {
@@ -47,7 +57,7 @@ async function flowsAt(width, names) {
     const browser = await chromium(), server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions");
     try {
         for (const [name, flow] of Object.entries(flows)) {
-            if (names.length && !names.includes(name)) continue;
+            if (!names.includes(name)) continue;
             const before = failures();
             for (const bad of name === "hostile" ? ["✗"] : ["↻", "✗"]) {
                 if (failures() > before) forget(before);
@@ -66,4 +76,5 @@ async function flowsAt(width, names) {
 }
 
 const [first, ...rest] = process.argv.slice(2);
-process.exit(first in heights ? await flowsAt(Number(first), rest) : Math.max(...await Promise.all(Object.keys(heights).map(child))));
+if (first in heights && rest.length) process.exit(await flowsAt(Number(first), rest));
+process.exit(Math.max(...await Promise.all((first in heights ? halves(first) : widths(process.argv.slice(2))).map((one) => child(...one)))));
