@@ -12,7 +12,7 @@ from conftest import PATIENCE, plain_only, run
 
 
 @pytest.fixture(scope="module")
-def lamina(build):
+def lamina(build, limits):
     return build / "src/cli/lamina"
 
 
@@ -189,7 +189,7 @@ def test_weights_alone_are_not_a_model(lamina, source):
 
 
 def test_doctor_reports_what_it_could_not_store(lamina):
-    done = run("env", "LAMINA_CACHE=/dev/null", lamina, "doctor", "--cpu", "ref")
+    done = run("env", "LAMINA_CACHE=/dev/null", lamina, "doctor", "--cpu", "ref", "-t", 1)
     assert done.returncode == 0 and "not saved" in done.stdout and "is not writable: measurements are not saved" in done.stderr
 
 

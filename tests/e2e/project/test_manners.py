@@ -77,8 +77,8 @@ def group(request):
     made.remove()
 
 
-def in_group(group, *command):
-    return run(*command, env={**os.environ, **BARE}, preexec_fn=group.enter)
+def in_group(group, *command, **environment):
+    return run(*command, env={**os.environ, **BARE, **environment}, preexec_fn=group.enter)
 
 
 @pytest.mark.skipif(SANITIZED, reason="its shadow memory does not fit")
@@ -96,14 +96,15 @@ def test_the_memory_of_a_control_group_is_all_there_is(lamina, model, group):
 
 
 @pytest.mark.parametrize("group", ["cpu"], indirect=True)
-def test_the_quota_of_a_control_group_bounds_the_threads(lamina, group):
+def test_the_quota_of_a_control_group_bounds_the_threads(lamina, group, tmp_path):
     if group.v2:
         group.write("cpu.max", "100000 100000")
     else:
         group.write("cpu.cfs_quota_us", 100000)
-    received = json.loads(in_group(group, lamina, "doctor", "--json").stdout)
+    measured = {"LAMINA_CACHE": str(tmp_path)}                  # by the first command
+    received = json.loads(in_group(group, lamina, "doctor", "--json", **measured).stdout)
     assert received["cpu"]["quota"] == 1 and received["cpu"]["cores"] == 1 and received["limits"]["threads"] == 1
-    assert "limited to the time of 1 processor by a control group" in in_group(group, lamina, "doctor").stdout
+    assert "limited to the time of 1 processor by a control group" in in_group(group, lamina, "doctor", **measured).stdout
 
 
 @pytest.mark.skipif(SANITIZED, reason="it maps terabytes")

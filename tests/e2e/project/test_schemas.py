@@ -7,6 +7,8 @@ import fastjsonschema
 import pytest
 from conftest import MODEL, SOURCE, run
 
+pytestmark = pytest.mark.usefixtures("limits")            # not measured by the first command that requires them
+
 TREES = "tests/golden/explain/trees"
 DOCUMENTS = {
     "compare": ["llama-3.2-3b llama-3.1-8b", "gpt2 mixtral-8x7b deepseek-v2 gemma-2-2b", "tests/golden/llama/gqa bloom-560m",

@@ -11,7 +11,7 @@ IDS = "36,105,101,22,29,39,49,87,19,105,82,56"
 
 
 @pytest.fixture(scope="module")
-def lamina(build):
+def lamina(build, limits):
     return build / "src/cli/lamina"
 
 
