@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/exp_lanes.h"
 #include "kernels/gradients.h"
 #include "tensor/dtype.h"
 
@@ -57,32 +58,7 @@ static inline float lanes_sum(vf v)
     return x[0];
 }
 
-/* e^x: a power of two times a polynomial of the remainder (Cephes' expf); 0 below the smallest normal
- * number. */
-static inline vf lanes_exp(vf x)
-{
-    const vf low = all(-87.33654f), high = all(88.37626f);
-    vi       tiny = x < low, kept;
-    vf       n, r, p, scale;
-
-    x = (vf)(((vi)x & (x <= high)) | ((vi)high & (x > high)) | ((vi)x & (x != x)));
-    x = (vf)(((vi)x & ~tiny) | ((vi)low & tiny));
-    n = x * 1.44269504f;
-    n = __builtin_convertvector(__builtin_convertvector(n + (vf)(((vi)n & INT32_MIN) | (vi)all(0.5f)), vi),
-                                vf);
-    r = FUSED(n, all(-0.693359375f), x);
-    r = FUSED(n, all(2.12194440e-4f), r);
-    p = all(1.9875691500e-4f);
-    p = FUSED(p, r, all(1.3981999507e-3f));
-    p = FUSED(p, r, all(8.3334519073e-3f));
-    p = FUSED(p, r, all(4.1665795894e-2f));
-    p = FUSED(p, r, all(1.6666665459e-1f));
-    p = FUSED(p, r, all(5.0000001201e-1f));
-    p = FUSED(p, r * r, r) + 1.0f;
-    kept  = (__builtin_convertvector(n, vi) + 127) << 23;
-    scale = (vf)kept;
-    return (vf)((vi)(p * scale) & ~tiny);
-}
+LM_EXP_LANES(lanes_exp, vf, vi, FUSED)
 
 static float dot(const float *a, const float *b, uint64_t n)
 {

@@ -85,11 +85,15 @@ uint64_t lm_stored_scratch(const lm_matmul *m, uint64_t cols);
 
 /* Consecutive rows of one sequence, and a block of LM_STATE_BLOCK columns of the state of one head:
  *   S <- a S;  u = beta (v - S^T k), without `delta`: beta v;  S <- S + k u^T;  o = S^T q
+ * With `rates`: S <- exp(-exp(rates^T) decay) S + k (decay v)^T, with a decay per column.
  * A row's result does not depend on `rows`, and is the same on every instruction set. */
 #define LM_STATE_BLOCK 16
+#define LM_MAX_RATES   256
 typedef struct lm_recurrence_args {
     float       *state;          /* [k_dim][LM_STATE_BLOCK], updated */
     const float *q, *k, *v, *decay, *beta;   /* row 0: [k_dim], [k_dim], [columns], [1] or [k_dim], [1] */
+    const float *rates;          /* [columns][k_dim], k_dim <= LM_MAX_RATES; `decay` is [columns], `beta` is
+                                    unused; or NULL */
     float       *o;              /* [columns] */
     uint64_t     q_stride, k_stride, v_stride, decay_stride, beta_stride, o_stride;      /* floats */
     uint64_t     rows;

@@ -73,6 +73,8 @@ lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t
 /* The same, then multiplied by act(gate), in one module. */
 lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value gate, uint32_t n_heads,
                            float eps, lm_act act);
+/* The same as lm_rms_norm, without a weight; not a module. */
+lm_value lm_rms_unweighted(lm_builder *b, const char *word, lm_value x, float eps);
 /* Divide each of n_heads equal parts by its length, sqrt(sum(x^2) + eps), and multiply by `factor`; no
  * weight, not a module. */
 lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
@@ -98,6 +100,14 @@ lm_value lm_causal_conv(lm_builder *b, const char *name, lm_value x, uint32_t ta
  * position. */
 lm_value lm_linear_recurrence(lm_builder *b, const char *word, const lm_recurrence *r, lm_value q,
                               lm_value k, lm_value v, lm_value decay, lm_value beta);
+/* Selective scan (arXiv 2312.00752): every lane i of x carries N numbers, and A_log, a parameter of the open
+ * module, is [lanes][N]; GGUF stores -exp(A_log):
+ *   S[i][n] <- exp(-exp(A_log[i][n]) delta[i]) S[i][n] + delta[i] x[i] B[n]
+ *   y[i] = sum over n of S[i][n] C[n]
+ * C, B [T][N], x, delta [T][lanes] -> [T][lanes] */
+enum { LM_MAX_SCAN_STATE = 256 };
+lm_value lm_selective_scan(lm_builder *b, const char *word, const char *name, lm_value C, lm_value B,
+                           lm_value x, lm_value delta);
 /* Operations with a parameter of the open module. A row of the family's table has its whole GGUF name:
  * { "model.layers.*.mixer.dt_bias", "blk.*.ssm_dt.bias" }.
  *   x + w                   w as wide as x ("dt_bias")

@@ -162,6 +162,7 @@ typedef struct lm_module {
     X(LINEAR, linear) \
     X(CAUSAL_CONV, causal_conv) \
     X(LINEAR_RECURRENCE, linear_recurrence) \
+    X(SELECTIVE_SCAN, selective_scan) \
     X(RMS_NORM, rms_norm) \
     X(LAYER_NORM, layer_norm) \
     X(ROPE, rope) \
@@ -217,6 +218,7 @@ typedef struct lm_recurrence {
     uint32_t k_dim, v_dim;               /* of a head's S [k_dim, v_dim] */
     bool     delta;
     bool     decay_by_channel;           /* a is [n_heads][k_dim], one factor per row of S; else [n_heads] */
+    bool     selective;                  /* selective_scan: one head; a is [v_dim][k_dim], from a weight */
     bool     tiled;                      /* head h reads key head h % n_key_heads; else h / (n_heads /
                                             n_key_heads) */
     uint32_t first_head;                 /* of this rank, if tiled: added to h */
@@ -280,7 +282,7 @@ typedef struct lm_node {
         struct { uint32_t index; } state;    /* of all operations with a state (lm_op.state): the first member
                                                 of their struct, an index into states */
         struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
-        struct { uint32_t state; lm_recurrence spec; } recurrence;
+        struct { uint32_t state; lm_recurrence spec; } recurrence;   /* of SELECTIVE_SCAN, too */
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP */
         struct { float low, high; } clamp;
         struct { float bound; } decay;       /* of ln y, from below; 0: none */

@@ -123,6 +123,7 @@ void lm_train_convolve(lm_frame *f);
 void lm_train_convolve_back(lm_frame *f);
 void lm_train_recur(lm_frame *f);
 void lm_train_recur_back(lm_frame *f);
+void lm_train_scan_back(lm_frame *f);
 
 /* Compute the maximum scratch bytes of any operation of the program: shared by all workers, and per
  * worker. */

@@ -36,6 +36,15 @@ typedef struct lm_recurrence_rows {
 void     lm_recurrence_back(const lm_recurrence_rows *r, uint32_t key_head, float *scratch);
 uint64_t lm_recurrence_scratch(const lm_recurrence *r, uint64_t rows);
 
+/* ---- selective_scan (scan.c) ---- */
+
+/* Compute the gradients of x and delta of a lane, and add that of its entries of the weight to d_rates, if
+ * not NULL; then those of C and B of entry n. `rates`: the weight. `scratch`: lm_scan_scratch bytes. */
+void     lm_scan_back_lane(const lm_recurrence_rows *r, const float *rates, float *d_rates, uint64_t lane,
+                           float *scratch);
+void     lm_scan_back_entry(const lm_recurrence_rows *r, const float *rates, uint64_t n, float *scratch);
+uint64_t lm_scan_scratch(const lm_recurrence *r, uint64_t rows);
+
 /* Return whether dropout applies to an adapter's input; and apply it to row `row` of the step. */
 bool lm_train_drops(const lm_learner *l, uint32_t weight);
 void lm_train_drop(const lm_learner *l, uint32_t weight, uint64_t row, float *x, uint64_t n);

@@ -89,7 +89,8 @@ void lm_train_convolve_back(lm_frame *f)
     lm_train_parallel(f->l, back, f, f->l->program->values[f->node->out].width, 64);
 }
 
-/* ---- linear_recurrence: workers divide the blocks of the states, in reverse the key heads ---- */
+/* ---- linear_recurrence, selective_scan: workers divide the blocks of the states; in reverse the key heads,
+ * or lanes and entries ---- */
 
 static void recur(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
@@ -100,7 +101,9 @@ static void recur(void *arg, uint64_t from, uint64_t to, unsigned worker)
     for (uint64_t unit = from; unit < to; unit++)
         for (uint32_t i = 0; i < f->l->n_texts; i++) {
             memset(a.state, 0, (size_t)r->k_dim * LM_STATE_COLUMNS * sizeof *a.state);
-            lm_recurrence_block(r, unit, f->in, f->out, f->l->texts[i].first, &a);
+            lm_recurrence_block(r, unit, f->in, f->out,
+                                r->selective ? lm_vector_of(f->l, f->node->weights[0]) : NULL,
+                                f->l->texts[i].first, &a);
             a.rows = f->l->texts[i].rows;
             f->l->engine->kernels.row.recur(&a);
         }
@@ -118,21 +121,27 @@ static lm_operand rows_from(lm_operand x, uint64_t first)
     return (lm_operand){ x.at ? lm_row_of(x, first) : NULL, x.row };
 }
 
+static lm_recurrence_rows rows_of_text(const lm_frame *f, const lm_train_text *t)
+{
+    lm_recurrence_rows r = { .spec  = &f->node->recurrence.spec,
+                             .first = f->reverse->first,
+                             .rows  = t->rows,
+                             .dout  = rows_from(f->dout, t->first) };
+
+    for (uint32_t k = 0; k < f->node->n_in; k++) {
+        r.in[k]  = rows_from(f->in[k], t->first);
+        r.din[k] = rows_from(f->din[k], t->first);
+    }
+    return r;
+}
+
 static void recur_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const lm_frame *f = arg;
 
     for (uint64_t key = from; key < to; key++)
         for (uint32_t i = 0; i < f->l->n_texts; i++) {
-            const lm_train_text *t = &f->l->texts[i];
-            lm_recurrence_rows   r = { .spec  = &f->node->recurrence.spec,
-                                       .first = f->reverse->first,
-                                       .rows  = t->rows,
-                                       .dout  = rows_from(f->dout, t->first) };
-            for (uint32_t k = 0; k < 5; k++) {
-                r.in[k]  = rows_from(f->in[k], t->first);
-                r.din[k] = rows_from(f->din[k], t->first);
-            }
+            lm_recurrence_rows r = rows_of_text(f, &f->l->texts[i]);
             lm_recurrence_back(&r, (uint32_t)key, lm_worker_scratch(f->l, worker));
         }
 }
@@ -140,4 +149,39 @@ static void recur_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
 void lm_train_recur_back(lm_frame *f)
 {
     lm_train_parallel(f->l, recur_back, f, f->node->recurrence.spec.n_key_heads, 1);
+}
+
+static void scan_back_lanes(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const lm_frame *f       = arg;
+    uint32_t        weight  = f->node->weights[0];
+    float          *d_rates = f->reverse->trains[0] ? lm_trained_gradient(f->l, weight) : NULL;
+
+    for (uint32_t i = 0; i < f->l->n_texts; i++) {
+        lm_recurrence_rows r = rows_of_text(f, &f->l->texts[i]);
+        for (uint64_t lane = from; lane < to; lane++)
+            lm_scan_back_lane(&r, lm_vector_of(f->l, weight), d_rates, lane,
+                              lm_worker_scratch(f->l, worker));
+    }
+}
+
+static void scan_back_entries(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const lm_frame *f = arg;
+
+    for (uint32_t i = 0; i < f->l->n_texts; i++) {
+        lm_recurrence_rows r = rows_of_text(f, &f->l->texts[i]);
+        for (uint64_t n = from; n < to; n++)
+            lm_scan_back_entry(&r, lm_vector_of(f->l, f->node->weights[0]), n,
+                               lm_worker_scratch(f->l, worker));
+    }
+}
+
+void lm_train_scan_back(lm_frame *f)
+{
+    const lm_recurrence *r = &f->node->recurrence.spec;
+
+    lm_train_parallel(f->l, scan_back_lanes, f, r->v_dim, 16);
+    if (f->din[0].at || f->din[1].at)
+        lm_train_parallel(f->l, scan_back_entries, f, r->k_dim, 1);
 }

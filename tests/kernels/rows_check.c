@@ -233,9 +233,29 @@ static void check_limits(const level *l)
 
 enum { RECUR_ROWS = 7, RECUR_KEYS = 21 };
 
+/* The definition of a selective scan, in double. */
+static void exact_scan(const lm_recurrence_args *a, double *state, double *o)
+{
+    for (uint64_t t = 0; t < a->rows; t++)
+        for (uint32_t c = 0; c < a->columns; c++) {
+            double delta = (double)a->decay[t * a->decay_stride + c], sum = 0;
+            for (uint32_t i = 0; i < a->k_dim; i++) {
+                double *s = &state[i * LM_STATE_BLOCK + c];
+                *s = exp(-exp((double)a->rates[c * a->k_dim + i]) * delta) * *s +
+                     delta * (double)a->v[t * a->v_stride + c] * (double)a->k[t * a->k_stride + i];
+                sum += *s * (double)a->q[t * a->q_stride + i];
+            }
+            o[t * LM_STATE_BLOCK + c] = sum;
+        }
+}
+
 /* The definition, in double. */
 static void exact_recurrence(const lm_recurrence_args *a, double *state, double *o)
 {
+    if (a->rates) {
+        exact_scan(a, state, o);
+        return;
+    }
     for (uint64_t t = 0; t < a->rows; t++) {
         const float *q = a->q + t * a->q_stride, *k = a->k + t * a->k_stride;
         const float *d = a->decay + t * a->decay_stride;
@@ -266,24 +286,32 @@ static float *random_rows(uint64_t n, float scale)
 
 /* The state and the outputs have the same bits as those of the first level, and whatever the rows are cut
  * into; padding stays zero. */
-static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, bool delta, bool by_channel)
+enum { BY_DELTA = 1, BY_CHANNEL = 2, SCANS = 4, FORMS };
+
+static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, int form)
 {
     static lm_kernels reference;
-    uint32_t          decays = by_channel ? k_dim : 1;
+    uint32_t          decays = form & SCANS ? columns : form & BY_CHANNEL ? k_dim : 1;
     uint64_t          states = (uint64_t)k_dim * LM_STATE_BLOCK;
     float *q = random_rows(k_dim, 0.5f), *k = random_rows(k_dim, 0.3f), *v = random_rows(columns, 1),
           *d = random_rows(decays, 0.4f), *beta = random_rows(1, 1), *state = guarded(states * 4, 0),
-          *y = guarded(RECUR_ROWS * columns * 4, 0);
+          *rates = guarded((uint64_t)columns * k_dim * 4, 0), *y = guarded(RECUR_ROWS * columns * 4, 0);
     float  before[RECUR_KEYS * LM_STATE_BLOCK], kept[RECUR_KEYS * LM_STATE_BLOCK];
     float  o[RECUR_ROWS * LM_STATE_BLOCK];
     double exact[RECUR_KEYS * LM_STATE_BLOCK], out[RECUR_ROWS * LM_STATE_BLOCK];
     lm_recurrence_args a = {
-        state, q, k, v, d, beta, y, k_dim, k_dim, columns, decays, 1, columns, RECUR_ROWS, k_dim, columns,
-        delta, by_channel,
+        .state = state, .q = q, .k = k, .v = v, .decay = d, .beta = beta, .o = y,
+        .rates = form & SCANS ? rates : NULL,
+        .q_stride = k_dim, .k_stride = k_dim, .v_stride = columns, .decay_stride = decays, .beta_stride = 1,
+        .o_stride = columns, .rows = RECUR_ROWS, .k_dim = k_dim, .columns = columns,
+        .delta = form & BY_DELTA, .decay_by_channel = form & BY_CHANNEL,
     };
 
     lm_kernels_init_ref(&reference);
     rnd_floats(before, states, 1);
+    rnd_floats(rates, (uint64_t)columns * k_dim, 1);
+    for (uint64_t i = 0; form & SCANS && i < (uint64_t)RECUR_ROWS * columns; i++)
+        d[i] = fabsf(d[i]);
     for (uint64_t i = 0; i < states; i++) {
         before[i] = i % LM_STATE_BLOCK < columns ? before[i] : 0;
         exact[i]  = (double)before[i];
@@ -312,7 +340,7 @@ static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, b
           "%s recurrence of %d keys, %d columns has other bits", l->name, (int)k_dim, (int)columns);
     for (uint64_t i = 0; i < states; i++)
         check(i % LM_STATE_BLOCK < columns || state[i] == 0, "%s recurrence fills the padding", l->name);
-    float *const all[] = { q, k, v, d, beta, state, y };
+    float *const all[] = { q, k, v, d, beta, state, rates, y };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         guarded_free(all[i]);
 }
@@ -323,8 +351,8 @@ static void check_recurrences(const level *l)
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
-            for (int form = 0; form < 4; form++)
-                check_recurrence(l, keys[i], columns[c], form & 1, form & 2);
+            for (int form = 0; form < FORMS; form++)
+                check_recurrence(l, keys[i], columns[c], form);
 }
 
 void check_rows(const level *l)

@@ -71,6 +71,16 @@ lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value
     return y;
 }
 
+lm_value lm_rms_unweighted(lm_builder *b, const char *word, lm_value x, float eps)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n     = lm_record_unary(b, LM_OP_RMS_NORM, lm_record_path(b, word), x, lm_record_width(b, x));
+    n->norm.eps    = eps;
+    n->norm.groups = 1;
+    return n->out;
+}
+
 lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
                        float factor)
 {

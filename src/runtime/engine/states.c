@@ -61,7 +61,7 @@ static void convolve(const stage_chunk *p, const lm_step *s, uint64_t first, uin
     }
 }
 
-/* ---- linear_recurrence ---- */
+/* ---- linear_recurrence, selective_scan ---- */
 
 static void recur(const stage_chunk *p, const lm_step *s, uint64_t first, uint64_t last)
 {
@@ -69,10 +69,10 @@ static void recur(const stage_chunk *p, const lm_step *s, uint64_t first, uint64
     const lm_node       *n    = &g->program->nodes[s->node];
     const lm_recurrence *r    = &n->recurrence.spec;
     size_t               each = (size_t)r->k_dim * LM_STATE_COLUMNS;
-    lm_operand           in[5], out = { floats_at(g, s->out, 0), stride_of(g, s->out) };
+    lm_operand           in[5] = { { 0 } }, out = { floats_at(g, s->out, 0), stride_of(g, s->out) };
     lm_recurrence_args   a;
 
-    for (uint32_t k = 0; k < 5; k++)
+    for (uint32_t k = 0; k < n->n_in; k++)
         in[k] = (lm_operand){ floats_at(g, s->in[k], 0), stride_of(g, s->in[k]) };
     for (uint64_t i = 0; i < g->n_rows; i += a.rows) {
         float       *next   = lm_kv_next_state(g, n->recurrence.state, g->sequences[i]);
@@ -84,7 +84,7 @@ static void recur(const stage_chunk *p, const lm_step *s, uint64_t first, uint64
                 memset(a.state, 0, each * sizeof *a.state);
             else if (before != next)
                 memcpy(a.state, before + unit * each, each * sizeof *a.state);
-            lm_recurrence_block(r, unit, in, out, i, &a);
+            lm_recurrence_block(r, unit, in, out, r->selective ? weight_of(g, n, 0) : NULL, i, &a);
             g->kernels.row.recur(&a);
         }
     }

@@ -49,7 +49,9 @@ static void scale_by_weight(const lm_rows *r, uint64_t from, uint64_t to)
 {
     parts p = parts_of(r);
 
-    for (uint64_t i = from; i < to; i++)
+    for (uint64_t i = from; i < to && p.width == 1; i++)
+        r->kernels->mul(lm_row_of(r->out, i), lm_row_of(r->in[0], i), p.w, p.n);
+    for (uint64_t i = from; i < to && p.width > 1; i++)
         for (uint64_t k = 0; k < p.n; k++)
             r->kernels->scale(lm_row_of(r->out, i) + k * p.width, lm_row_of(r->in[0], i) + k * p.width,
                               p.w[k], p.width);

@@ -48,9 +48,10 @@ typedef struct lm_row_op {
 extern const lm_row_op *const lm_row_ops[LM_OP_COUNT];
 
 /* Set `a`, except its state and number of rows, to the rows from `row` on and block `unit` of the state of
- * linear_recurrence. `in`: its inputs; units are counted over all heads. */
+ * linear_recurrence or selective_scan. `in`: its inputs; units are counted over all heads; `rates`: the
+ * weight of selective_scan. */
 void lm_recurrence_block(const lm_recurrence *r, uint64_t unit, const lm_operand in[5], lm_operand out,
-                         uint64_t row, lm_recurrence_args *a);
+                         const float *rates, uint64_t row, lm_recurrence_args *a);
 
 static inline float *lm_row_of(lm_operand o, uint64_t i)
 {

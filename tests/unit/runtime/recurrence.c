@@ -62,7 +62,7 @@ static void forward(const lm_recurrence *r, data *d)
         in[k] = (lm_operand){ d->in[k], width(r, k) };
     for (uint64_t unit = 0; unit < (uint64_t)r->n_heads * lm_recurrence_blocks(r); unit++) {
         memset(state, 0, sizeof state);
-        lm_recurrence_block(r, unit, in, (lm_operand){ d->out, width(r, 2) }, 0, &a);
+        lm_recurrence_block(r, unit, in, (lm_operand){ d->out, width(r, 2) }, NULL, 0, &a);
         kernels.row.recur(&a);
     }
 }
