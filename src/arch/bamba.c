@@ -2,7 +2,7 @@
  * rotates half of each head; each followed by a gated MLP. */
 #include "arch/families.h"
 
-static lm_value mlp(lm_builder *b, const lm_config *c, lm_value x)
+lm_value lm_feed_forward(lm_builder *b, const lm_config *c, lm_value x)
 {
     lm_push(b, "feed_forward", "%sMLP");
     lm_value gate = lm_linear(b, "gate_proj", x, c->intermediate, c->bias_mlp);
@@ -18,7 +18,7 @@ static lm_value layer(lm_builder *b, const lm_config *c, uint32_t i, lm_value x)
 
     h = c->stateful[i] ? lm_mamba2(b, c, "mamba", "%sMixer", h) : lm_llama_attention(b, c, i, h);
     x = lm_add(b, x, h);
-    return lm_add(b, x, mlp(b, c, lm_llama_norm(b, c, "pre_ff_layernorm", x)));
+    return lm_add(b, x, lm_feed_forward(b, c, lm_llama_norm(b, c, "pre_ff_layernorm", x)));
 }
 
 static lm_value final_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)

@@ -39,11 +39,14 @@ typedef struct lm_source {
 /* config.json's keys for the sizes of Mamba layers; NULL: the family has no such key. */
 typedef struct lm_mamba_keys {
     const char *heads, *head_dim, *state, *groups, *taps, *conv_bias, *in_bias, *out_bias;
+    const char *rank;                    /* of the time step, in Mamba; NULL: Mamba-2 */
     const char *expand;                  /* the mixer is this many times as wide as the model; NULL: heads
                                             times their width */
     const char *inner;                   /* or this wide */
 } lm_mamba_keys;
 
+/* The norms of the time step, B and C. */
+typedef enum lm_inner_norm { LM_NO_INNER, LM_INNER_WEIGHTED, LM_INNER_UNWEIGHTED } lm_inner_norm;
 typedef enum lm_mamba_norm { LM_GATE_BEFORE_NORM, LM_NORM_BEFORE_GATE, LM_NO_NORM } lm_mamba_norm;
 
 /* What all readers, reports and writers may need to know about a model. Numbers of a single family are in
@@ -66,7 +69,10 @@ typedef struct lm_config {
     bool     full[LM_MAX_LAYERS];        /* layers with full attention although others have a window */
     bool     stateful[LM_MAX_LAYERS];    /* layers with a state instead of attention */
     bool     no_attention[LM_MAX_LAYERS], no_mlp[LM_MAX_LAYERS];     /* layers with only one of the parts */
-    struct {                             /* layers with a Mamba-2 mixer; n_heads 0: none */
+    struct {                             /* layers with a Mamba-2 or Mamba mixer; n_heads 0: none */
+        uint32_t      rank;              /* of the time step, in Mamba, which has one head; 0: Mamba-2 */
+        lm_inner_norm inner_norm;        /* in Mamba */
+        float         inner_eps;
         uint32_t      n_heads, head_dim, state, n_groups, taps;
         bool          conv_bias, in_bias, out_bias;
         lm_act        act;               /* after the convolution */

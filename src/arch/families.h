@@ -57,6 +57,9 @@ extern const lm_family lm_family_falcon_h1;
 extern const lm_family lm_family_bamba;
 extern const lm_family lm_family_mamba2;
 extern const lm_family lm_family_kimi_linear;
+extern const lm_family lm_family_mamba;
+extern const lm_family lm_family_falcon_mamba;
+extern const lm_family lm_family_jamba;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
@@ -158,12 +161,29 @@ lm_value  lm_granite_mlp(lm_builder *b, const lm_config *c, lm_value x);
     { "model.layers.*.shared_mlp.up_linear", "blk.*.ffn_up_shexp" },                      \
     { "model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp" }
 
+/* Bamba's gated MLP (bamba.c). */
+lm_value  lm_feed_forward(lm_builder *b, const lm_config *c, lm_value x);
+
 /* Mamba-2's mixer, in a module of its own (mamba_layers.c). */
 lm_value  lm_mamba2(lm_builder *b, const lm_config *c, const char *name, const char *class_name, lm_value x);
 /* Read c->mamba, after c->hidden and c->stateful. */
 lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *c, lm_error *e);
+/* The same for Mamba, of class "%sMixer" or, where c->mamba.inner_norm has weights, "%sMambaMixer". */
+lm_value  lm_mamba(lm_builder *b, const lm_config *c, const char *name, lm_value x);
+lm_status lm_read_mamba(const lm_source *s, const lm_mamba_keys *k, lm_config *c, lm_error *e);
+/* Build the embedding, layers of one mixer each, final norm and head (mamba2.c). */
+typedef lm_value lm_mixer_builder(lm_builder *b, const lm_config *c, lm_value x);
+lm_value  lm_mamba_frame(lm_builder *b, const lm_config *c, lm_mixer_builder *mixer);
 /* Read the sizes of a model without attention and MLPs (mamba2.c). */
 lm_status lm_read_mamba_sizes(const lm_source *s, lm_config *c, lm_error *e);
+#define LM_MAMBA_NAMES(mixer)                    \
+    { mixer ".in_proj", "blk.*.ssm_in" },        \
+    { mixer ".conv1d", "blk.*.ssm_conv1d" },     \
+    { mixer ".x_proj", "blk.*.ssm_x" },          \
+    { mixer ".dt_proj", "blk.*.ssm_dt" },        \
+    { mixer ".A_log", "blk.*.ssm_a" },           \
+    { mixer ".D", "blk.*.ssm_d" },               \
+    { mixer ".out_proj", "blk.*.ssm_out" }
 #define LM_MAMBA2_NAMES(mixer)                   \
     { mixer ".in_proj", "blk.*.ssm_in" },        \
     { mixer ".conv1d", "blk.*.ssm_conv1d" },     \

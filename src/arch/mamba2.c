@@ -2,20 +2,30 @@
  * Codestral, whose tensors are named model.backbone…. */
 #include "arch/families.h"
 
-static lm_value build(lm_builder *b, const lm_config *c)
+lm_value lm_mamba_frame(lm_builder *b, const lm_config *c, lm_mixer_builder *mixer)
 {
     lm_push(b, "backbone", "%sModel");
     lm_value x = lm_embedding(b, "embeddings", c->vocab_size, c->hidden);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");
-        x = lm_add(b, x, lm_mamba2(b, c, "mixer", "%sMixer", lm_llama_norm(b, c, "norm", x)));
+        x = lm_add(b, x, mixer(b, c, lm_llama_norm(b, c, "norm", x)));
         lm_pop(b);
     }
     lm_pop(b);
     x = lm_llama_norm(b, c, "norm_f", x);
     lm_pop(b);
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "backbone.embeddings" : NULL);
+}
+
+static lm_value mixer(lm_builder *b, const lm_config *c, lm_value x)
+{
+    return lm_mamba2(b, c, "mixer", "%sMixer", x);
+}
+
+static lm_value build(lm_builder *b, const lm_config *c)
+{
+    return lm_mamba_frame(b, c, mixer);
 }
 
 static const lm_mamba_keys mamba_keys = {

@@ -1,5 +1,5 @@
-/* mamba_layers.c - Mamba-2's mixer (arXiv 2405.21060), which several families have in some of their
- * layers. */
+/* mamba_layers.c - the mixers of Mamba-2 (arXiv 2405.21060) and Mamba (arXiv 2312.00752), which several
+ * families have in some of their layers. */
 #include <float.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 
 #define MAX_WIDTH (1u << 20)
 
-/* ---- the mixer ---- */
+/* ---- the mixer of Mamba-2 ---- */
 
 /* Take z, x, B, C or dt from in_proj's output, multiplied by its factor. */
 static lm_value part(lm_builder *b, const lm_config *c, const char *word, lm_value all, int which,
@@ -99,6 +99,44 @@ lm_value lm_mamba2(lm_builder *b, const lm_config *c, const char *name, const ch
     lm_column_in_gguf(b, skip);
     y = gated_norm(b, c, lm_add(b, y, skip), z);
     y = lm_linear(b, "out_proj", y, c->hidden, c->mamba.out_bias);
+    lm_pop(b);
+    return y;
+}
+
+/* ---- the mixer of Mamba ---- */
+
+static lm_value inner_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
+{
+    switch (c->mamba.inner_norm) {
+    case LM_INNER_WEIGHTED:
+        return lm_rms_norm(b, name, x, c->mamba.inner_eps);
+    case LM_INNER_UNWEIGHTED:
+        return lm_rms_unweighted(b, name, x, c->mamba.inner_eps);
+    default:
+        return x;
+    }
+}
+
+lm_value lm_mamba(lm_builder *b, const lm_config *c, const char *name, lm_value x)
+{
+    uint32_t inner = c->mamba.head_dim, rank = c->mamba.rank, state = c->mamba.state;
+
+    lm_push(b, name, c->mamba.inner_norm == LM_INNER_WEIGHTED ? "%sMambaMixer" : "%sMixer");
+    lm_leaf(b, "act", lm_act_class(c->mamba.act));
+    lm_value both  = lm_linear(b, "in_proj", x, 2 * inner, c->mamba.in_bias);
+    lm_value h     = lm_columns(b, "x", both, 1, 0, inner);
+    lm_value z     = lm_columns(b, "z", both, 1, inner, inner);
+    h              = lm_function(b, "convolved",
+                                 lm_causal_conv(b, "conv1d", h, c->mamba.taps, c->mamba.conv_bias),
+                                 c->mamba.act);
+    lm_value parts = lm_linear(b, "x_proj", h, rank + 2 * state, false);
+    lm_value dt    = inner_norm(b, c, "dt_layernorm", lm_columns(b, "dt", parts, 1, 0, rank));
+    lm_value B     = inner_norm(b, c, "b_layernorm", lm_columns(b, "B", parts, 1, rank, state));
+    lm_value C     = inner_norm(b, c, "c_layernorm", lm_columns(b, "C", parts, 1, rank + state, state));
+    lm_value delta = lm_function(b, "delta", lm_linear(b, "dt_proj", dt, inner, true), LM_ACT_SOFTPLUS);
+    lm_value y     = lm_selective_scan(b, "ssm", "A_log", C, B, h, delta);
+    y              = lm_add(b, y, lm_scale_by_weight(b, "D", h, inner));
+    y = lm_linear(b, "out_proj", lm_gate(b, "gated", z, y, c->mamba.act), c->hidden, c->mamba.out_bias);
     lm_pop(b);
     return y;
 }
@@ -208,4 +246,31 @@ lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *
     c->mamba.act = LM_ACT_SILU;
     LM_TRY(read_biases(s, k, c, e));
     return read_limits(s, "time_step_limit", c, e);
+}
+
+/* Read the rank of the time step: a number, or "auto", a sixteenth of the hidden width. */
+static lm_status read_rank(const lm_source *s, const char *key, lm_config *c, lm_error *e)
+{
+    lm_meta_value v;
+
+    c->mamba.rank = (c->hidden + 15) / 16;
+    if (s->kind == LM_GGUF || !lm_meta_get(s->meta, key, &v) || v.kind != LM_META_STRING)
+        return lm_read_u32(s, key, "ssm.time_step_rank", 1, MAX_WIDTH,
+                           s->kind == LM_GGUF ? -1 : (int64_t)c->mamba.rank, &c->mamba.rank, e);
+    if (lm_view_is(v.s, "auto"))
+        return LM_OK;
+    return lm_wrong(s, key, NULL, e, "\"%.*s\" is neither a number nor \"auto\"",
+                    (int)(v.s.size < 64 ? v.s.size : 64), v.s.data);
+}
+
+lm_status lm_read_mamba(const lm_source *s, const lm_mamba_keys *k, lm_config *c, lm_error *e)
+{
+    c->mamba.n_heads = c->mamba.n_groups = 1;
+    LM_TRY(read_inner(s, k, c, &c->mamba.head_dim, e));
+    LM_TRY(read_rank(s, k->rank, c, e));
+    LM_TRY(lm_read_u32(s, k->state, "ssm.state_size", 1, LM_MAX_SCAN_STATE, -1, &c->mamba.state, e));
+    LM_TRY(lm_read_u32(s, k->taps, "ssm.conv_kernel", 2, 64, s->kind == LM_GGUF ? -1 : 4, &c->mamba.taps, e));
+    c->mamba.act = c->act;
+    c->mamba.dt_max = FLT_MAX;
+    return read_biases(s, k, c, e);
 }

@@ -55,6 +55,9 @@ static const lm_family *const families[] = {
     &lm_family_bamba,
     &lm_family_mamba2,
     &lm_family_kimi_linear,
+    &lm_family_falcon_mamba,
+    &lm_family_mamba,
+    &lm_family_jamba,
     &lm_family_gpt_oss,
     &lm_family_lfm2,
     &lm_family_lfm2_moe,
@@ -88,8 +91,10 @@ static bool has_key(const lm_source *s, const lm_family *f, lm_view arch)
     const char *value = f->gguf_key[size] ? f->gguf_key + size + 1 : NULL;
     snprintf(key, sizeof key, "%.*s.%.*s", (int)(arch.size < 64 ? arch.size : 64), arch.data, size,
              f->gguf_key);
-    if (!lm_meta_get(s->meta, key, &v) || v.kind != LM_META_UINT)
+    if (!lm_meta_get(s->meta, key, &v) || (v.kind != LM_META_UINT && v.kind != LM_META_BOOL))
         return false;
+    if (v.kind == LM_META_BOOL)
+        return v.b;
     return value ? v.u == strtoull(value, NULL, 10) : v.u > 0;
 }
 

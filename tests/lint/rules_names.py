@@ -16,8 +16,8 @@ def places(path, text):
 # Families are described only in src/arch/; pre-tokenizers have the names of the models that introduced them.
 NAMED_BY_RIGHT = ("src/arch/", "src/text/")
 # Words that contain a family's name but mean something else: a kind of rotary scaling, llama.cpp and its parts, a tokenizer's
-# spelling of bytes, keys of a keyboard, the demo model, a preset.
-NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]\w+|llama_(?:ftype|tensor_get_type)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct|\"[a-z][\w.-]*-\d[\d.]*[bm]\"")
+# spelling of bytes, keys of a keyboard, the demo model, a preset; the mixers that several families share.
+NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]\w+|llama_(?:ftype|tensor_get_type)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct|\"[a-z][\w.-]*-\d[\d.]*[bm]\"|(?:->|add_|lm_)mamba(?:_keys)?|Mamba-2|Mamba Codestral")
 
 
 def families():
@@ -149,7 +149,8 @@ RULES = {
     "families_in_arch_only": (
         C_FILES,                           # cards cite papers by title and name presets as examples: prose; flags of llama.cpp name models
         not_in(("src/study/explain/cards.c", "src/study/explain/cards_layers.c", "src/study/explain/cards_positions.c",
-                "src/study/explain/cards_running.c", "src/study/explain/cards_text.c", "src/cli/base/foreign.c"), no_family),
+                "src/study/explain/cards_running.c", "src/study/explain/cards_states.c",
+                "src/study/explain/cards_text.c", "src/cli/base/foreign.c"), no_family),
         [("src/runtime/engine/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
          ("src/program/x.c", "lm_value lm_gpt2_block(void);\n"), ("src/kernels/x.c", "LM_MIXTRAL,\n"),
          ("src/study/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],

@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2"}
+FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba"}
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
@@ -57,9 +57,11 @@ def loss_of(model, ids, labels):
 
 def linears(model):
     """Return the names of the modules that can have an adapter: all except the head and routers. The MLPs of some families are excluded
-    too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones; and it refuses out_proj of Mamba-2."""
+    too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones; and it refuses out_proj of Mamba
+    and Mamba-2. transformers reads the weight of dt_proj past the module, so an adapter there would have no effect."""
     head = model.get_output_embeddings()
-    refused = "out_proj" if model.config.model_type in ("nemotron_h", "falcon_h1", "mamba2") else "no such module"
+    refused = {"nemotron_h": "out_proj", "falcon_h1": "out_proj", "mamba2": "out_proj", "mamba": ("out_proj", "dt_proj"),
+               "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj"}.get(model.config.model_type, ())
     mixtures = model.config.model_type.startswith(("deepseek", "qwen3_next", "kimi_linear"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head

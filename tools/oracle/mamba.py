@@ -71,6 +71,30 @@ def groups_modulo(model):
     return undo
 
 
+def one_decay(m):
+    """Let all numbers of a lane decay alike."""
+    m.A_log.copy_(m.A_log.mean(-1, keepdim=True).expand_as(m.A_log))
+
+
+def gate_first(m):
+    """Take the gate from the first half of in_proj."""
+    m.in_proj.weight.copy_(m.in_proj.weight.roll(m.in_proj.weight.shape[0] // 2, 0))
+
+
+def swapped(m):
+    """Exchange B and C."""
+    w, n = m.x_proj.weight, m.A_log.shape[1]
+    w[-2 * n:] = w[-2 * n:].roll(n, 0)
+
+
+def inner_norms_at_one(model):
+    for name, p in model.named_parameters():
+        if name.endswith(("dt_layernorm.weight", "b_layernorm.weight", "c_layernorm.weight")):
+            p.data.fill_(1)
+
+
 FLIPS = {"no state": per_mixer(forgets), "taps reversed": per_mixer(taps_reversed), "no skip": per_mixer(no_skip),
          "norm before gate": norm_first, "no dt_bias": no_bias("dt_bias")}
 GROUPS = {"groups modulo": groups_modulo, "one group": one_group}
+SCAN_FLIPS = {"no state": per_mixer(forgets), "taps reversed": per_mixer(taps_reversed), "no skip": per_mixer(no_skip), "one decay": per_mixer(one_decay),
+              "gate first": per_mixer(gate_first), "B and C swapped": per_mixer(swapped), "no bias of the time step": no_bias("dt_proj.bias")}

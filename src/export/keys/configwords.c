@@ -184,6 +184,8 @@ static void add_experts(words *w)
         json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
     }
     whole(w, "num_local_experts", c->route.n_experts);
+    if (!c->route.n_experts)
+        whole(w, "num_experts", 1);      /* one is a plain MLP */
     if (c->shared_width)
         whole(w, "shared_intermediate_size", c->shared_width);
     if (!c->route.n_experts)
@@ -399,6 +401,18 @@ static lm_status add_rope(words *w, lm_error *e)
     return LM_OK;
 }
 
+/* Write the numbers that only this family has, and that GGUF files imply. */
+static void add_own(words *w)
+{
+    for (const lm_own_number *n = w->f->own; n && (n->hf || n->gguf); n++) {
+        double v = lm_own_value(w->c, n);
+        if (n->hf && !n->gguf && v != n->absent)
+            set(w, n->hf, n->kind == LM_OWN_U32    ? json_integer((json_int_t)v)
+                          : n->kind == LM_OWN_BOOL ? json_boolean(v != 0)
+                                                   : lm_json_float(v));
+    }
+}
+
 lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f,
                               const lm_config *c, const lm_program *p, lm_error *e)
 {
@@ -408,5 +422,6 @@ lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm
     add_mamba(&w);
     add_experts(&w);
     add_act(&w);
+    add_own(&w);
     return add_rope(&w, e);
 }

@@ -205,8 +205,11 @@ static void add_mamba(keys *k, const lm_config *c)
     whole(k, "ssm.conv_kernel", c->mamba.taps);
     whole(k, "ssm.inner_size", c->mamba.n_heads * c->mamba.head_dim);
     whole(k, "ssm.state_size", c->mamba.state);
-    whole(k, "ssm.time_step_rank", c->mamba.n_heads);
-    whole(k, "ssm.group_count", c->mamba.n_groups);
+    whole(k, "ssm.time_step_rank", c->mamba.rank ? c->mamba.rank : c->mamba.n_heads);
+    if (!c->mamba.rank)
+        whole(k, "ssm.group_count", c->mamba.n_groups);
+    if (c->mamba.rank && c->mamba.inner_norm != LM_INNER_WEIGHTED)
+        lm_gguf_add_bool(k->w, key(k, "ssm.dt_b_c_rms"), c->mamba.inner_norm == LM_INNER_UNWEIGHTED);
 }
 
 static void add_epsilon(keys *k, const lm_program *p)

@@ -25,6 +25,10 @@
     "{\"model_type\": \"qwen3_5_text\", " COMMON "\"num_hidden_layers\": 2, \"head_dim\": 8, \"intermediate_size\": 40, " \
     "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, " rest "}"
 #define SECTIONS(list) "\"rope_parameters\": {\"rope_type\": \"default\", \"mrope_section\": " list "}"
+#define MAMBA(rest) \
+    "{\"model_type\": \"mamba\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 1, " rest "}"
+#define JAMBA(rest) \
+    "{\"model_type\": \"jamba\", " COMMON "\"num_hidden_layers\": 4, \"intermediate_size\": 40, " rest "}"
 #define MAMBA2_HEADS "\"num_heads\": 4, \"head_dim\": 16, \"n_groups\": 2"
 
 static lm_status describe(const char *json, lm_config *c, const lm_family **f, lm_text *warnings, lm_error *e)
@@ -67,6 +71,19 @@ static void sizes_that_do_not_fit(void **state)
         { FALCON("\"mamba_n_groups\": 1, \"mlp_multipliers\": [0, 1]"), "mlp_multipliers" },
         { MAMBA2("\"num_heads\": 4, \"head_dim\": 24, \"n_groups\": 1"), "num_heads" },
         { MAMBA2("\"num_heads\": 4, \"head_dim\": 16, \"n_groups\": 3"), "n_groups" },
+        { MAMBA("\"state_size\": 0"), "state_size" },
+        { MAMBA("\"state_size\": 257"), "state_size" },
+        { MAMBA("\"conv_kernel\": 0"), "conv_kernel" },
+        { MAMBA("\"expand\": 0"), "expand" },
+        { MAMBA("\"intermediate_size\": 1048577"), "intermediate_size" },
+        { MAMBA("\"time_step_rank\": 0"), "time_step_rank" },
+        { MAMBA("\"time_step_rank\": \"some\""), "time_step_rank" },
+        { JAMBA("\"attn_layer_period\": 0"), "attn_layer_period" },
+        { JAMBA("\"attn_layer_offset\": 8"), "attn_layer_offset" },
+        { JAMBA("\"expert_layer_period\": 0"), "expert_layer_period" },
+        { JAMBA("\"expert_layer_offset\": 2"), "expert_layer_offset" },
+        { JAMBA("\"num_experts\": 4, \"num_experts_per_tok\": 5"), "num_experts_per_tok" },
+        { JAMBA("\"mamba_dt_rank\": 0"), "mamba_dt_rank" },
     };
 
     (void)state;
@@ -91,6 +108,8 @@ static void errors_give_the_value(void **state)
         { NEMOTRON("\"layers_block_type\": [\"mamba\", \"mixer\"]"),
           "layer 1 is \"mixer\"; mamba, attention, mlp or moe is expected" },
         { NEMOTRON("\"hybrid_override_pattern\": \"MX\""), "layer 1 is X; M, *, - or E is expected" },
+        { MAMBA("\"time_step_rank\": \"some\""), "\"some\" is neither a number nor \"auto\"" },
+        { JAMBA("\"attn_layer_offset\": 8"), "8 is not less than attn_layer_period, 8" },
         { QWEN(SECTIONS("[1, 1]")), "2 entries; 3 are expected, which share the pairs of a head" },
         { QWEN(SECTIONS("[1, 1, 5]")), "entry 2 is not a whole number from 0 to 4, half of head_dim" },
     };
@@ -118,6 +137,8 @@ static void kinds_of_layers(void **state)
         { NEMOTRON("\"hybrid_override_pattern\": \"M-*E\""), "1000", "1010" },
         { NEMOTRON("\"layers_block_type\": [\"mlp\", \"linear_attention\", \"full_attention\"]"), "010", "011" },
         { MAMBA2(MAMBA2_HEADS), "1", "1" },
+        { MAMBA("\"time_step_rank\": \"auto\""), "1", "1" },
+        { JAMBA("\"num_experts\": 1, \"attn_layer_period\": 3, \"attn_layer_offset\": 1"), "1011", "0000" },
     };
 
     (void)state;
