@@ -3,7 +3,7 @@
 
     tools/oracle/modules.py >tests/golden/presets/modules.tsv
 
-Per model_type, the first preset with the longest table, that is with the most kinds of layers. On the meta device, as in presets.py. Layers
+Per model_type, the first preset with the most kinds of layers; of these that with the shortest table. On the meta device, as in presets.py. Layers
 with equal counts share a line: preset, path with "*" for the layer number, first layer, last layer, parameters; "-" outside the layers.
 """
 import json
@@ -62,9 +62,10 @@ def main():
                 continue
             table = list(rows(counts(built(preset["config"]))))
             kind = preset["config"]["model_type"]
-            if kind not in chosen or len(table) > len(chosen[kind][1]):
-                chosen[kind] = preset["name"], table
-    for name, table in chosen.values():
+            order = -len({(row[0], row[3]) for row in table}), len(table)
+            if kind not in chosen or order < chosen[kind][2]:
+                chosen[kind] = preset["name"], table, order
+    for name, table, _ in chosen.values():
         for row in table:
             print(name, *row, sep="\t")
 

@@ -118,12 +118,18 @@ static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
     bool   b_u = experts ? t->glu->weights[4] != LM_NONE : has_bias(f, LM_PRODUCT_UP);
     bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_PRODUCT_DOWN);
     char   gate[64], up[96];
+    const lm_program *p    = f->s.program;
+    const lm_node    *made = &p->nodes[p->values[t->glu->in[0]].producer];
 
     if (experts && !lm_experts_have_gate(t->glu)) {
         add_ungated_experts(g);
         return;
     }
-    lm_print(gate, sizeof gate, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "", limit);
+    size_t n = 0;
+    if (!experts && made->code == LM_OP_SCALE)
+        n = (size_t)lm_print(gate, sizeof gate, "%g ", lm_decimal(made->scale.factor));
+    lm_print(gate + n, sizeof gate - n, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "",
+             limit);
     lm_print(up, sizeof up,
              limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)"
              : b_u     ? "(up(x)%s)"

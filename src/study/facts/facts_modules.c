@@ -254,6 +254,15 @@ static uint64_t leaf_outputs(lm_facts *f)
     return sum * f->s.tokens;
 }
 
+/* Return weight k of an operation if it is a parameter that k - 1 is not; else LM_NONE. An expert's matrix can
+ * be its own gate. */
+static uint32_t parameter_at(const lm_program *p, uint32_t i, uint32_t k)
+{
+    uint32_t w = p->nodes[i].weights[k];
+
+    return w == LM_NONE || p->weights[w].constant || (k && w == p->nodes[i].weights[k - 1]) ? LM_NONE : w;
+}
+
 /* torchinfo 1.8.0's rules (model_statistics.py, layer_info.py): every module that reads a matrix counts it,
  * products ignore the sequence length, look-ups and norms count as products, and activations are doubled for
  * a backward pass. Conv1D is treated as a convolution: multiplied by its output size. */
@@ -264,9 +273,9 @@ uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
 
     for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
-            uint32_t w = p->nodes[i].weights[k];
+            uint32_t w = parameter_at(p, i, k);
             /* transformers calls a function with the weights of such a convolution */
-            if (w != LM_NONE && !p->weights[w].constant && p->nodes[i].code != LM_OP_CAUSAL_CONV)
+            if (w != LM_NONE && p->nodes[i].code != LM_OP_CAUSAL_CONV)
                 sum += p->weights[w].elements * (strstr(p->modules[p->nodes[i].module].class_name, "Conv")
                                                      ? p->values[p->nodes[i].out].width
                                                      : 1);
@@ -281,8 +290,8 @@ uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module)
 
     for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
-            uint32_t w = p->nodes[i].weights[k];
-            sum += w != LM_NONE && !p->weights[w].constant ? p->weights[w].elements : 0;
+            uint32_t w = parameter_at(p, i, k);
+            sum += w != LM_NONE ? p->weights[w].elements : 0;
         }
     return sum;
 }

@@ -82,6 +82,9 @@ static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16
     }
     if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_PRODUCT_ROUTER))
         return 0;
+    /* gates of attention and of states are no targets of that name */
+    if ((role & (LM_PRODUCT_GATE | LM_PRODUCT_UP | LM_PRODUCT_DOWN)) && f->ledger->part[i] != LM_PART_MLP)
+        return 0;
     bool experts = x->code == LM_OP_EXPERTS;
     for (uint32_t k = experts && !lm_experts_have_gate(x); k < (experts ? 3u : 1u); k++) {
         const lm_weight *w   = &p->weights[x->weights[k]];

@@ -64,6 +64,7 @@ typedef struct chain {
     size_t   from;               /* offset in `out` where it begins */
     lm_value sum;                /* the last residual sum; LM_NONE before the first */
     lm_value last;               /* the value shown last; LM_NONE at the start */
+    bool     branched;           /* a block has been shown since that sum */
 } chain;
 
 static void put(chain *c, const char *word, bool beside, lm_value made)
@@ -84,7 +85,8 @@ static void put_block(lm_facts *f, chain *c, uint32_t i)
     const lm_module  *m = &p->modules[f->ledger->block[i]];
     char              word[64];
 
-    put(c, block_word(f, i, word), c->last != m->in && !reads_sum(p, m->in, c->sum), m->out);
+    put(c, block_word(f, i, word), c->last != m->in && (c->branched || !reads_sum(p, m->in, c->sum)), m->out);
+    c->branched = true;
 }
 
 static void put_act(chain *c, const lm_node *n)
@@ -100,7 +102,7 @@ static void put_scale(chain *c, const lm_node *n)
     char word[64];
 
     lm_print(word, sizeof word, "× %g", lm_decimal(n->scale.factor));
-    put(c, word, false, n->out);
+    put(c, word, c->branched && n->in[0] != c->last, n->out);
 }
 
 void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
@@ -108,7 +110,7 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
     const lm_program *p = f->s.program;
     const lm_module  *m = &p->modules[f->ledger->layer[layer]];
     uint32_t          block = LM_NONE;       /* the block of the previous operation */
-    chain             c = { out, out->size, LM_NONE, LM_NONE };
+    chain             c = { out, out->size, LM_NONE, LM_NONE, false };
 
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
         const lm_node *n = &p->nodes[i];
@@ -116,7 +118,10 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
         bool           alone = b == LM_NONE || p->modules[b].end_op == p->modules[b].first_op + 1;
         if (lm_is_residual(f->ledger, i)) {
             put(&c, "+", false, n->out);
-            c.sum = n->out;
+            c.sum      = n->out;
+            c.branched = false;
+        } else if (alone && n->code == LM_OP_ADD) {
+            c.last = n->out;                 /* of experts: part of what they give */
         } else if (!alone && b != block) {
             put_block(f, &c, i);
         } else if (alone && lm_is_norm(n)) {

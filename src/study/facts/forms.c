@@ -112,6 +112,8 @@ static void put_part(const form *f, lm_value v, int32_t layer)
 
     while (!is_stream(f->l, layer, v)) {
         const lm_node *n = &p->nodes[maker(f->l, v)];
+        if (n->code == LM_OP_SCALE && f->l->block[maker(f->l, v)] != block)
+            break;                       /* a factor of what the part reads */
         attends |= n->code == LM_OP_ATTENTION;
         v = n->in[0];
     }

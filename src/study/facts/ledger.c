@@ -263,12 +263,25 @@ void lm_ledger_free(lm_ledger *l)
 
 /* ---- residual stream ---- */
 
+/* Return whether every input is made by an MLP or experts of the same layer. */
+static bool joins_experts(const lm_ledger *l, const lm_node *n)
+{
+    const lm_program *p = l->program;
+
+    for (uint32_t k = 0; k < n->n_in; k++) {
+        uint32_t made = p->values[n->in[k]].producer;
+        if (l->part[made] != LM_PART_MLP || p->nodes[made].layer != n->layer || lm_is_residual(l, made))
+            return false;
+    }
+    return true;
+}
+
 bool lm_is_residual(const lm_ledger *l, uint32_t i)
 {
     const lm_program *p = l->program;
     const lm_node    *n = &p->nodes[i];
 
-    if (n->code != LM_OP_ADD || n->layer < 0)
+    if (n->code != LM_OP_ADD || n->layer < 0 || joins_experts(l, n))
         return false;
     for (uint32_t k = 0; k < n->n_in; k++)
         if (l->block[i] == LM_NONE || l->block[p->values[n->in[k]].producer] != l->block[i])

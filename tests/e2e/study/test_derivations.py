@@ -239,7 +239,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         if alike(f) and f["parameters.biases"] == 0 else None),
     (r"parameters\.state", lambda f, m: f["parameters.total"] - sum(f["parameters." + part] for part in PARTS if part != "state")),
     (r"parameters\.norm", lambda f, m: f["architecture.hidden"] * f["architecture.norms"] if f["architecture.norms"] == 2 * f[
-        "architecture.layers"] + 1 and f["parameters.norm"] < 2 * f["architecture.hidden"] * f["architecture.norms"] else None),
+        "architecture.layers"] + 1 and f["parameters.norm"] < 2 * f["architecture.hidden"] * f["architecture.norms"] and not f["states.layers"] else None),
     # stored weights
     (r"weights\.as\.int8\.bytes", total("parameters.total")),
     (r"weights\.as\.MXFP4\.bytes", lambda f, m: 2 * f["parameters.total"] - 3 * f["architecture.layers"] * f["mlp.experts"] * f[
@@ -247,7 +247,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"weights\.as\.int4\.bytes", lambda f, m: f["parameters.total"] / 2),
     (r"weights\.as\.f32\.matrices", lambda f, m: 2 * f["weights.as.f16.matrices"]),
     (r"weights\.as\.bf16\.matrices", total("weights.as.f16.matrices")),
-    (r"weights\.as\.f16\.matrices", lambda f, m: 2 * (f["parameters.total"] - f["parameters.norm"] - f["parameters.biases"]) if dense(f)
+    (r"weights\.as\.f16\.matrices", lambda f, m: 2 * (f["parameters.total"] - f["parameters.norm"] - f["parameters.biases"]) if dense(f) and not f["states.layers"]
         and f["parameters.other"] == 0 and alike(f) else None),
     (r"weights\.as\.Q8_0\.matrices", blocks(32, 34)),
     (r"weights\.as\.Q4_0\.matrices", blocks_of_4),
@@ -259,7 +259,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"kv\.window", total("attention.window")),
     (r"kv\.at\[(\d+)\]\.bytes_with_states", lambda f, m: f[f"kv.at[{m[1]}].bytes"] + f["states.bytes"]),
     (r"kv\.at\[(\d+)\]\.bytes_attention_only", lambda f, m: f[f"kv.at[{m[1]}].bytes"] // attention_layers(f) * f["architecture.layers"]),
-    (r"states\.layers", lambda f, m: f["architecture.layers"] - attention_layers(f)),
+    (r"states\.layers", lambda f, m: next((v for k, v in f.items() if k.endswith(".conv1d.in_layers")), f["architecture.layers"] - attention_layers(f))),
+    (r"states\.elements_per_layer\[(\d+)\]", lambda f, m: f["states.elements"] / f["states.layers"] if f[m[0]] else None),       # all alike
     (r"states\.elements", states),
     (r"states\.bytes", lambda f, m: 4 * f["states.elements"]),
     (r"kv\.context", lambda f, m: f["architecture.context"]),
@@ -317,7 +318,7 @@ def dense(f):
 def fused(f):
     """Return whether Q, K and V, or gate and up, are not separate matrices with their usual names."""
     parts = [p for p in f if p.startswith("parameters.stack.")]
-    return not any(".k_proj." in p for p in parts) or any(".gate_up_proj." in p for p in parts)
+    return not any(".k_proj." in p for p in parts) or any(".gate_up_proj." in p or ".input_linear." in p for p in parts)
 
 
 def plain_mlp(f):

@@ -53,6 +53,21 @@ static size_t times(const char *text, const char *word)
 
 /* ---- the chain ---- */
 
+/* The branches of a layer: attention, a state, and an MLP or experts, as far as it has them. */
+static size_t branches_of(const lm_facts *f, uint32_t layer)
+{
+    const lm_ledger *l          = f->ledger;
+    const lm_module *m          = &f->s.program->modules[l->layer[layer]];
+    bool             attention = false, state = false, mlp = false;
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++) {
+        attention |= l->part[i] == LM_PART_ATTENTION;
+        state |= l->part[i] == LM_PART_STATE;
+        mlp |= l->part[i] == LM_PART_MLP;
+    }
+    return (size_t)attention + state + mlp;
+}
+
 /* The chain contains the sums, activations and multipliers of the layer itself; norms are modules of it. */
 static void chain_is_whole(const char *name, lm_facts *f)
 {
@@ -72,11 +87,14 @@ static void chain_is_whole(const char *name, lm_facts *f)
             !strstr(chain, n->glu.act == LM_ACT_GELU_TANH ? "GELU" : lm_act_word(n->glu.act)))
             fail_msg("%s: %s lacks its activation", name, chain);
     }
-    if (sums != 2 || times(chain, "+") != sums || times(chain, "× ") != scales ||
+    if (sums != branches_of(f, 0) || times(chain, "+") != sums || times(chain, "× ") != scales ||
         times(chain, "Norm") != norms)
         fail_msg("%s: %s: not %zu sums, %zu multipliers, %zu norms", name, chain, sums, scales, norms);
-    assert_int_equal(lm_facts_count(f, "flow.residual_sums_per_layer"), 2);
-    assert_int_equal(lm_facts_count(f, "flow.residual_sums"), 2 * (uint64_t)p->n_layers);
+    assert_int_equal(lm_facts_count(f, "flow.residual_sums_per_layer"), sums);
+    sums = 0;
+    for (uint32_t i = 0; i < p->n_layers; i++)
+        sums += branches_of(f, i);
+    assert_int_equal(lm_facts_count(f, "flow.residual_sums"), sums);
 }
 
 static void chains_are_whole(void **state)
@@ -146,17 +164,26 @@ static void see_mixture(const char *preset, lm_facts *f, const lm_node *n)
     }
     snprintf(limit, sizeof limit, "-%g, %g) + 1", (double)n->experts.limit, (double)n->experts.limit);
     must_say(preset, f, "mlp", n->experts.limit > 0 ? limit : "up(x)");
-    must_say(preset, f, "mlp", n->weights[3] != LM_NONE ? "b_g" : "gate(x)");
+    bool own = n->weights[0] == n->weights[1];             /* up is its own gate */
+    must_say(preset, f, "mlp", n->weights[3] != LM_NONE ? "b_g" : own ? "(up(x)) * up(x)" : "gate(x)");
     must_say(preset, f, "mlp", n->weights[5] != LM_NONE ? "b_d" : "down(");
 }
 
-/* A multiplier appears in the formula of its place: before the layers, in them or after them. */
+/* A multiplier appears in the formula of its place: before the layers, in them or after them. Those inside a
+ * part with a state have none: the part is named by its module. */
 static void see_factor(const char *preset, lm_facts *f, const lm_node *n, bool behind)
 {
-    char factor[48];
+    uint32_t block = f->ledger->block[n - f->s.program->nodes];
+    char     factor[48];
 
+    if (n->layer >= 0 && block != LM_NONE && f->ledger->carries[block])
+        return;
     snprintf(factor, sizeof factor, n->code == LM_OP_SOFTCAP ? "%g tanh(" : "%g ",
              lm_decimal(n->scale.factor));
+    bool inside = n->layer >= 0 && block != LM_NONE &&
+                  f->s.program->modules[block].end_op > f->s.program->modules[block].first_op + 1;
+    if (inside && strstr(formula(f, f->ledger->attends[block] ? "key" : "mlp"), factor))
+        return;
     must_say(preset, f, behind ? "head" : n->layer < 0 ? "embedding" : "layer", factor);
 }
 
@@ -227,7 +254,7 @@ static void formulas_are_whole(const char *preset, lm_facts *f)
     }
     for (uint32_t i = layer->first_op; i < layer->end_op; i++)
         state |= lm_op_of(p->nodes[i].code)->state;
-    must_say(preset, f, "layer", "MLP(");
+    must_say(preset, f, "layer", state && branches_of(f, 0) == 1 ? "Mix(" : "MLP(");
     if (state)                           /* the block is named by its module */
         return;
     for (uint32_t i = layer->first_op; i < layer->end_op; i++)

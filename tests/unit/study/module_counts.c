@@ -51,7 +51,8 @@ static bool next_row(FILE *f, row *r)
  * checkpoints. */
 static uint32_t module_at(const lm_program *p, const char *path)
 {
-    static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" }, { "lm_head", "embed_out" } };
+    static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" }, { "lm_head", "embed_out" },
+                                                        { "model", "backbone" } };
     uint32_t                 m            = strcmp(path, ".") == 0 ? 0 : lm_program_module(p, path);
 
     for (size_t i = 0; m == LM_NONE && i < sizeof renamed / sizeof *renamed; i++) {
