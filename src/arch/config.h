@@ -132,8 +132,8 @@ typedef struct lm_family {
     float       dropout;                 /* default if config.json has none */
     const char *gguf_as;                 /* architecture that its files have, if it reads none itself; NULL:
                                             gguf_archs[0] */
-    /* For families that share a GGUF architecture: only if this key is greater than 0 ("expert_count") or has
-     * this value ("expert_gating_func=2"); NULL: always. */
+    /* For families that share a GGUF architecture: only if this key is greater than 0 ("expert_count"), has
+     * this value ("expert_gating_func=2") or is absent ("!logit_scale"); NULL: always. */
     const char *gguf_key;
     bool        gguf_renormalises;       /* llama.cpp always does: its files have no expert_weights_norm */
     /* For families that share a model_type: whether this config.json is one of theirs; NULL: always. */

@@ -96,7 +96,6 @@ static lm_status settle_width(const lm_source *s, lm_config *c, lm_error *e)
 static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     granite_hybrid *own = lm_family_config_mut(c);
-    char            key[128];
 
     LM_TRY(lm_read_mixed_sizes(s, "mamba", "rms_norm_eps", c, e));
     bool listed = s->kind == LM_GGUF || lm_meta_has(s->meta, "layer_types");
@@ -106,10 +105,9 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
     c->bias_o = c->bias_qkv;
     LM_TRY(lm_llama_rotation(s, c->head_dim, c, e));
-    /* Bamba's: q and k are stored in another order than they rotate in */
     if (c->rope.dim < c->head_dim)
-        return lm_no_form(s, lm_gguf_key(s, "rope.dimension_count", key, sizeof key),
-                          "part of a head is rotated; Bamba is read from its folder", e);
+        return lm_wrong(s, NULL, "rope.dimension_count", e, "%u; in Granite, a file with logit_scale, %u rotate",
+                        c->rope.dim, c->head_dim);
     LM_TRY(lm_granite_multipliers(s, own_numbers, c, e));
     if (s->kind != LM_GGUF)
         own->rotates = is_rotated(s);

@@ -47,12 +47,12 @@ static const lm_family *const families[] = {
     &lm_family_qwen3_moe,
     &lm_family_granite_moe,
     &lm_family_granite_4,            /* before the others, which have the same model_type */
+    &lm_family_bamba,                /* before granite_hybrid, which has the same architecture in GGUF */
     &lm_family_granite_hybrid_moe,   /* before granite_hybrid, which has the same architecture in GGUF */
     &lm_family_granite_hybrid,
     &lm_family_nemotron_h_moe,       /* before nemotron_h, which has the same model_type */
     &lm_family_nemotron_h,
     &lm_family_falcon_h1,
-    &lm_family_bamba,
     &lm_family_mamba2,
     &lm_family_kimi_linear,
     &lm_family_falcon_mamba,
@@ -87,10 +87,14 @@ static bool has_key(const lm_source *s, const lm_family *f, lm_view arch)
 
     if (s->kind != LM_GGUF || !f->gguf_key)
         return true;
-    int         size  = (int)strcspn(f->gguf_key, "=");
-    const char *value = f->gguf_key[size] ? f->gguf_key + size + 1 : NULL;
+    bool        absent = *f->gguf_key == '!';
+    const char *name   = f->gguf_key + absent;
+    int         size   = (int)strcspn(name, "=");
+    const char *value = name[size] ? name + size + 1 : NULL;
     snprintf(key, sizeof key, "%.*s.%.*s", (int)(arch.size < 64 ? arch.size : 64), arch.data, size,
-             f->gguf_key);
+             name);
+    if (absent)
+        return !lm_meta_has(s->meta, key);
     if (!lm_meta_get(s->meta, key, &v) || (v.kind != LM_META_UINT && v.kind != LM_META_BOOL))
         return false;
     if (v.kind == LM_META_BOOL)

@@ -491,6 +491,8 @@ void lm_stored_in_layout(lm_builder *b, lm_value x, const lm_gguf_layout *layout
     for (uint32_t i = 0; i < 2; i++)
         copy->gguf[i] = keep(b, layout->gguf[i]);
     b->p->weights[n->weights[0]].layout = copy;
+    if (n->weights[1] != LM_NONE && !layout->columns)
+        b->p->weights[n->weights[1]].layout = copy;
 }
 
 void lm_with_bias(lm_builder *b, lm_value x)

@@ -208,13 +208,14 @@ static uint64_t grouped(const lm_gguf_layout *l, uint64_t i)
     return i / l->parts[k] * group + before + i % l->parts[k];
 }
 
-/* Exchange the two counts that make up the number of a head. */
+/* Exchange the two counts that make up the number of a head, within every inner * outer heads. */
 static uint64_t exchanged(const lm_gguf_layout *l, uint64_t i, uint64_t inner, uint64_t outer)
 {
     if (i < l->first)
         return i;
     uint64_t head = (i - l->first) / l->width, lane = (i - l->first) % l->width;
-    return l->first + (head % inner * outer + head / inner) * l->width + lane;
+    uint64_t in = head % (inner * outer), before = head - in;
+    return l->first + (before + in % inner * outer + in / inner) * l->width + lane;
 }
 
 uint64_t lm_gguf_layout_from(const lm_gguf_layout *l, uint64_t i)

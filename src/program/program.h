@@ -66,8 +66,9 @@ typedef struct lm_row_range {
 
 /* The order in which GGUF files store the rows of a weight, or its columns, if it is not that of checkpoints.
  * Tiled: those from `first` on are heads of `width` lanes; checkpoints store the `each` heads of a key head
- * together, GGUF the first of every key head, then the second … By group: checkpoints store `groups` groups
- * of all parts, GGUF all groups of the first part, then of the second …, in one tensor or in two. */
+ * together, GGUF the first of every key head, then the second …; after all of them the same again. By group:
+ * checkpoints store `groups` groups of all parts, GGUF all groups of the first part, then of the second …, in
+ * one tensor or in two. */
 typedef struct lm_gguf_layout {
     uint64_t    first, key_heads, each, width;       /* tiled; width 0: by group */
     bool        columns;

@@ -87,6 +87,18 @@ static void add_state_lists(words *w)
     json_object_set_new(inner, "num_heads", json_integer(w->c->n_heads));
 }
 
+/* Write the numbers, from 0, of the layers with attention, and the lanes of a head that rotate. */
+static void add_attention_list(words *w)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < w->c->n_layers; i++)
+        if (!w->c->stateful[i])
+            json_array_append_new(list, json_integer(i));
+    set(w, "attn_layer_indices", list);
+    whole(w, "attn_rotary_emb", w->c->rope.dim);
+}
+
 /* Write which layers have a state. */
 static void add_states(words *w)
 {
@@ -101,6 +113,8 @@ static void add_states(words *w)
     }
     if (some && knows(w, "linear_attn_config/kda_layers"))
         add_state_lists(w);
+    else if (some && knows(w, "attn_layer_indices"))
+        add_attention_list(w);
     else if (some)
         set(w, "layer_types", json_incref(list));
     json_decref(list);

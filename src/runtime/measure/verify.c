@@ -20,6 +20,7 @@
 /* Lanes of each head that are stored in pairs; head 0: none. */
 typedef struct lane_order {
     uint32_t head, dim;
+    const lm_gguf_layout *layout;    /* instead; NULL: none */
 } lane_order;
 
 /* A tap that the program has; sorted in the order in which the program computes them. */
@@ -60,28 +61,47 @@ static int by_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Return the layout of the rows that make a value, or of the columns that read it. */
+static const lm_gguf_layout *layout_of(const lm_program *p, lm_value value)
+{
+    for (uint32_t i = p->values[value].producer; i < p->n_nodes; i++) {
+        const lm_node        *n = &p->nodes[i];
+        const lm_gguf_layout *l = n->weights[0] != LM_NONE ? p->weights[n->weights[0]].layout : NULL;
+        if (l && l->width && (l->columns ? n->n_in && n->in[0] == value : n->out == value))
+            return l;
+    }
+    return NULL;
+}
+
 /* Return the lane order of a value. GGUF stores the q and k rows of some families in the order in which its
  * rotation pairs lanes; also those of layers that do not rotate. */
 static lane_order permuting(const lm_model *m, lm_value value)
 {
-    const lm_program *p = m->program;
+    const lm_program     *p = m->program;
+    const lm_gguf_layout *layout;
 
+    if (m->config.gguf_layout && (layout = layout_of(p, value)))
+        return (lane_order){ .layout = layout };
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node      *n    = &p->nodes[i];
         const lm_rope_spec *rope = n->code == LM_OP_ROPE ? &p->ropes[n->rope.table].spec : NULL;
         if (rope && rope->permuted && n->in[0] == value)
-            return (lane_order){ n->rope.head_dim, rope->dim };
+            return (lane_order){ .head = n->rope.head_dim, .dim = rope->dim };
         bool scored = n->code == LM_OP_ATTENTION && (n->in[0] == value || n->in[1] == value);
         if (scored && m->config.rope.permuted &&
             p->nodes[p->values[value].producer].code != LM_OP_ROPE)
-            return (lane_order){ n->attention.spec.k_dim, n->attention.spec.k_dim };
+            return (lane_order){ .head = n->attention.spec.k_dim, .dim = n->attention.spec.k_dim };
     }
     return (lane_order){ 0 };
 }
 
-/* Reorder a row: lanes 2i and 2i + 1 are i and i + dim/2 of the original. */
+/* Reorder a row by its layout; without one, lanes 2i and 2i + 1 are i and i + dim/2 of the original. */
 static const float *in_original_order(check *c, lane_order o, const float *x, uint32_t width)
 {
+    for (uint32_t i = 0; o.layout && i < width; i++)
+        c->lanes[lm_gguf_layout_from(o.layout, i)] = x[i];
+    if (o.layout)
+        return c->lanes;
     memcpy(c->lanes, x, width * sizeof *x);
     for (uint32_t at = 0; at + o.head <= width; at += o.head)
         for (uint32_t i = 0; i < o.dim / 2; i++) {
@@ -270,7 +290,7 @@ static void compare_taps(check *c, uint64_t b)
             if (!ours)
                 continue;                                /* after the last attention only rows with logits
                                                             exist */
-            if (c->taps[i].unpermute.head)
+            if (c->taps[i].unpermute.head || c->taps[i].unpermute.layout)
                 ours = in_original_order(c, c->taps[i].unpermute, ours, width);
             lm_golden_tap_row(&c->golden, t, b, position, c->row);
             rel = lm_relative_error(ours, c->row, width);

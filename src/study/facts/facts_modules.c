@@ -254,8 +254,8 @@ static uint64_t leaf_outputs(lm_facts *f)
     return sum * f->s.tokens;
 }
 
-/* Return weight k of an operation if it is a parameter that k - 1 is not; else LM_NONE. An expert's matrix can
- * be its own gate. */
+/* Return weight k of an operation if it is a parameter that k - 1 is not; else LM_NONE. An expert's matrix
+ * can be its own gate. */
 static uint32_t parameter_at(const lm_program *p, uint32_t i, uint32_t k)
 {
     uint32_t w = p->nodes[i].weights[k];

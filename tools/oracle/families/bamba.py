@@ -19,8 +19,8 @@ def case(name, shows, flips, **kw):
 
 
 CASES = [
-    case("mixed", "three layers of Mamba-2 with two groups, one of attention", mamba.GROUPS, rows=(24, 3),
-         gguf=False, gguf_note="llama.cpp rotates other lanes: the converter permutes whole heads, of which half rotate"),
+    case("mixed", "three layers of Mamba-2 with two groups, one of attention", mamba.GROUPS, rows=(24, 3), attn_rotary_emb=4,
+         gguf_note="llama.cpp itself rotates other lanes: its converter permutes whole heads, of which half rotate"),
     case("biased", "biases of projections, attention and MLP, none of the convolution; tied", {}, mamba_proj_bias=True, attention_bias=True,
          mlp_bias=True, mamba_conv_bias=False, tie_word_embeddings=True, rows=(12,), gguf=False, gguf_note="llama.cpp reads no biases of this family"),
 ]
