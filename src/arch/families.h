@@ -60,6 +60,7 @@ extern const lm_family lm_family_kimi_linear;
 extern const lm_family lm_family_mamba;
 extern const lm_family lm_family_falcon_mamba;
 extern const lm_family lm_family_jamba;
+extern const lm_family lm_family_bailing_hybrid;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
@@ -81,6 +82,7 @@ typedef struct lm_decoder {
     lm_embed_builder *embed;
     lm_layer_builder *layer;         /* not NULL */
     lm_norm_builder  *norm;          /* the final norm */
+    const char       *table;         /* path of the embedding, for a tied head: "model.embed_tokens" */
 } lm_decoder;
 /* Build the embedding, layers, final norm and head. */
 lm_value  lm_decoder_frame(lm_builder *b, const lm_config *c, const lm_decoder *d);
@@ -212,6 +214,10 @@ typedef struct lm_latent_keys {
 lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e);
 typedef struct lm_mixture_keys { const char *experts, *top_k, *shared; } lm_mixture_keys;
 lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e);
+/* Check that config.json has as many key/value heads as heads. */
+lm_status lm_read_same_kv_heads(const lm_source *s, const lm_config *c, lm_error *e);
+/* Read which layers have a plain MLP: mlp_layer_types, else the first ones. */
+lm_status lm_read_mlp_kinds(const lm_source *s, uint32_t first, bool *dense, const lm_config *c, lm_error *e);
 /* `hf`: config.json's key for the number of groups of experts. */
 lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
 #define LM_LATENT_NAMES(attention)                            \
@@ -233,6 +239,8 @@ typedef struct lm_kda {
     float    bound;                  /* of ln of the decay, from below; 0: none */
     bool     padded;                 /* lm_padded_column of A_log */
     const char *output;              /* "o_proj" */
+    const char *gate;                /* GGUF name of the gate of the output, if that of its module is another
+                                        tensor's in other layers; NULL: that of its module */
 } lm_kda;
 /* The operations inside its module. */
 lm_value lm_kda_heads(lm_builder *b, const lm_config *c, const lm_kda *k, lm_value x);

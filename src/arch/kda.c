@@ -59,6 +59,9 @@ lm_value lm_kda_heads(lm_builder *b, const lm_config *c, const lm_kda *k, lm_val
     (k->padded ? lm_padded_column : lm_column_in_gguf)(b, decay);
     lm_value beta = lm_function(b, "beta", lm_linear(b, "b_proj", x, k->n_heads, false), LM_ACT_SIGMOID);
     lm_value y    = lm_linear_recurrence(b, "delta_rule", &rule, q, key, v, decay, beta);
-    y = lm_rms_norm_gated(b, "o_norm", y, projected(b, k, 'g', x), k->n_heads, c->norm_eps, LM_ACT_SIGMOID);
+    lm_value gate = projected(b, k, 'g', x);
+    if (k->gate)
+        lm_named_in_gguf(b, gate, k->gate);
+    y = lm_rms_norm_gated(b, "o_norm", y, gate, k->n_heads, c->norm_eps, LM_ACT_SIGMOID);
     return lm_linear(b, k->output, y, c->hidden, false);
 }

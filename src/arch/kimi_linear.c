@@ -142,23 +142,16 @@ static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_bool(s, "moe_renormalize", NULL, true, &c->route.renormalise, e));
     c->route.sigmoid       = true;
     c->route.group_sum_two = true;
-    if (s->kind != LM_GGUF && lm_meta_has(s->meta, "mlp_layer_types"))
-        return lm_read_layer_kinds(s, "mlp_layer_types", "dense", "sparse", own->dense, c, e);
-    for (uint32_t i = 0; i < c->n_layers; i++)
-        own->dense[i] = i < own->dense_layers;
-    return LM_OK;
+    return lm_read_mlp_kinds(s, own->dense_layers, own->dense, c, e);
 }
 
 static lm_status kimi_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     static const lm_latent_keys keys = { .context = "model_max_length", .any_value_length = true };
-    uint32_t                    kv_heads;
     bool                        unrotated;
 
     LM_TRY(lm_read_latent_sizes(s, &keys, c, e));
-    LM_TRY(lm_read_u32(s, "num_key_value_heads", NULL, 1, 1024, c->n_heads, &kv_heads, e));
-    if (kv_heads != c->n_heads)
-        return lm_no_form(s, "num_key_value_heads", "is not num_attention_heads", e);
+    LM_TRY(lm_read_same_kv_heads(s, c, e));
     LM_TRY(lm_read_bool(s, "mla_use_nope", NULL, true, &unrotated, e));
     if (!unrotated)
         return lm_no_form(s, "mla_use_nope", "attention that rotates is not what this family computes", e);

@@ -179,6 +179,23 @@ lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, l
     return LM_OK;
 }
 
+lm_status lm_read_same_kv_heads(const lm_source *s, const lm_config *c, lm_error *e)
+{
+    uint32_t n;
+
+    LM_TRY(lm_read_u32(s, "num_key_value_heads", NULL, 1, 1024, c->n_heads, &n, e));
+    return n == c->n_heads ? LM_OK : lm_no_form(s, "num_key_value_heads", "is not num_attention_heads", e);
+}
+
+lm_status lm_read_mlp_kinds(const lm_source *s, uint32_t first, bool *dense, const lm_config *c, lm_error *e)
+{
+    if (s->kind != LM_GGUF && lm_meta_has(s->meta, "mlp_layer_types"))
+        return lm_read_layer_kinds(s, "mlp_layer_types", "dense", "sparse", dense, c, e);
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        dense[i] = i < first;
+    return LM_OK;
+}
+
 lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
 {
     lm_route_spec *r = &c->route;

@@ -88,7 +88,7 @@ lm_value lm_decoder_frame(lm_builder *b, const lm_config *c, const lm_decoder *d
     if (!d->rotary_class || *d->rotary_class)
         lm_leaf(b, "rotary_emb", d->rotary_class ? d->rotary_class : "%sRotaryEmbedding");
     lm_pop(b);
-    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+    return lm_head(b, "lm_head", x, c->vocab_size, !c->tied ? NULL : d->table ? d->table : "model.embed_tokens");
 }
 
 lm_value lm_llama_build(lm_builder *b, const lm_config *c)

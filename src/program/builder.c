@@ -495,6 +495,14 @@ void lm_stored_in_layout(lm_builder *b, lm_value x, const lm_gguf_layout *layout
         b->p->weights[n->weights[1]].layout = copy;
 }
 
+void lm_named_in_gguf(lm_builder *b, lm_value x, const char *name)
+{
+    lm_node *n = maker(b, x);
+
+    if (n && n->weights[0] != LM_NONE)
+        b->p->weights[n->weights[0]].gguf = lm_record_text(b, "blk.%d.%s.weight", b->layer, name);
+}
+
 void lm_with_bias(lm_builder *b, lm_value x)
 {
     lm_node *n = maker(b, x);

@@ -201,6 +201,8 @@ void lm_stored_transposed(lm_builder *b, lm_value x);        /* Hugging Face che
 void lm_stored_minus_one(lm_builder *b, lm_value x);         /* Hugging Face checkpoints store w - 1 */
 /* in GGUF files; copied */
 void lm_stored_in_layout(lm_builder *b, lm_value x, const lm_gguf_layout *layout);
+/* GGUF files name the weight "blk.N.NAME.weight", whatever the family's table says of its module. */
+void lm_named_in_gguf(lm_builder *b, lm_value x, const char *name);
 void lm_with_bias(lm_builder *b, lm_value x);                /* a bias for a head that shares its matrix */
 
 /* Properties of the whole program. `hard`: see lm_program.context_is_hard. */

@@ -26,7 +26,7 @@ static const char *const informational[] = {
     /* written by llama.cpp's converter for attention that does not rotate, and a number that a width says */
     "granitehybrid.rope.freq_base", "nemotron_h.rope.dimension_count", "nemotron_h.rope.scaling.finetuned",
     "nemotron_h_moe.rope.dimension_count", "nemotron_h_moe.rope.scaling.finetuned", "nemotron_h_moe.expert_shared_count",
-    "kimi-linear.attention.value_length",
+    "kimi-linear.attention.value_length", "bailingmoe3.attention.value_length",
 };
 
 typedef struct tally { size_t tried, refused, warned, acting, same, informational; } tally;

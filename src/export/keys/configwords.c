@@ -194,7 +194,8 @@ static void add_experts(words *w)
         whole(w, "qk_nope_head_dim", c->latent.nope_dim);
         whole(w, "qk_rope_head_dim", c->latent.rope_dim);
         whole(w, "v_head_dim", c->latent.v_dim);
-        json_object_del(w->json, "head_dim");
+        if (!knows(w, "head_dim"))       /* which may be that of another attention */
+            json_object_del(w->json, "head_dim");
         json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
     }
     whole(w, "num_local_experts", c->route.n_experts);

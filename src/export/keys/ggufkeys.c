@@ -150,11 +150,12 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
         real(k, "expert_weights_scale", (double)c->route.scale);
     if (c->route.sigmoid || c->latent.kv_rank)
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
-    if (c->shared_width &&
-        (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size") ||
-         knows(f, "moe_shared_expert_intermediate_size")))
+    bool width = knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size") ||
+                 knows(f, "moe_shared_expert_intermediate_size");
+    if (c->shared_width && width)
         whole(k, "expert_shared_feed_forward_length", c->shared_width);
-    else if (c->shared_width && c->shared_width % c->expert_width == 0)
+    if (c->shared_width && c->shared_width % c->expert_width == 0 &&
+        (!width || knows(f, "num_shared_experts")))
         whole(k, "expert_shared_count", c->shared_width / c->expert_width);
     if (c->route.n_groups) {
         whole(k, "expert_group_count", c->route.n_groups);

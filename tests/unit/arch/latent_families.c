@@ -293,6 +293,52 @@ static void lists_of_layers_of_kimi(void **state)
     lm_program_free(p);
 }
 
+#define LING(rest) \
+    "{\"model_type\": \"bailing_hybrid\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 4, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"intermediate_size\": 40, \"kv_lora_rank\": 16, " \
+    "\"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 12, \"head_dim\": 8, \"n_group\": 2, " \
+    "\"topk_group\": 1, \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16, " \
+    "\"layer_group_size\": 2" rest "}"
+
+/* Switches of the published files that mean another computation, and sizes that do not fit. */
+static void descriptions_of_ling(void **state)
+{
+    static const struct { const char *json, *where; } bad[] = {
+        { LING(", \"use_mla_nope\": true"), "use_mla_nope" },
+        { LING(", \"no_kda_lora\": false"), "no_kda_lora" },
+        { LING(", \"value_norm\": true"), "value_norm" },
+        { LING(", \"gated_attention_proj_granularity_type\": \"element_wise\""),
+          "gated_attention_proj_granularity_type" },
+        { LING(", \"expert_swiglu_limit_list\": [7.0, 7.0, 7.0, 7.0]"), "expert_swiglu_limit_list" },
+        { LING(", \"score_function\": \"softmax\""), "score_function" },
+        { LING(", \"moe_shared_expert_intermediate_size\": 17"), "moe_shared_expert_intermediate_size" },
+        { LING(", \"kda_lower_bound\": 0"), "kda_lower_bound" },
+        { LING(", \"kda_lower_bound\": 5"), "kda_lower_bound" },
+        { LING(", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}"), "rope_scaling" },
+        { LING(", \"layer_types\": [\"linear_attention\"]"), "layer_types" },
+    };
+    lm_program *p;
+    lm_error    e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (describe(bad[i].json, false, &p, &e) == LM_OK)
+            fail_msg("accepted: %s", bad[i].json);
+        assert_string_equal(e.where, bad[i].where);
+    }
+    p = program(LING(""), false);
+    assert_int_equal(p->n_caches, 2);
+    assert_true(first(p, LM_OP_DECAY)->decay.bound == -5.0f);
+    assert_string_equal(p->weights[p->nodes[p->values[first(p, LM_OP_GLU)->in[0]].producer].weights[0]].gguf,
+                        "blk.0.ssm_g_a.weight");
+    for (int32_t i = 0; i < 4; i++)
+        assert_int_equal(is_mixture(p, i), i >= 2);
+    lm_program_free(p);
+    p = program(LING(", \"kda_safe_gate\": false"), false);
+    assert_true(first(p, LM_OP_DECAY)->decay.bound == 0);
+    lm_program_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +348,7 @@ int main(void)
         cmocka_unit_test(routes_match_the_version),
         cmocka_unit_test(other_sums_are_rejected),
         cmocka_unit_test(lists_of_layers_of_kimi),
+        cmocka_unit_test(descriptions_of_ling),
         cmocka_unit_test(the_table_of_gpt3),
         cmocka_unit_test(gpt3_has_no_window_unasked),
     };
