@@ -182,7 +182,8 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
         return;
     }
     for (uint64_t done = 0, take; done < n; done += take) {
-        uint64_t part = (from + done) / t->part, at = (from + done) % t->part, first = at, step = 1;
+        uint64_t part = (from + done) / t->part, at = (from + done) % t->part,
+                 first = at + t->first_row * t->cols, step = 1;
         take          = t->part - at < n - done ? t->part - at : n - done;
         uint64_t stream = t->stream + part;
         if (t->interleaved.of) {
@@ -200,7 +201,7 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
             uint64_t width = t->transposed    ? t->dims[1]
                              : t->n_dims == 1 ? 1
                                               : t->cols,
-                     row = at / width, col = at % width;
+                     row = t->first_row + at / width, col = at % width;
             take  = width - col < take ? width - col : take;
             first = t->transposed ? col * t->cols + row : lm_row_of_checkpoint(&t->order, row) * width + col;
             step  = t->transposed ? t->cols : 1;

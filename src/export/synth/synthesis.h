@@ -23,6 +23,7 @@ typedef struct lm_made_tensor {
     uint64_t     stream;             /* of random numbers; experts and heads use the following streams */
     uint64_t     part;               /* elements that share a stream: all, or those of one expert or head */
     uint64_t     cols;               /* of the matrix: `in` */
+    uint64_t     first_row;          /* of a piece of a fused matrix, as GGUF orders its rows; else 0 */
     bool         transposed;         /* stored [in, out] */
     int          exponential;        /* stored as exp(x) times this; 0: as x */
     const lm_weight *folded;         /* stored as in lm_weight.folds; NULL: unchanged */

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "export/keys/ggufkeys.h"
 #include "export/keys/program_difference.h"
+#include "export/tensors/pieces_of.h"
 #include "export/tensors/rotary.h"
 #include "export/synth/synthesis.h"
 #include "export/vocabulary/vocabulary.h"
@@ -40,13 +41,35 @@ static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type
 
 /* ---- tensors ---- */
 
+/* Add the tensors that GGUF has instead of a fused matrix. */
+static lm_status add_pieces(lm_synthesis *s, uint32_t i, lm_type_chooser *types, lm_error *e)
+{
+    lm_piece_of pieces[LM_MAX_PIECES];
+    uint32_t    n = lm_pieces_of(s->program, s->family, i, &s->arena, pieces);
+
+    if (!n)
+        return lm_fail(e, LM_UNSUPPORTED, s->program->weights[i].path, LM_NO_OFFSET,
+                       "GGUF has no name for this tensor: write a folder");
+    for (uint32_t k = 0; k < n; k++) {
+        lm_made_tensor *t = lm_add_made(s, pieces[k].gguf);
+        if (!t)
+            return lm_fail_memory(e, "tensors", 0);
+        lm_fill_made(s, i, true, t);
+        t->weight    = i;
+        t->first_row = pieces[k].first;
+        t->dims[0]   = pieces[k].rows;
+        t->elements = t->part = pieces[k].rows * t->cols;
+        t->type      = lm_choose_type(types, t->name, t->n_dims, t->dims);
+    }
+    return LM_OK;
+}
+
 static lm_status add_weight(lm_synthesis *s, uint32_t i, lm_type_chooser *types, lm_error *e)
 {
     const lm_weight *w = &s->program->weights[i];
 
     if (!w->gguf)
-        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET,
-                       "GGUF has no name for this tensor: write a folder");
+        return add_pieces(s, i, types, e);
     lm_made_tensor *t = lm_add_made(s, w->gguf);
     if (!t)
         return lm_fail_memory(e, "tensors", 0);

@@ -186,6 +186,17 @@ def test_rejections(lamina, config, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["config.json"]
 
 
+@pytest.mark.parametrize("case", ["qwen3_next/mixed", "granitemoehybrid/experts", "granitemoehybrid/dense"])
+def test_a_fused_matrix_becomes_the_tensors_of_gguf(lamina, source, tmp_path, case):
+    """Random numbers are those of the checkpoint's matrix: a GGUF file is the folder of the same seed, converted."""
+    config, made = source / "tests/golden" / case / "config.json", tmp_path / "made"
+    for out in (made, tmp_path / "m.gguf"):
+        assert lamina("synth", config, out, "--type", "f32").returncode == 0
+    assert lamina("convert", made, tmp_path / "c.gguf", "--type", "f32").returncode == 0
+    tensors = json.loads(lamina("diff", tmp_path / "c.gguf", tmp_path / "m.gguf", "--json").stdout)["tensors"]
+    assert len(tensors) > 30 and all(t["max_abs"] == 0 and t["elements"] for t in tensors)
+
+
 def test_a_link_stays_and_its_folder_is_replaced(lamina, config, tmp_path):
     real, link = tmp_path / "real", tmp_path / "link"
     assert lamina("synth", config, real).returncode == 0
