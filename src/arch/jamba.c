@@ -43,8 +43,9 @@ static lm_value mixture(lm_builder *b, const lm_config *c, lm_value x)
 static lm_value layer(lm_builder *b, const lm_config *c, uint32_t i, lm_value x)
 {
     const jamba *own = lm_own(c);
-    lm_value     h   = lm_llama_norm(b, c, "input_layernorm", x);
 
+    lm_class_is(b, c->stateful[i] ? "%sMambaDecoderLayer" : "%sAttentionDecoderLayer");
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
     x = lm_add(b, x, c->stateful[i] ? lm_mamba(b, c, "mamba", h) : attention(b, c, i, h));
     h = lm_llama_norm(b, c, "pre_ff_layernorm", x);
     return lm_add(b, x, own->mixture[i] ? mixture(b, c, h) : lm_feed_forward(b, c, h));
@@ -58,7 +59,7 @@ static lm_value final_norm(lm_builder *b, const lm_config *c, const char *name, 
 
 static lm_value build(lm_builder *b, const lm_config *c)
 {
-    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = layer, .norm = final_norm });
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = layer, .norm = final_norm, .rotary_class = "" });
 }
 
 /* ---- metadata ---- */
