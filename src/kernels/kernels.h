@@ -101,6 +101,23 @@ typedef struct lm_recurrence_args {
     bool         delta, decay_by_channel;
 } lm_recurrence_args;
 
+/* Consecutive rows of one sequence, and lanes [first, last) of them. */
+typedef struct lm_conv_args {
+    const float *before;         /* [taps - 1][lanes]: the rows before row 0, oldest first; NULL: zeros */
+    float       *after;          /* [taps - 1][lanes]: the same after the last row; may be `before`; NULL: not
+                                    computed */
+    const float *x;
+    uint64_t     x_stride;       /* floats between rows */
+    float       *y;              /* not x */
+    uint64_t     y_stride;
+    const float *w;              /* [lanes][taps] */
+    const float *bias;           /* [lanes] or NULL */
+    uint64_t     lanes, first, last, rows;
+    uint32_t     taps;           /* 2 to LM_MAX_TAPS */
+} lm_conv_args;
+
+#define LM_MAX_TAPS 64
+
 typedef struct lm_row_kernels {
     /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same;
      * w may be NULL */
@@ -129,31 +146,10 @@ typedef struct lm_row_kernels {
     void (*rope)(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine,
                  bool pair);
     void (*recur)(const lm_recurrence_args *a);
+    /* y[t][c] = bias[c] + sum over j < taps, ascending, of w[c][j] x[t - taps + 1 + j][c]. A row's result
+     * does not depend on `rows`, and is the same on every instruction set. */
+    void (*convolve)(const lm_conv_args *a);
 } lm_row_kernels;
-
-/* ---- operations with a state
- * ----------------------------------------------------------------------------------------------- */
-
-/* Consecutive rows of one sequence, and lanes [first, last) of them. */
-typedef struct lm_conv_args {
-    const float *before;         /* [taps - 1][lanes]: the rows before row 0, oldest first; NULL: zeros */
-    float       *after;          /* [taps - 1][lanes]: the same after the last row; may be `before`; NULL: not
-                                    computed */
-    const float *x;
-    uint64_t     x_stride;       /* floats between rows */
-    float       *y;              /* not x */
-    uint64_t     y_stride;
-    const float *w;              /* [lanes][taps] */
-    const float *bias;           /* [lanes] or NULL */
-    uint64_t     lanes, first, last, rows;
-    uint32_t     taps;           /* 2 to LM_MAX_TAPS */
-} lm_conv_args;
-
-#define LM_MAX_TAPS 64
-
-/* y[t][c] = bias[c] + sum over j < taps, ascending, of w[c][j] x[t - taps + 1 + j][c]. A row's result does
- * not depend on `rows`. */
-void lm_convolve_rows(const lm_conv_args *a);
 
 /* ---- attention over a paged cache
  * -------------------------------------------------------------------------------- */

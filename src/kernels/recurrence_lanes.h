@@ -1,137 +1,175 @@
 /* recurrence_lanes.h - linear recurrences and selective scans (program.h, lm_recurrence): included by the row
  * kernels of every instruction set. The lanes of a vector are columns of a state, so sums run down the rows
- * of the state, in four interleaved parts. Products and sums are not fused: the results are the same on every
- * level. */
+ * of the state, in two interleaved parts. */
 #ifndef LM_KERNELS_RECURRENCE_LANES_H
 #define LM_KERNELS_RECURRENCE_LANES_H
 
 #include <string.h>
 
 #include "kernels/exp_lanes.h"
+#include "kernels/float_lanes.h"
 #include "kernels/kernels.h"
 
-/* A row of a block of a state. */
-typedef float state_row __attribute__((vector_size(4 * LM_STATE_BLOCK), aligned(4), may_alias));
+enum { STATE_SUMS = 2, CACHE_LINE = 16 };      /* floats */
 
-enum { STATE_SUMS = 4 };
+/* The operands of one position. */
+typedef struct state_operands {
+    const float *q, *k, *decay;
+} state_operands;
 
-#define INLINED static inline __attribute__((always_inline))
+INLINED state_operands operands_at(const lm_recurrence_args *a, uint64_t t)
+{
+    return (state_operands){ a->q + t * a->q_stride, a->k + t * a->k_stride, a->decay + t * a->decay_stride };
+}
+
+/* Row i of a vector of columns. */
+INLINED float *state_row(const lm_recurrence_args *a, uint32_t column, uint32_t i)
+{
+    return a->state + (size_t)i * LM_STATE_BLOCK + column;
+}
+
+INLINED float_lanes columns_of(const float *x, uint32_t n)
+{
+    float_lanes v = { 0 };
+
+    memcpy(&v, x, n * sizeof *x);
+    return v;
+}
+
+/* What multiplies row i of a state where it is read with a key: by channel, the decayed key. */
+INLINED float key_of(const state_operands *p, uint32_t i, bool by_channel)
+{
+    return by_channel ? p->decay[i] * p->k[i] : p->k[i];
+}
 
 /* What the state returns for a key, S^T k; by channel, (a S)^T k. */
-INLINED void state_returns(const lm_recurrence_args *a, const float *k, const float *decay, bool by_channel,
-                           state_row *out)
+INLINED float_lanes state_returns(const lm_recurrence_args *a, uint32_t column, const state_operands *p,
+                                  bool by_channel)
 {
-    const state_row *s = (const state_row *)(const void *)a->state;
-    state_row        sums[STATE_SUMS] = { 0 };
-    uint32_t         i = 0;
+    float_lanes sums[STATE_SUMS] = { 0 };
 
-    for (; i + STATE_SUMS <= a->k_dim; i += STATE_SUMS) {
-#pragma GCC unroll 4
-        for (uint32_t j = 0; j < STATE_SUMS; j++)
-            sums[j] += s[i + j] * (by_channel ? decay[i + j] * k[i + j] : k[i + j]);
-    }
-    for (; i < a->k_dim; i++)
-        sums[0] += s[i] * (by_channel ? decay[i] * k[i] : k[i]);
-    *out = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (uint32_t i = 0; i < a->k_dim; i++)
+        sums[i % STATE_SUMS] += load_lanes(state_row(a, column, i)) * key_of(p, i, by_channel);
+    return sums[0] + sums[1];
 }
 
-/* S <- a S + k u^T; out = S^T q. */
-INLINED void state_update(const lm_recurrence_args *a, const float *q, const float *k, const float *decay,
-                          bool by_channel, const state_row *add, state_row *out)
+/* Row i: S <- a S + k u^T; what it adds to o = S^T q and, where `next` is given, to what the new state
+ * returns for the next key. */
+INLINED void update_row(float *row, uint32_t i, const state_operands *p, const state_operands *next,
+                        bool by_channel, float_lanes u, float_lanes *o, float_lanes *returned)
 {
-    state_row *s = (state_row *)(void *)a->state, u = *add, sums[STATE_SUMS] = { 0 };
-    uint32_t   i = 0;
+    float_lanes s = load_lanes(row) * p->decay[by_channel ? i : 0] + u * p->k[i];
 
-    for (; i + STATE_SUMS <= a->k_dim; i += STATE_SUMS) {
-#pragma GCC unroll 4
-        for (uint32_t j = 0; j < STATE_SUMS; j++) {
-            state_row row = s[i + j] * decay[by_channel ? i + j : 0] + u * k[i + j];
-            sums[j] += row * q[i + j];
-            s[i + j] = row;
-        }
-    }
-    for (; i < a->k_dim; i++) {
-        s[i] = s[i] * decay[by_channel ? i : 0] + u * k[i];
-        sums[0] += s[i] * q[i];
-    }
-    *out = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    *o += s * p->q[i];
+    if (next)
+        *returned += s * key_of(next, i, by_channel);
+    *lanes_at(row) = s;
 }
 
-INLINED void recur_rows(const lm_recurrence_args *a, bool by_channel)
+INLINED float_lanes state_update(const lm_recurrence_args *a, uint32_t column, const state_operands *p,
+                                 const state_operands *next, bool by_channel, float_lanes u,
+                                 float_lanes *returned)
 {
-    for (uint64_t t = 0; t < a->rows; t++) {
-        const float *q = a->q + t * a->q_stride, *k = a->k + t * a->k_stride,
-                    *decay = a->decay + t * a->decay_stride;
-        float        beta = a->beta[t * a->beta_stride];
-        state_row    u = { 0 }, back, o;
+    float_lanes o[STATE_SUMS] = { 0 }, back[STATE_SUMS] = { 0 };
+    uint32_t    i = 0;
 
-        memcpy(&u, a->v + t * a->v_stride, a->columns * sizeof(float));
-        if (a->delta) {
-            state_returns(a, k, decay, by_channel, &back);
-            if (!by_channel)
-                back *= decay[0];
-            u -= back;
-        }
-        u *= beta;
-        state_update(a, q, k, decay, by_channel, &u, &o);
-        memcpy(a->o + t * a->o_stride, &o, a->columns * sizeof(float));
+    for (; i + 1 < a->k_dim; i += 2) {
+        update_row(state_row(a, column, i), i, p, next, by_channel, u, &o[0], &back[0]);
+        update_row(state_row(a, column, i + 1), i + 1, p, next, by_channel, u, &o[1], &back[1]);
+    }
+    if (i < a->k_dim)
+        update_row(state_row(a, column, i), i, p, next, by_channel, u, &o[0], &back[0]);
+    *returned = back[0] + back[1];
+    return o[0] + o[1];
+}
+
+/* The rows of a step lie apart: their lines are fetched ahead. */
+INLINED void fetch_ahead(const lm_recurrence_args *a, uint64_t t)
+{
+    state_operands p = operands_at(a, t);
+
+    for (uint32_t i = 0; i < a->k_dim; i += CACHE_LINE) {
+        __builtin_prefetch(p.q + i);
+        __builtin_prefetch(p.k + i);
+    }
+}
+
+/* The columns from `column` on that one vector holds. A state is read once per position: with the update,
+ * what it returns for the next key. */
+INLINED void recur_lanes(const lm_recurrence_args *a, uint32_t column, bool delta, bool by_channel)
+{
+    uint32_t       n = a->columns - column < LANES ? a->columns - column : LANES;
+    state_operands p = operands_at(a, 0), next;
+    float_lanes    returned = { 0 }, u, o;
+
+    if (delta)
+        returned = state_returns(a, column, &p, by_channel);
+    for (uint64_t t = 0; t < a->rows; t++, p = next) {
+        u = columns_of(a->v + t * a->v_stride + column, n);
+        if (delta && !by_channel)
+            returned *= p.decay[0];
+        if (delta)
+            u -= returned;
+        u *= a->beta[t * a->beta_stride];
+        next = operands_at(a, t + 1);
+        if (t + 2 < a->rows)
+            fetch_ahead(a, t + 2);
+        if (delta && t + 1 < a->rows)
+            o = state_update(a, column, &p, &next, by_channel, u, &returned);
+        else
+            o = state_update(a, column, &p, NULL, by_channel, u, &returned);
+        memcpy(a->o + t * a->o_stride + column, &o, n * sizeof(float));
     }
 }
 
 #define NOT_FUSED(a, b, c) ((a) * (b) + (c))
-typedef int32_t state_bits __attribute__((vector_size(4 * LM_STATE_BLOCK), aligned(4), may_alias));
-LM_EXP_LANES(row_exp, state_row, state_bits, NOT_FUSED)
+LM_EXP_LANES(row_exp, float_lanes, int_lanes, NOT_FUSED)
 
-/* s <- exp(rates d) s + B dx; return s C. */
-INLINED state_row scan_entry(state_row *s, const state_row *rates, const state_row *d, const state_row *dx,
-                             float B, float C)
+/* Row i: s <- exp(rate d) s + B dx; return s C. */
+INLINED float_lanes scan_entry(float *row, float_lanes rate, float_lanes d, float_lanes dx, float B, float C)
 {
-    *s = *s * row_exp(*rates * *d) + *dx * B;
-    return *s * C;
+    float_lanes s = load_lanes(row) * row_exp(rate * d) + dx * B;
+
+    *lanes_at(row) = s;
+    return s * C;
 }
 
-INLINED void scan_row(const lm_recurrence_args *a, const state_row *rates, uint64_t t)
+INLINED void scan_lanes(const lm_recurrence_args *a, uint32_t column)
 {
-    state_row   *s = (state_row *)(void *)a->state, d = { 0 }, x = { 0 }, sums[STATE_SUMS] = { 0 };
-    const float *C = a->q + t * a->q_stride, *B = a->k + t * a->k_stride;
-    uint32_t     i = 0;
-
-    memcpy(&d, a->decay + t * a->decay_stride, a->columns * sizeof(float));
-    memcpy(&x, a->v + t * a->v_stride, a->columns * sizeof(float));
-    x *= d;
-    for (; i + STATE_SUMS <= a->k_dim; i += STATE_SUMS) {
-#pragma GCC unroll 4
-        for (uint32_t j = i; j < i + STATE_SUMS; j++)
-            sums[j - i] += scan_entry(s + j, rates + j, &d, &x, B[j], C[j]);
-    }
-    for (; i < a->k_dim; i++)
-        sums[0] += scan_entry(s + i, rates + i, &d, &x, B[i], C[i]);
-    x = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    memcpy(a->o + t * a->o_stride, &x, a->columns * sizeof(float));
-}
-
-static void scan_rows(const lm_recurrence_args *a)
-{
-    state_row rates[LM_MAX_RATES];
+    uint32_t    n = a->columns - column < LANES ? a->columns - column : LANES;
+    float_lanes rates[LM_MAX_RATES];
 
     for (uint32_t i = 0; i < a->k_dim; i++) {
-        state_row log_rate = { 0 };
-        for (uint32_t c = 0; c < a->columns; c++)
-            log_rate[c] = a->rates[(size_t)c * a->k_dim + i];
+        float_lanes log_rate = { 0 };
+        for (uint32_t c = 0; c < n; c++)
+            log_rate[c] = a->rates[(size_t)(column + c) * a->k_dim + i];
         rates[i] = -row_exp(log_rate);
     }
-    for (uint64_t t = 0; t < a->rows; t++)
-        scan_row(a, rates, t);
+    for (uint64_t t = 0; t < a->rows; t++) {
+        const float *C = a->q + t * a->q_stride, *B = a->k + t * a->k_stride;
+        float_lanes  d  = columns_of(a->decay + t * a->decay_stride + column, n),
+                    dx = d * columns_of(a->v + t * a->v_stride + column, n), sums[STATE_SUMS] = { 0 };
+        for (uint32_t i = 0; i < a->k_dim; i++)
+            sums[i % STATE_SUMS] += scan_entry(state_row(a, column, i), rates[i], d, dx, B[i], C[i]);
+        sums[0] += sums[1];
+        memcpy(a->o + t * a->o_stride + column, &sums[0], n * sizeof(float));
+    }
 }
 
 static void recur(const lm_recurrence_args *a)
 {
-    if (a->rates)
-        scan_rows(a);
-    else if (a->decay_by_channel)
-        recur_rows(a, true);
-    else
-        recur_rows(a, false);
+    for (uint32_t column = 0; column < a->columns; column += LANES) {
+        if (a->rates)
+            scan_lanes(a, column);
+        else if (!a->delta && !a->decay_by_channel)
+            recur_lanes(a, column, false, false);
+        else if (!a->delta)
+            recur_lanes(a, column, false, true);
+        else if (!a->decay_by_channel)
+            recur_lanes(a, column, true, false);
+        else
+            recur_lanes(a, column, true, true);
+    }
 }
 
 #endif

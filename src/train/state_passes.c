@@ -13,7 +13,7 @@ static void convolve(void *arg, uint64_t from, uint64_t to, unsigned worker)
     (void)worker;
     for (uint32_t i = 0; i < f->l->n_texts; i++) {
         const lm_train_text *t = &f->l->texts[i];
-        lm_convolve_rows(&(lm_conv_args){
+        f->l->engine->kernels.row.convolve(&(lm_conv_args){
             .x        = lm_row_of(f->in[0], t->first),
             .x_stride = f->in[0].row,
             .y        = lm_row_of(f->out, t->first),

@@ -310,8 +310,8 @@ static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, i
     lm_kernels_init_ref(&reference);
     rnd_floats(before, states, 1);
     rnd_floats(rates, (uint64_t)columns * k_dim, 1);
-    for (uint64_t i = 0; form & SCANS && i < (uint64_t)RECUR_ROWS * columns; i++)
-        d[i] = fabsf(d[i]);
+    for (uint64_t i = 0; i < (uint64_t)RECUR_ROWS * decays; i++)
+        d[i] = fabsf(d[i]);              /* decays and steps are not negative: padding stays +0 */
     for (uint64_t i = 0; i < states; i++) {
         before[i] = i % LM_STATE_BLOCK < columns ? before[i] : 0;
         exact[i]  = (double)before[i];
@@ -355,6 +355,77 @@ static void check_recurrences(const level *l)
                 check_recurrence(l, keys[i], columns[c], form);
 }
 
+/* ---- convolutions ---- */
+
+enum { CONV_LANES = 700, CONV_FIRST = 3, CONV_LAST = CONV_LANES - 2 };
+
+static double exact_convolution(const lm_conv_args *a, int64_t t, uint64_t c)
+{
+    double sum = a->bias ? (double)a->bias[c] : 0;
+
+    for (int64_t j = 0; j < a->taps; j++) {
+        int64_t row = t - a->taps + 1 + j;
+        float   x   = row >= 0   ? a->x[(uint64_t)row * a->x_stride + c]
+                      : a->before ? a->before[(uint64_t)(row + a->taps - 1) * a->lanes + c]
+                                  : 0;
+        sum += (double)a->w[c * a->taps + (uint64_t)j] * (double)x;
+    }
+    return sum;
+}
+
+/* The sums and the kept rows have the same bits as those of the first level, and whatever the rows are cut
+ * into; other lanes are left as they are. */
+static void check_convolution(const level *l, uint32_t taps, bool has_before, bool has_bias)
+{
+    static lm_kernels reference;
+    uint64_t          state    = (uint64_t)(taps - 1) * CONV_LANES;
+    uint64_t          all_rows = (uint64_t)RECUR_ROWS * CONV_LANES;
+    float *x = random_rows(CONV_LANES, 1), *before = guarded(state * 4, 0),
+          *bias = guarded(CONV_LANES * 4, 0), *w = guarded((uint64_t)taps * CONV_LANES * 4, 0),
+          *y = guarded(all_rows * 4, 0), *o = guarded(all_rows * 4, 0), *after = guarded(state * 4, 0),
+          *kept = guarded(state * 4, 0);
+    lm_conv_args a = {
+        has_before ? before : NULL, kept, x, CONV_LANES, o, CONV_LANES, w, has_bias ? bias : NULL,
+        CONV_LANES, CONV_FIRST, CONV_LAST, RECUR_ROWS, taps,
+    };
+
+    lm_kernels_init_ref(&reference);
+    rnd_floats(before, state, 1);
+    rnd_floats(bias, CONV_LANES, 1);
+    rnd_floats(w, (uint64_t)taps * CONV_LANES, 0.5f);
+    memset(o, 0, all_rows * 4);
+    memset(y, 0, all_rows * 4);
+    memset(kept, 0, state * 4);
+    memset(after, 0, state * 4);
+    reference.row.convolve(&a);
+    for (int64_t t = 0; t < RECUR_ROWS; t++)
+        for (uint64_t c = CONV_FIRST; c < CONV_LAST; c++)
+            check_close(o[(uint64_t)t * CONV_LANES + c], exact_convolution(&a, t, c), 1e-4,
+                        "convolution of %d taps", (int)taps);
+    a.after = after;
+    for (uint64_t t = 0; t < RECUR_ROWS; t += a.rows) {
+        a.rows = t + 3 < RECUR_ROWS ? 3 : RECUR_ROWS - t;
+        a.x    = x + t * CONV_LANES;
+        a.y    = y + t * CONV_LANES;
+        l->k.row.convolve(&a);
+        a.before = after;
+    }
+    check(memcmp(y, o, all_rows * 4) == 0 && memcmp(after, kept, state * 4) == 0,
+          "%s convolution of %d taps has other bits", l->name, (int)taps);
+    float *const all[] = { x, before, bias, w, y, o, after, kept };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        guarded_free(all[i]);
+}
+
+static void check_convolutions(const level *l)
+{
+    static const uint32_t taps[] = { 2, 3, 4, 7, LM_MAX_TAPS };
+
+    for (size_t i = 0; i < sizeof taps / sizeof *taps; i++)
+        for (int form = 0; form < 4; form++)
+            check_convolution(l, taps[i], form & 1, form & 2);
+}
+
 void check_rows(const level *l)
 {
     static lm_row_kernels last;                              /* levels are in rising order: unchanged kernels
@@ -376,6 +447,7 @@ void check_rows(const level *l)
     check_rope(l);
     check_limits(l);
     check_recurrences(l);
+    check_convolutions(l);
 }
 
 /* ---- time

@@ -1,6 +1,7 @@
 /* rows_ref.c - the kernels on rows of floats in plain C. Sums run in ascending order. */
 #include <math.h>
 
+#include "kernels/convolution_lanes.h"
 #include "kernels/levels.h"
 #include "kernels/recurrence_lanes.h"
 
@@ -153,5 +154,6 @@ void lm_row_kernels_init_ref(lm_row_kernels *k)
         .softmax = softmax,
         .rope = rope,
         .recur = recur,
+        .convolve = convolve,
     };
 }

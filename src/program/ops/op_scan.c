@@ -75,7 +75,7 @@ const lm_op lm_op_selective_scan = {
                   "        S = $.exp(-$.exp(A_log) * delta[t][:, None]) * S + (delta[t] * x[t])[:, None] * B[t]\n"
                   "        out.append((S * C[t]).sum(1).reshape(1, -1))\n"
                   "    return $cat(out)\n\n\n",
-    .work           = "states",
+    .work           = "recurrences",
     .trains_inputs  = 15,
     .trains_weights = 1,
     .reverse_reads  = LM_IN0 | LM_IN1 | LM_IN2 | LM_IN3,

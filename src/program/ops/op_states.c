@@ -76,7 +76,7 @@ const lm_op lm_op_causal_conv = {
                   "    x = $cat([$.zeros((taps - 1, x.shape[1])), x])\n"
                   "    y = sum(x[j:len(x) - taps + 1 + j] * weight[:, j] for j in range(taps))\n"
                   "    return y if bias is None else y + bias\n\n\n",
-    .work       = "states",
+    .work       = "convolutions",
     .trains_inputs          = 1,
     .trains_weights         = 3,
     .reverse_reads_to_train = LM_IN0,
@@ -167,7 +167,7 @@ const lm_op lm_op_linear_recurrence = {
                   "        S = S + k[t][:, :, None] * (beta[t][:, None] * u)[:, None]\n"
                   "        out.append((S * q[t][:, :, None]).sum(1).reshape(1, -1))\n"
                   "    return $cat(out)\n\n\n",
-    .work          = "states",
+    .work          = "recurrences",
     .trains_inputs = 31,
     .reverse_reads = LM_IN0 | LM_IN1 | LM_IN2 | LM_IN3 | LM_IN4,
 };

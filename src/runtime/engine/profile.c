@@ -17,6 +17,7 @@ static const char *row_work(const lm_plan *plan, const lm_step *s)
 
     switch (s->code) {
     case LM_STEP_ROWS:
+    case LM_STEP_STATE:
         work = lm_op_of(plan->program->nodes[s->node].code)->work;
         return work ? work : "other rows";
     case LM_STEP_ATTENTION:

@@ -43,7 +43,7 @@ static void convolve(const stage_chunk *p, const lm_step *s, uint64_t first, uin
     for (uint64_t i = 0; i < g->n_rows; i += rows) {
         float *next = lm_kv_next_state(g, n->conv.state, g->sequences[i]);
         rows        = run_length(g, i);
-        lm_convolve_rows(&(lm_conv_args){
+        g->kernels.row.convolve(&(lm_conv_args){
             .before   = state_before(g, n->conv.state, i, next),
             .after    = next,
             .x        = floats_at(g, s->in[0], i),

@@ -5,6 +5,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "kernels/convolution_lanes.h"
 #include "kernels/recurrence_lanes.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
@@ -273,5 +274,6 @@ void lm_row_kernels_init_avx2(lm_row_kernels *k)
         .softmax = softmax,
         .rope = rope,
         .recur = recur,
+        .convolve = convolve,
     };
 }

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "kernels/convolution_lanes.h"
 #include "kernels/recurrence_lanes.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/levels_avx512.h"
@@ -101,4 +102,5 @@ void lm_row_kernels_init_avx512(lm_row_kernels *k)
     k->act = act;
     k->glu = glu;
     k->recur = recur;
+    k->convolve = convolve;
 }
