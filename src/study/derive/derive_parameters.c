@@ -444,9 +444,10 @@ void lm_derive_flops(lm_derivation *d)
               "tokens * (tokens + 1) / 2");
     lm_derive(d, "prompt", _("absorbed: scores on the latent itself"), LM_UNIT_FLOPS, "flops.prefill",
               "tokens * (per_token - head) + head + pairs * per_key");
-    lm_derive(d, "per_key_naive",
-              _("naive: scores per token of context, with the keys and values of every head"), LM_UNIT_FLOPS,
-              "flops.per_context_token_naive", "2 * layers * heads * (nope_dim + rope_dim + v_dim)");
+    lm_derivef(d, "per_key_naive",
+               _("naive: scores per token of context, with the keys and values of every head"), LM_UNIT_FLOPS,
+               "flops.per_context_token_naive", "2 * %s * heads * (nope_dim + rope_dim + v_dim)",
+               lm_layers_formula(d, d->f->s.program->n_caches));
     lm_derive(d, "prompt_naive", _("naive: the prompt"), LM_UNIT_FLOPS, "flops.prefill_naive",
               "tokens * (per_token - head) + head + pairs * per_key_naive");
 }

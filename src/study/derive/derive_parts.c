@@ -8,16 +8,26 @@
 
 /* ---- attention ---- */
 
-/* Return whether a layer's attention has a gate for every lane of its output. */
-static bool has_output_gate(const lm_program *p, int32_t layer)
+/* Return the number of gates that multiply the output of a layer's attention: one per lane or head, or 0. */
+static uint64_t output_gates(const lm_ledger *l, int32_t layer)
 {
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *n = &p->nodes[i];
-        for (uint32_t k = 0; n->layer == layer && n->code == LM_OP_GLU && k < n->n_in; k++)
-            if (p->nodes[p->values[n->in[k]].producer].code == LM_OP_ATTENTION)
-                return true;
+    for (uint32_t i = 0; i < l->program->n_nodes; i++) {
+        const lm_node *n = &l->program->nodes[i];
+        if (n->layer == layer && n->code == LM_OP_GLU && l->part[i] == LM_PART_ATTENTION)
+            return l->program->values[n->in[0]].width;
     }
-    return false;
+    return 0;
+}
+
+/* Derive the gates of a layer's attention. Return whether it has any. */
+static bool derive_gates(lm_derivation *d, const char *lanes)
+{
+    uint64_t n = output_gates(d->f->ledger, d->f->s.program->caches[0].layer);
+
+    if (n)
+        lm_derivef(d, "gates", _("gates of the heads' outputs"), LM_UNIT_PARAMETERS, NULL, "hidden * %s",
+                   n == lm_facts_count(d->f, "attention.heads") ? "heads" : lanes);
+    return n > 0;
 }
 
 void lm_derive_gqa(lm_derivation *d)
@@ -38,10 +48,7 @@ void lm_derive_gqa(lm_derivation *d)
               "2 * hidden * (heads * head_dim)");
     lm_derivef(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
                "%s * (k_and_v_mha - k_and_v)", layers);
-    bool gated = has_output_gate(p, p->caches[0].layer);
-    if (gated)
-        lm_derive(d, "gates", _("gates of the heads' outputs"), LM_UNIT_PARAMETERS, NULL,
-                  "hidden * (heads * head_dim)");
+    bool gated = derive_gates(d, "(heads * head_dim)");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               lm_derive_text(d, "flops.layer[%d].attention", p->caches[0].layer),
               gated ? "2 * (q_and_o + gates + k_and_v)" : "2 * (q_and_o + k_and_v)");
@@ -76,9 +83,10 @@ void lm_derive_mla(lm_derivation *d)
         lm_derive(d, "queries", _("queries"), LM_UNIT_PARAMETERS, NULL,
                   "hidden * heads * (nope_dim + rope_dim)");
     lm_derive(d, "output", _("output projection"), LM_UNIT_PARAMETERS, NULL, "heads * v_dim * hidden");
+    bool gated = derive_gates(d, "(heads * v_dim)");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               lm_derive_text(d, "flops.layer[%d].attention", d->f->s.program->caches[0].layer),
-              "2 * (down + up + queries + output)");
+              gated ? "2 * (down + up + queries + output + gates)" : "2 * (down + up + queries + output)");
 }
 
 /* Derive the scale of YaRN: its magnitude squared (once for queries, once for keys), divided by the root of

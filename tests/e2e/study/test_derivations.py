@@ -29,6 +29,14 @@ def states(f, m):
     return 0 if f["states.layers"] == 0 else f["states.layers"] * (taps - 1) * f["architecture.hidden"] if taps else None
 
 
+def states_of_layer(f, m):
+    """Return the elements of the states of one layer: none where the description's period says attention; all layers with states are alike."""
+    period = f.get("config.full_attention_interval", f.get("config.attn_layer_period"))
+    if period and int(m[1]) % period == f.get("config.attn_layer_offset", period - 1):
+        return 0
+    return f["states.elements"] / f["states.layers"] if f[m[0]] else None
+
+
 def kv_weights(f, heads):
     return kv_rows(f, heads) * f["architecture.hidden"]
 
@@ -260,7 +268,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"kv\.at\[(\d+)\]\.bytes_with_states", lambda f, m: f[f"kv.at[{m[1]}].bytes"] + f["states.bytes"]),
     (r"kv\.at\[(\d+)\]\.bytes_attention_only", lambda f, m: f[f"kv.at[{m[1]}].bytes"] // attention_layers(f) * f["architecture.layers"]),
     (r"states\.layers", lambda f, m: next((v for k, v in f.items() if k.endswith(".conv1d.in_layers")), f["architecture.layers"] - attention_layers(f))),
-    (r"states\.elements_per_layer\[(\d+)\]", lambda f, m: f["states.elements"] / f["states.layers"] if f[m[0]] else None),       # all alike
+    (r"states\.elements_per_layer\[(\d+)\]", states_of_layer),
     (r"states\.elements", states),
     (r"states\.bytes", lambda f, m: 4 * f["states.elements"]),
     (r"kv\.context", lambda f, m: f["architecture.context"]),
