@@ -1,6 +1,6 @@
 /* recurrence_lanes.h - linear recurrences and selective scans (program.h, lm_recurrence): included by the row
  * kernels of every instruction set. The lanes of a vector are columns of a state, so sums run down the rows
- * of the state, in two interleaved parts. */
+ * of the state, in four interleaved parts. */
 #ifndef LM_KERNELS_RECURRENCE_LANES_H
 #define LM_KERNELS_RECURRENCE_LANES_H
 
@@ -10,7 +10,7 @@
 #include "kernels/float_lanes.h"
 #include "kernels/kernels.h"
 
-enum { STATE_SUMS = 2, CACHE_LINE = 16 };      /* floats */
+enum { STATE_SUMS = 4, CACHE_LINE = 16 };      /* floats */
 
 /* The operands of one position. */
 typedef struct state_operands {
@@ -42,6 +42,11 @@ INLINED float key_of(const state_operands *p, uint32_t i, bool by_channel)
     return by_channel ? p->decay[i] * p->k[i] : p->k[i];
 }
 
+INLINED float_lanes sum_parts(const float_lanes parts[STATE_SUMS])
+{
+    return (parts[0] + parts[1]) + (parts[2] + parts[3]);
+}
+
 /* What the state returns for a key, S^T k; by channel, (a S)^T k. */
 INLINED float_lanes state_returns(const lm_recurrence_args *a, uint32_t column, const state_operands *p,
                                   bool by_channel)
@@ -50,7 +55,7 @@ INLINED float_lanes state_returns(const lm_recurrence_args *a, uint32_t column, 
 
     for (uint32_t i = 0; i < a->k_dim; i++)
         sums[i % STATE_SUMS] += load_lanes(state_row(a, column, i)) * key_of(p, i, by_channel);
-    return sums[0] + sums[1];
+    return sum_parts(sums);
 }
 
 /* Row i: S <- a S + k u^T; what it adds to o = S^T q and, where `next` is given, to what the new state
@@ -73,14 +78,17 @@ INLINED float_lanes state_update(const lm_recurrence_args *a, uint32_t column, c
     float_lanes o[STATE_SUMS] = { 0 }, back[STATE_SUMS] = { 0 };
     uint32_t    i = 0;
 
-    for (; i + 1 < a->k_dim; i += 2) {
+    for (; i + STATE_SUMS <= a->k_dim; i += STATE_SUMS) {
         update_row(state_row(a, column, i), i, p, next, by_channel, u, &o[0], &back[0]);
         update_row(state_row(a, column, i + 1), i + 1, p, next, by_channel, u, &o[1], &back[1]);
+        update_row(state_row(a, column, i + 2), i + 2, p, next, by_channel, u, &o[2], &back[2]);
+        update_row(state_row(a, column, i + 3), i + 3, p, next, by_channel, u, &o[3], &back[3]);
     }
-    if (i < a->k_dim)
-        update_row(state_row(a, column, i), i, p, next, by_channel, u, &o[0], &back[0]);
-    *returned = back[0] + back[1];
-    return o[0] + o[1];
+    for (; i < a->k_dim; i++)
+        update_row(state_row(a, column, i), i, p, next, by_channel, u, &o[i % STATE_SUMS],
+                   &back[i % STATE_SUMS]);
+    *returned = sum_parts(back);
+    return sum_parts(o);
 }
 
 /* The rows of a step lie apart: their lines are fetched ahead. */
@@ -151,8 +159,8 @@ INLINED void scan_lanes(const lm_recurrence_args *a, uint32_t column)
                     dx = d * columns_of(a->v + t * a->v_stride + column, n), sums[STATE_SUMS] = { 0 };
         for (uint32_t i = 0; i < a->k_dim; i++)
             sums[i % STATE_SUMS] += scan_entry(state_row(a, column, i), rates[i], d, dx, B[i], C[i]);
-        sums[0] += sums[1];
-        memcpy(a->o + t * a->o_stride + column, &sums[0], n * sizeof(float));
+        d = sum_parts(sums);
+        memcpy(a->o + t * a->o_stride + column, &d, n * sizeof(float));
     }
 }
 
