@@ -99,12 +99,12 @@ static lm_status check_switches(const lm_source *s, lm_error *e)
     for (size_t i = 0; s->kind != LM_GGUF && i < sizeof switches / sizeof *switches; i++) {
         LM_TRY(lm_read_bool(s, switches[i].key, NULL, switches[i].expected, &found, e));
         if (found != switches[i].expected)
-            return lm_no_form(s, switches[i].key, found ? "true is not what this family computes"
-                                                        : "false is not what this family computes", e);
+            return lm_no_form(s, switches[i].key, found ? "true is not supported; false is expected"
+                                                        : "false is not supported; true is expected", e);
     }
     for (size_t i = 0; s->kind != LM_GGUF && i < 2; i++)
         if (lm_meta_has(s->meta, lists[i]))
-            return lm_no_form(s, lists[i], "limits of experts have no form here", e);
+            return lm_no_form(s, lists[i], "limits of expert activations are not supported", e);
     LM_TRY(lm_expect_word(s, "gated_attention_proj_granularity_type", "head_wise", e));
     return lm_expect_word(s, "score_function", "sigmoid", e);
 }
@@ -158,7 +158,7 @@ static lm_status bailing_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_read_rope(s, c->latent.rope_dim, s->kind == LM_GGUF ? 10000 : 6e6, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
     if (c->rope.type != LM_ROPE_DEFAULT)
-        return lm_no_form(s, "rope_scaling", "a scaled rotation has no form in this family", e);
+        return lm_no_form(s, "rope_scaling", "scaled rotary embeddings are not supported in this family", e);
     LM_TRY(read_delta_attention(s, c, e));
     return read_mixture(s, c, e);
 }

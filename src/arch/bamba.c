@@ -88,7 +88,7 @@ static lm_status read_rotation(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_llama_rotation(s, c->head_dim / 2, c, e));
     if (c->rope.dim != c->head_dim / 2)
         return lm_wrong(s, NULL, "rope.dimension_count", e,
-                        "%u; Bamba, a file without logit_scale, rotates half of %u", c->rope.dim,
+                        "%u, but Bamba (a file without logit_scale) rotates half of %u", c->rope.dim,
                         c->head_dim);
     if (!((const bamba *)lm_own(c))->rotates)
         return lm_wrong(s, NULL, "rope.scaling.finetuned", e,

@@ -106,7 +106,7 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     c->bias_o = c->bias_qkv;
     LM_TRY(lm_llama_rotation(s, c->head_dim, c, e));
     if (c->rope.dim < c->head_dim)
-        return lm_wrong(s, NULL, "rope.dimension_count", e, "%u; in Granite, a file with logit_scale, %u rotate",
+        return lm_wrong(s, NULL, "rope.dimension_count", e, "%u, but Granite (a file with logit_scale) rotates %u",
                         c->rope.dim, c->head_dim);
     LM_TRY(lm_granite_multipliers(s, own_numbers, c, e));
     if (s->kind != LM_GGUF)

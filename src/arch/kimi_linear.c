@@ -76,7 +76,7 @@ static lm_status mark_layers(const lm_source *s, const char *key, const lm_confi
                      item.u <= c->n_layers;
         if (!known || seen[item.u - 1])
             return lm_wrong(s, key, NULL, e,
-                            "entry %" PRIu64 " is not the number of a layer, from 1 to %u, that is in one list",
+                            "entry %" PRIu64 " is not a layer number from 1 to %u, or occurs twice",
                             i, c->n_layers);
         seen[item.u - 1] = true;
     }
@@ -104,7 +104,7 @@ static lm_status read_kinds(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(mark_layers(s, lists[1], c, seen, e));
     for (uint32_t i = 0; i < c->n_layers; i++)
         if (!seen[i])
-            return lm_wrong(s, lists[0], NULL, e, "layer %u is neither here nor in %s", i + 1, lists[1]);
+            return lm_wrong(s, lists[0], NULL, e, "layer %u is missing here and in %s", i + 1, lists[1]);
     return LM_OK;
 }
 
@@ -154,7 +154,7 @@ static lm_status kimi_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_same_kv_heads(s, c, e));
     LM_TRY(lm_read_bool(s, "mla_use_nope", NULL, true, &unrotated, e));
     if (!unrotated)
-        return lm_no_form(s, "mla_use_nope", "attention that rotates is not what this family computes", e);
+        return lm_no_form(s, "mla_use_nope", "rotary embeddings are not supported in this family", e);
     LM_TRY(read_delta_attention(s, c, e));
     LM_TRY(read_kinds(s, c, e));
     return read_mixture(s, c, e);

@@ -351,7 +351,8 @@ lm_status lm_expect_word(const lm_source *s, const char *key, const char *word, 
     if (s->kind == LM_GGUF || !lm_meta_has(s->meta, key))
         return LM_OK;
     LM_TRY(lm_meta_string(s->meta, key, &found, e));
-    return lm_view_is(found, word) ? LM_OK : lm_no_form(s, key, "is not what this family computes", e);
+    return lm_view_is(found, word) ? LM_OK
+                                   : lm_no_form(s, key, "has a value that this family does not support", e);
 }
 
 lm_status lm_read_layers(const lm_source *s, lm_config *c, lm_error *e)

@@ -15,7 +15,7 @@ lm_value lm_selective_scan(lm_builder *b, const char *word, const char *name, lm
     lm_record_need(b,
                    lm_record_width(b, C) == entries && lm_record_width(b, delta) == lanes && entries &&
                        entries <= LM_MAX_SCAN_STATE,
-                   word, "the widths of a selective scan do not match, or its lanes carry more than 256 numbers");
+                   word, "the widths of a selective scan do not match, or its state has more than 256 entries per lane");
     uint32_t w = lm_record_weight(b, lm_record_here(b), name, LM_VECTOR, 2, lanes, entries);
     if (w != LM_NONE) {
         b->p->weights[w].gguf        = lm_record_gguf(b, lm_record_path(b, name), "");
