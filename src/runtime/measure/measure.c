@@ -2,8 +2,8 @@
  * use the stored results (limits.h).
  *
  * Every worker measures its own time, from a start that all wait for, for the same number of seconds: a clock
- * in the main thread starts late when every core is at work and reports too much. Memory holds random data
- * (hosts merge equal pages) and is read in four streams (one alone does not reach the limit). */
+ * in the main thread starts late when every core is at work and reports too much. Memory holds pages that all
+ * differ (hosts merge equal ones) and is read in four streams (one alone does not reach the limit). */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +19,6 @@
 #include "base/os/clock.h"
 #include "base/os/cpu.h"
 #include "base/os/pool.h"
-#include "base/rng.h"
 #include "kernels/probe.h"
 #include "runtime/measure/limits.h"
 
@@ -136,15 +135,16 @@ static double measure(lm_pool *pool, window *w, double *best)
 
 /* ---- all rates ---- */
 
-/* Fill memory with random numbers, every page with others: nothing that a host could store only once. */
+/* Fill memory so that every page differs from all others: nothing that a host could store only once.
+ * Multiples of an odd number never repeat. */
 static void fill(void *arg, unsigned index, unsigned workers)
 {
-    window  *w = arg;
-    uint64_t from, to;
+    window   *w     = arg;
+    uint64_t *words = (void *)w->memory, from, to;
 
-    lm_pool_range(w->bytes, 4096, index, workers, &from, &to);
-    lm_rng_irwin_hall((float *)(void *)(w->memory + from), (to - from) / sizeof(float), 0, 0,
-                      from / sizeof(float), 1);
+    lm_pool_range(w->bytes / sizeof *words, 4096, index, workers, &from, &to);
+    for (uint64_t i = from; i < to; i++)
+        words[i] = (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 /* Return how many bytes to read: far more than the last-level cache, but at most an eighth of the available
