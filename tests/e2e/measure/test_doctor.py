@@ -31,6 +31,19 @@ def cache(limits, tmp_path_factory):
     return folder
 
 
+ONE = ("--threads", "1")             # what is measured now: on all threads it would take as much more of the processors, and show the same
+
+
+@pytest.fixture(scope="module")
+def measured(lamina, tmp_path_factory):
+    """Return the file of the limits of one thread, marked as made without load: one made under load is measured again after ten minutes."""
+    folder = tmp_path_factory.mktemp("measured")
+    assert doctor(lamina, folder, *ONE)["limits"]["measured_now"]
+    (path,) = folder.glob("limits-*.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.0}))
+    return path
+
+
 def test_shape(lamina, cache):
     d = doctor(lamina, cache)
     assert list(d) == ["schema", "version", "cpu", "limits", "memory", "ulimit", "disk", "libraries", "locale", "cache", "warnings"]
@@ -49,27 +62,26 @@ def test_shape(lamina, cache):
     assert d["cache"]["exists"] and d["cache"]["models"] == []
 
 
-def test_measurements_are_stored_until_fresh_ones_are_requested(lamina, cache):
-    first = doctor(lamina, cache)["limits"]
-    again = doctor(lamina, cache)["limits"]
+def test_measurements_are_stored_until_fresh_ones_are_requested(lamina, measured, tmp_path):
+    path = pathlib.Path(shutil.copy(measured, tmp_path))
+    first, again = (doctor(lamina, tmp_path, *ONE)["limits"] for _ in range(2))
     assert not again["measured_now"] and again["seconds"] == 0 and again["memory"] == first["memory"]
-    fresh = doctor(lamina, cache, "--fresh")["limits"]
+    fresh = doctor(lamina, tmp_path, *ONE, "--fresh")["limits"]
     assert fresh["measured_now"] and (fresh["memory"] != first["memory"] or fresh["mark"] == "below the best known")
-    kept = doctor(lamina, cache)["limits"]                                 # the better of both
+    kept = doctor(lamina, tmp_path, *ONE)["limits"]                        # the better of both
     assert all(kept[kind]["all_threads"] == max(first[kind]["all_threads"], fresh[kind]["all_threads"]) for kind in ("int8", "memory"))
-    for path in cache.glob("limits-*.json"):                               # a broken file is measured again, not trusted
-        path.write_text("{")
-    assert doctor(lamina, cache)["limits"]["measured_now"]
+    path.write_text("{")                                                   # a broken file is measured again, not trusted
+    assert doctor(lamina, tmp_path, *ONE)["limits"]["measured_now"]
 
 
-def test_lower_measurements_are_not_the_limit(lamina, limits, tmp_path):
+def test_lower_measurements_are_not_the_limit(lamina, measured, tmp_path):
     """If the cached limits are a thousand times what the machine reaches, doctor measures again, but reports and stores the cached ones."""
-    path = pathlib.Path(shutil.copy(limits, tmp_path))
+    path = pathlib.Path(shutil.copy(measured, tmp_path))
     known = json.loads(path.read_text())
     for kind in ("int8", "bf16", "f32", "memory"):
         known[kind] |= {key: 1000 * known[kind][key] for key in ("one", "all", "best")}
     path.write_text(json.dumps(known | {"busy": 0.0}))
-    d = doctor(lamina, tmp_path, "--fresh")
+    d = doctor(lamina, tmp_path, *ONE, "--fresh")
     assert d["limits"]["mark"] == "below the best known" and d["limits"]["below"] > 0.1 and d["limits"]["measured_now"]
     assert any("slower just now" in w for w in d["warnings"])
     assert d["limits"]["int8"]["all_threads"] == known["int8"]["all"] and d["limits"]["memory"]["all_threads"] == known["memory"]["all"]
@@ -98,19 +110,19 @@ def test_a_busy_machine_has_no_speed(lamina, limits, tmp_path):
     assert all(row["one_stream"] is None for row in best["splits"]), best["splits"][0]
 
 
-def test_busy_measurements_are_repeated_once(lamina, limits, tmp_path):
+def test_busy_measurements_are_repeated_once(lamina, measured, tmp_path):
     """Limits measured under load are measured again after ten minutes, but only once, even if no better ones are found."""
-    path = pathlib.Path(shutil.copy(limits, tmp_path))
+    path = pathlib.Path(shutil.copy(measured, tmp_path))
     known = json.loads(path.read_text())
     for kind in ("int8", "bf16", "f32", "memory"):
         known[kind] |= {key: 1000 * known[kind][key] for key in ("one", "all", "best")}
     path.write_text(json.dumps(known | {"busy": 0.4, "measured_at": 1}))
     os.utime(path, (1, 1))
-    assert doctor(lamina, tmp_path)["limits"]["measured_now"]
+    assert doctor(lamina, tmp_path, *ONE)["limits"]["measured_now"]
     written = path.stat().st_mtime                                         # by the command; marked below as under load again
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
     os.utime(path, (written, written))
-    assert not doctor(lamina, tmp_path)["limits"]["measured_now"]
+    assert not doctor(lamina, tmp_path, *ONE)["limits"]["measured_now"]
 
 
 def test_levels_and_threads_are_measured_apart(lamina, cache):
@@ -135,7 +147,7 @@ def test_models_of_the_cache(lamina, cache):
 def test_unusual_conditions_are_reported(lamina, cache, tmp_path):
     assert any("UTF-8" in w for w in doctor(lamina, cache, LC_ALL="C")["warnings"])
     assert doctor(lamina, cache, LC_ALL="C.UTF-8")["locale"]["utf8"]
-    nowhere = doctor(lamina, tmp_path / "not/there")                       # cannot be created: all is measured, nothing is stored
+    nowhere = doctor(lamina, tmp_path / "not/there", *ONE)                 # cannot be created: all is measured, nothing is stored
     assert nowhere["limits"]["measured_now"] and not nowhere["cache"]["exists"]
 
 
@@ -147,13 +159,17 @@ def test_the_page(lamina, cache):
     assert "\x1b" not in done.stdout
 
 
-def test_a_busy_machine_is_noticed(lamina, cache):
-    """With one spinning program per core, measuring gets half of the time and says so."""
-    spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in os.sched_getaffinity(0)]
+def test_a_busy_machine_is_noticed(lamina, tmp_path):
+    """With a spinning program on its core, measuring gets half of the time and says so."""
+    def on_one_core():
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+    spinner = subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=on_one_core)
     try:
-        busy = doctor(lamina, cache, "--fresh")
+        done = run(lamina, "doctor", "--json", "--fresh", env={**os.environ, "LAMINA_CACHE": str(tmp_path)}, preexec_fn=on_one_core)
     finally:
-        for s in spinners:
-            s.kill()
-            s.wait()
-    assert busy["limits"]["busy"] > 0.1 and any("--fresh measures again" in w for w in busy["warnings"])
+        spinner.kill()
+        spinner.wait()
+    busy = json.loads(done.stdout)
+    assert busy["limits"]["threads"] == 1 and busy["limits"]["busy"] > 0.1
+    assert any("--fresh measures again" in w for w in busy["warnings"])
