@@ -51,8 +51,8 @@ class Writer:
         self.command = [build / "src/cli/lamina", *{
             "convert": ["convert", GOLDEN / "llama/sharded", self.out], "convert back": ["convert", GOLDEN / "llama/gqa/model.gguf", self.out],
             "convert parts": ["convert", GOLDEN / "llama/sharded", self.out, "--split-max-tensors", "8"],
-            "quantize": ["quantize", made["file"], self.out, "q4_k_m"], "quantize folder": ["quantize", made["folder"], self.out, "q8_0"],
-            "quantize parts": ["quantize", made["file"], self.out, "q4_k_m", "--split-max-size", "1M"],
+            "quantize": ["quantize", made["file"], self.out, "q8_0"], "quantize folder": ["quantize", made["folder"], self.out, "q8_0"],
+            "quantize parts": ["quantize", made["file"], self.out, "q8_0", "--split-max-size", "1M"],
             "imatrix": ["imatrix", made["experts"], *text], "imatrix dat": ["imatrix", made["experts"], *text, "--output-format", "dat"],
             "synth": ["synth", GOLDEN / "filetypes/grouped-tied.json", self.out, "--type", "q8_0"], "pull": ["pull", "org/name"]}[name]]
         self.command += [] if name == "pull" else ["-t", "1"] if name != "synth" else []

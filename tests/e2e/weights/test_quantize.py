@@ -90,6 +90,14 @@ def weighted(lamina, tmp_path_factory, request):
     return request.param, source, importance
 
 
+@pytest.fixture(scope="module")
+def short(lamina, tmp_path_factory):
+    """Two layers of a golden model: types of few bits are searched for, which takes seconds for all 17 of them."""
+    out = tmp_path_factory.mktemp("short") / "f32.gguf"
+    assert lamina("synth", GOLDEN / "grouped-tied.json", out, "--type", KINDS["grouped-tied"], "--layers", "2", "-q").returncode == 0
+    return out
+
+
 def test_types_with_importance_are_llama_cpps(lamina, weighted):
     model, source, importance = weighted
     for name, type_, golden in CHOSEN:
@@ -102,8 +110,8 @@ def test_types_with_importance_are_llama_cpps(lamina, weighted):
 
 
 @pytest.mark.parametrize("type_", ["iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m", "iq3_xxs", "iq3_xs", "q2_k_s"])
-def test_low_types_require_importance(lamina, made, tmp_path, type_):
-    source, out = made["grouped-tied"], tmp_path / "out.gguf"
+def test_low_types_require_importance(lamina, short, tmp_path, type_):
+    source, out = short, tmp_path / "out.gguf"
     done = lamina("quantize", source, out, type_)
     one_line(done, 2, "requires an importance matrix")
     assert "hint: measure the importance" in done.stderr and "--imatrix" in done.stderr and not out.exists()
@@ -113,13 +121,13 @@ def test_low_types_require_importance(lamina, made, tmp_path, type_):
     assert done.returncode == 0 and json.loads(done.stdout)["ids"], done.stderr
 
 
-def test_a_low_type_rejects_a_tensor_without_importance(lamina, made, tmp_path):
+def test_a_low_type_rejects_a_tensor_without_importance(lamina, short, tmp_path):
     one, out = tmp_path / "one.dat", tmp_path / "out.gguf"
-    _, tensors, _ = keys_and_tensors(made["grouped-tied"].read_bytes())
+    _, tensors, _ = keys_and_tensors(short.read_bytes())
     write_importance(one, {"blk.0.ffn_up.weight": tensors["blk.0.ffn_up.weight"][0][0]})
-    one_line(lamina("quantize", made["grouped-tied"], out, "iq2_xs", "--imatrix", one), 2, "does not contain this tensor")
+    one_line(lamina("quantize", short, out, "iq2_xs", "--imatrix", one), 2, "does not contain this tensor")
     for type_ in ("iq3_s", "iq3_m"):                     # these do without
-        assert lamina("quantize", made["grouped-tied"], out, type_, "--force").returncode == 0
+        assert lamina("quantize", short, out, type_, "--force").returncode == 0
 
 
 # ---- requested types ----
