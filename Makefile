@@ -192,10 +192,12 @@ PREFIX ?= /usr/local
 # ---- build folders: one per purpose, configured once ----
 # Functions and lines for stack traces. Variables too would take a quarter more time to compile.
 lines            = -Ddebug=false -Dc_args=-g1
+# For build/static after build/test (scripts/changed): as build/test is compiled, so that ccache has what both compile.
+as_test          =
 options_release  = -Doptimization=2 -Ddebug=false -Dtests=disabled
 options_cluster  = $(options_release) -Dmpi=enabled
 options_bench    = -Doptimization=2 -Ddebug=false -Dtests=enabled
-options_static   = -Doptimization=2 -Ddebug=false -Dtests=disabled -Dserver=disabled -Dmpi=disabled -Dprefer_static=true -Dc_link_args=-static
+options_static   = $(as_test) -Doptimization=2 -Ddebug=false -Dtests=disabled -Dserver=disabled -Dmpi=disabled -Dprefer_static=true -Dc_link_args=-static
 options_test     = --werror -Dtests=enabled -Doptimization=2 $(lines)
 options_debug    = --buildtype=debug
 options_edge     = --werror -Dtests=enabled -Dstudy=disabled -Dserver=disabled -Dmpi=disabled
