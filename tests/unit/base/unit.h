@@ -27,6 +27,14 @@ static inline const char *make_folder(void)
     return made = strdup(path);
 }
 
+static inline int remove_folder(const char *folder)
+{
+    char command[320];
+
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
 static inline void path_in(char out[256], const char *folder, const char *name)
 {
     snprintf(out, 256, "%s/%s", folder, name);
