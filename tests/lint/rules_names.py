@@ -21,21 +21,23 @@ NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[
 
 
 def families():
-    """Return a pattern of all names that files of src/arch/ accept as model_type or general.architecture."""
+    """Return two patterns of all names that files of src/arch/ accept as model_type or general.architecture: as parts of a line in small
+    letters, which is eight times as fast and excludes most lines, and as words."""
     names = set()
     for path in sorted((ROOT / "src/arch").glob("*.c")):
         for listed in re.findall(r"\.(?:hf_types|gguf_archs|name)\s*=\s*(?:\([^)]*\))?\s*([^;]*?),\n", path.read_text(encoding="utf-8")):
             names |= set(re.findall(r'"([\w-]+)"', listed))
     words = "|".join(sorted({re.sub(r"[-_]", "[-_]?", n) for n in names}, key=len, reverse=True))
-    return re.compile(rf"(?i)(?<![a-z])(?:{words})(?![a-z])")
+    return re.compile(words.lower()), re.compile(rf"(?i)(?<![a-z])(?:{words})(?![a-z])")
 
 
-def no_family(path, text, pattern=[]):
+def no_family(path, text, patterns=[]):
     if not path.startswith("src/") or path.startswith(NAMED_BY_RIGHT):
         return
-    pattern or pattern.append(families())
+    patterns or patterns.extend(families())
+    part, word = patterns
     for number, line in enumerate(text.split("\n"), 1):
-        m = pattern[0].search(NOT_A_FAMILY.sub(" ", line))
+        m = part.search(line.lower()) and word.search(NOT_A_FAMILY.sub(" ", line))
         if m:
             yield number, f"a family's name outside src/arch/: {m.group(0)}"
 
