@@ -237,13 +237,18 @@ lm_status lm_read_layers(const lm_source *s, lm_config *c, lm_error *e);
 
 /* The same for a family in which some layers have a state instead of attention: sets c->stateful, from
  * layer_types (`word`: its word for them; "full_attention": the others) or from attention.head_count_kv,
- * which is 0 there. Without either, all layers have attention. `eps`: config.json's key. */
+ * which is 0 there. Without either, all layers have attention. `eps`: config.json's key. `word` NULL:
+ * layer_types is not read. */
 lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *eps, lm_config *c,
                               lm_error *e);
 
 /* Read one of two words for each layer; is [i]: whether it is `word`. */
 lm_status lm_read_layer_kinds(const lm_source *s, const char *key, const char *word, const char *other,
                               bool *is, const lm_config *c, lm_error *e);
+
+/* The same with up to three words, the rest NULL; which [i]: the index of the layer's word. */
+lm_status lm_read_layer_words(const lm_source *s, const char *key, const char *const *words, uint8_t *which,
+                              const lm_config *c, lm_error *e);
 
 /* Check that a string of config.json has this value, or is absent: others mean other computations. */
 lm_status lm_expect_word(const lm_source *s, const char *key, const char *word, lm_error *e);

@@ -45,6 +45,8 @@ extern const lm_family lm_family_ctrl;
 extern const lm_family lm_family_openai_gpt;
 extern const lm_family lm_family_lfm2;
 extern const lm_family lm_family_lfm2_moe;
+extern const lm_family lm_family_lfm3;
+extern const lm_family lm_family_olmo_hybrid;
 extern const lm_family lm_family_qwen3_next;
 extern const lm_family lm_family_qwen3_5;
 extern const lm_family lm_family_qwen3_5_moe;
@@ -242,6 +244,8 @@ typedef struct lm_kda {
     const char *gate;                /* GGUF name of the gate of the output, if that of its module is another
                                         tensor's in other layers; NULL: that of its module */
 } lm_kda;
+/* act(convolution(x W)): "q_proj", "q_conv1d" and "q_act" for the name "q". */
+lm_value lm_convolved(lm_builder *b, const char *name, lm_value x, uint32_t width, uint32_t taps, lm_act act);
 /* The operations inside its module. */
 lm_value lm_kda_heads(lm_builder *b, const lm_config *c, const lm_kda *k, lm_value x);
 #define LM_KDA_NAMES(attention)                          \
@@ -267,6 +271,9 @@ lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_v
                          lm_layer_builder *attention);
 lm_value  lm_capped(lm_builder *b, lm_value logits, float cap);       /* 0: unchanged */
 extern const lm_name lm_gemma2_names[];
+
+/* OLMo 2's layer (olmo2.c); `norm`: the name of that behind attention; c->rope.dim 0: nothing is rotated. */
+lm_value lm_olmo2_parts(lm_builder *b, const lm_config *c, uint32_t layer, const char *norm, lm_value x);
 
 /* Build Llama's attention with each head of q and k normalised before the rotation (qwen3.c). */
 lm_value lm_normed_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);

@@ -5,18 +5,22 @@
 
 #include "arch/families.h"
 
-/* silu(convolution(x W)), named after the projection. */
-static lm_value convolved(lm_builder *b, const lm_kda *k, const char *name, lm_value x)
+lm_value lm_convolved(lm_builder *b, const char *name, lm_value x, uint32_t width, uint32_t taps, lm_act f)
 {
     char projection[16], convolution[16], act[16];
 
     snprintf(projection, sizeof projection, "%s_proj", name);
     snprintf(convolution, sizeof convolution, "%s_conv1d", name);
     snprintf(act, sizeof act, "%s_act", name);
-    x = lm_linear(b, projection, x, k->n_heads * k->head_dim, false);
-    x = lm_causal_conv(b, convolution, x, k->taps, false);
+    x = lm_linear(b, projection, x, width, false);
+    x = lm_causal_conv(b, convolution, x, taps, false);
     lm_between_in_gguf(b, x);
-    return lm_function(b, act, x, LM_ACT_SILU);
+    return lm_function(b, act, x, f);
+}
+
+static lm_value convolved(lm_builder *b, const lm_kda *k, const char *name, lm_value x)
+{
+    return lm_convolved(b, name, x, k->n_heads * k->head_dim, k->taps, LM_ACT_SILU);
 }
 
 /* A value of all lanes: of one matrix, "f_proj", or of two, "f_a_proj" and "f_b_proj". */

@@ -1,6 +1,7 @@
 /* lfm2.c - LFM2 (arXiv 2511.23404): layers with a gated short convolution, and layers with attention whose
  * heads of q and k are normalised before the rotation; each followed by a gated MLP, or, after the first
- * layers of LFM2-MoE, by a mixture of gated experts. */
+ * layers of LFM2-MoE, by a mixture of gated experts. LFM3 (Liquid AI, 2026): longer convolutions, layers with
+ * a window that have a rotation of their own, a gate for each head, and norms behind both parts too. */
 #include "arch/families.h"
 
 #include <math.h>
@@ -8,6 +9,8 @@
 typedef struct lfm2 {
     uint32_t taps, dense_layers;
     bool     conv_bias, expert_bias;
+    bool     gated, sandwiched;          /* heads have gates; norms behind both parts (LFM3) */
+    lm_rope_spec local;                  /* the rotation of layers with a window (LFM3) */
 } lfm2;
 LM_OWN_FITS(lfm2);
 
@@ -21,6 +24,14 @@ static const lm_own_number lfm2_moe_own[] = {
     CONV_NUMBERS,
     { "num_dense_layers", "leading_dense_block_count", LM_OWN_U32, offsetof(lfm2, dense_layers), 0, LM_MAX_LAYERS, 2, true },
     { "use_expert_bias", NULL, LM_OWN_BOOL, offsetof(lfm2, expert_bias), 0, 1, 1, false },
+    { 0 },
+};
+
+static const lm_own_number lfm3_own[] = {
+    { "conv_L_cache", NULL, LM_OWN_U32, offsetof(lfm2, taps), 2, 64, 7, true },
+    { "conv_bias", NULL, LM_OWN_BOOL, offsetof(lfm2, conv_bias), 0, 1, 0, false },
+    { "use_attention_gate", NULL, LM_OWN_BOOL, offsetof(lfm2, gated), 0, 1, 1, false },
+    { "use_sandwich_norm", NULL, LM_OWN_BOOL, offsetof(lfm2, sandwiched), 0, 1, 1, false },
     { 0 },
 };
 
@@ -89,6 +100,35 @@ static lm_value lfm2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm
     return lm_add(b, x, dense ? lfm2_mlp(b, c, h) : lfm2_mixture(b, c, h));
 }
 
+static lm_value lfm3_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    const lfm2       *own    = lm_own(c);
+    lm_attention_spec scores = lm_layer_attention(c, layer);
+
+    lm_push(b, "self_attn", "%sAttention");
+    lm_heads h = lm_llama_heads(b, c, x);
+    h.q        = lm_rms_norm_heads(b, "q_norm", h.q, c->n_heads, c->norm_eps);
+    h.k        = lm_rms_norm_heads(b, "k_norm", h.k, c->n_kv_heads, c->norm_eps);
+    lm_rotate_heads(b, c, c->full[layer] ? &c->rope : &own->local, &h);
+    lm_value y = lm_attention(b, h.q, h.k, h.v, &scores);
+    if (own->gated)
+        y = lm_gate(b, "gated", lm_linear(b, "gate_proj", x, c->n_heads, false), y, LM_ACT_SIGMOID);
+    y = lm_linear(b, "o_proj", y, c->hidden, c->bias_o);
+    lm_pop(b);
+    return y;
+}
+
+static lm_value lfm3_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    const lfm2 *own = lm_own(c);
+    lm_value    h   = lm_llama_norm(b, c, "operator_norm", x);
+
+    h = c->stateful[layer] ? short_conv(b, c, h) : lfm3_attention(b, c, layer, h);
+    x = lm_add(b, x, own->sandwiched ? lm_llama_norm(b, c, "post_operator_norm", h) : h);
+    h = lfm2_mlp(b, c, lm_llama_norm(b, c, "ffn_norm", x));
+    return lm_add(b, x, own->sandwiched ? lm_llama_norm(b, c, "post_ffn_norm", h) : h);
+}
+
 static lm_value final_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
 {
     (void)name;
@@ -98,6 +138,11 @@ static lm_value final_norm(lm_builder *b, const lm_config *c, const char *name, 
 static lm_value lfm2_build(lm_builder *b, const lm_config *c)
 {
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = lfm2_layer, .norm = final_norm });
+}
+
+static lm_value lfm3_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = lfm3_layer, .norm = final_norm });
 }
 
 /* Compute the width of the MLP, which config.json states before an adjustment; GGUF, after it. */
@@ -160,6 +205,61 @@ static lm_status lfm2_moe_configure(const lm_source *s, lm_config *c, lm_error *
     return lm_read_f32(s, "routed_scaling_factor", NULL, 1e-6, 1e6, 1, &r->scale, e);
 }
 
+/* Read which layers have a convolution, a window, or neither. */
+static lm_status read_lfm3_layers(const lm_source *s, lm_config *c, lm_error *e)
+{
+    static const char *const words[3] = { "conv", "sliding_attention", "full_attention" };
+    uint8_t                  which[LM_MAX_LAYERS];
+
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        which[i] = i % 4 == 2 ? 2 : i % 4 == 0 && i > 0;
+    if (lm_meta_has(s->meta, "layer_types"))
+        LM_TRY(lm_read_layer_words(s, "layer_types", words, which, c, e));
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        c->stateful[i] = which[i] == 0;
+        c->full[i]     = which[i] != 1;
+    }
+    return LM_OK;
+}
+
+/* Without rope_parameters, transformers' class has two rotations of its own, whatever rope_theta is. */
+static lm_status read_lfm3_rotations(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lfm2  *own   = lm_family_config_mut(c);
+    bool   given = lm_meta_has(s->meta, "rope_parameters");
+    double base  = given ? 1e6 : 1e4;
+
+    if (lm_meta_has(s->meta, "rope_scaling"))
+        return lm_no_form(s, "rope_scaling", "one rotation for all layers is not supported in this family; "
+                                             "rope_parameters is expected", e);
+    if (given && lm_meta_has(s->meta, "rope_theta"))
+        LM_TRY(lm_meta_f64(s->meta, "rope_theta", 1e-3, 1e30, &base, e));
+    LM_TRY(lm_read_two_ropes(s, c->head_dim, 1e6, base, c, &own->local, e));
+    c->rope.pairing = own->local.pairing = LM_ROPE_HALF;
+    if (given)
+        return LM_OK;
+    c->rope.base = s->rope_freq_base > 0 ? s->rope_freq_base : 1e6;
+    if (!s->rope_scaling && c->rope.type == LM_ROPE_DEFAULT) {
+        c->rope.type  = LM_ROPE_PROPORTIONAL;
+        c->rope.share = 0.5;
+    }
+    return LM_OK;
+}
+
+static lm_status lfm3_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_mixed_sizes(s, NULL, "norm_eps", c, e));
+    LM_TRY(lm_read_own(s, lfm3_own, c, e));
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
+    c->bias_o    = c->bias_qkv;
+    c->act       = LM_ACT_SILU;
+    c->act_class = NULL;
+    LM_TRY(read_lfm3_rotations(s, c, e));
+    c->attention = lm_plain_attention(c);
+    LM_TRY(lm_read_u32(s, "sliding_window", NULL, 1, UINT32_MAX, 256, &c->attention.window, e));
+    return read_lfm3_layers(s, c, e);
+}
+
 #define NAMES                                                        \
     { "model.embed_tokens", "token_embd" },                          \
     { "model.layers.*.operator_norm", "blk.*.attn_norm" },           \
@@ -197,6 +297,15 @@ static const lm_order lfm2_orders[] = {
     { "MLP", "w1 w3 w2 *" },
     { "SparseMoeBlock", "experts gate *" },
     { "DecoderLayer", "self_attn conv feed_forward operator_norm ffn_norm *" },
+    { "Model", "embed_tokens layers rotary_emb embedding_norm *" },
+    { NULL, NULL },
+};
+
+static const lm_order lfm3_orders[] = {
+    { "ShortConv", "conv in_proj out_proj *" },
+    { "Attention", "q_proj k_proj v_proj o_proj q_norm k_norm gate_proj *" },
+    { "MLP", "w1 w3 w2 *" },
+    { "DecoderLayer", "self_attn conv feed_forward operator_norm ffn_norm post_operator_norm post_ffn_norm *" },
     { "Model", "embed_tokens layers rotary_emb embedding_norm *" },
     { NULL, NULL },
 };
@@ -250,4 +359,26 @@ const lm_family lm_family_lfm2_moe = {
                                            "num_dense_layers", "use_expert_bias", "norm_topk_prob",
                                            "routed_scaling_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_lfm3 = {
+    .name         = "lfm3",
+    .class_prefix = "Lfm3",
+    .hf_types     = (const char *const[]){ "lfm3", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
+    .act_name     = "",
+    .pad_token    = "124893",
+    .state_word   = "conv",
+    .orders       = lfm3_orders,
+    .configure    = lfm3_configure,
+    .build        = lfm3_build,
+    .own          = lfm3_own,
+    .names        = (const lm_name[]){ { NULL, NULL } },
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 128000 }, { "norm_eps", 1e-5 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
+    .keys         = (const char *const[]){ "norm_eps", "layer_types", "conv_L_cache", "conv_bias",
+                                           "sliding_window", "attention_bias", "use_attention_gate",
+                                           "use_sandwich_norm", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.*inv_freq", NULL },
 };

@@ -9,18 +9,24 @@ static lm_value olmo2_attention(lm_builder *b, const lm_config *c, uint32_t laye
     lm_heads h = lm_llama_heads(b, c, x);
     h.q        = lm_rms_norm_heads(b, "q_norm", h.q, 1, c->norm_eps);
     h.k        = lm_rms_norm_heads(b, "k_norm", h.k, 1, c->norm_eps);
-    lm_rotate_heads(b, c, &c->rope, &h);
+    if (c->rope.dim)
+        lm_rotate_heads(b, c, &c->rope, &h);
     lm_value o = lm_llama_scores(b, c, layer, h);
     lm_pop(b);
     return o;
 }
 
-static lm_value olmo2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+lm_value lm_olmo2_parts(lm_builder *b, const lm_config *c, uint32_t layer, const char *norm, lm_value x)
 {
     lm_value h = olmo2_attention(b, c, layer, x);
-    x          = lm_add(b, x, lm_llama_norm(b, c, "post_attention_layernorm", h));
+    x          = lm_add(b, x, lm_llama_norm(b, c, norm, h));
     h          = lm_llama_mlp(b, c, x);
     return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));
+}
+
+static lm_value olmo2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    return lm_olmo2_parts(b, c, layer, "post_attention_layernorm", x);
 }
 
 static lm_value olmo2_build(lm_builder *b, const lm_config *c)

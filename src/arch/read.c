@@ -326,8 +326,8 @@ static bool is_kind(lm_view found, const char *word)
            (strcmp(word, "full_attention") == 0 && lm_view_is(found, "attention"));
 }
 
-lm_status lm_read_layer_kinds(const lm_source *s, const char *key, const char *word, const char *other,
-                              bool *is, const lm_config *c, lm_error *e)
+lm_status lm_read_layer_words(const lm_source *s, const char *key, const char *const *words, uint8_t *which,
+                              const lm_config *c, lm_error *e)
 {
     lm_meta_value list, item;
 
@@ -336,11 +336,26 @@ lm_status lm_read_layer_kinds(const lm_source *s, const char *key, const char *w
         return lm_wrong(s, key, NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_view kind = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING ? item.s : (lm_view){ 0 };
-        is[i]        = is_kind(kind, word);
-        if (!is[i] && !is_kind(kind, other))
-            return lm_wrong(s, key, NULL, e, "layer %u is \"%.*s\"; \"%s\" or \"%s\" is expected", i,
-                            (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", word, other);
+        for (which[i] = 0; which[i] < 3 && words[which[i]] && !is_kind(kind, words[which[i]]);)
+            which[i]++;
+        if (which[i] == 3 || !words[which[i]])
+            return lm_wrong(s, key, NULL, e, "layer %u is \"%.*s\"; \"%s\"%s%s%s or \"%s\" is expected", i,
+                            (int)(kind.size < 64 ? kind.size : 64), kind.data ? kind.data : "", words[0],
+                            words[2] ? ", \"" : "", words[2] ? words[1] : "", words[2] ? "\"" : "",
+                            words[2] ? words[2] : words[1]);
     }
+    return LM_OK;
+}
+
+lm_status lm_read_layer_kinds(const lm_source *s, const char *key, const char *word, const char *other,
+                              bool *is, const lm_config *c, lm_error *e)
+{
+    const char *const words[3] = { word, other };
+    uint8_t           which[LM_MAX_LAYERS];
+
+    LM_TRY(lm_read_layer_words(s, key, words, which, c, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        is[i] = which[i] == 0;
     return LM_OK;
 }
 
@@ -412,7 +427,7 @@ lm_status lm_read_mixed_sizes(const lm_source *s, const char *word, const char *
                               lm_error *e)
 {
     LM_TRY(read_shape(s, c->stateful, c, e));
-    if (s->kind != LM_GGUF && lm_meta_has(s->meta, "layer_types"))
+    if (s->kind != LM_GGUF && word && lm_meta_has(s->meta, "layer_types"))
         LM_TRY(lm_read_layer_kinds(s, "layer_types", word, "full_attention", c->stateful, c, e));
     return lm_read_f32(s, eps, "attention.layer_norm_rms_epsilon", 1e-20, 1,
                        s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);

@@ -67,8 +67,8 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
     } known[] = {
         { "default", LM_ROPE_DEFAULT }, { "linear", LM_ROPE_LINEAR }, { "dynamic", LM_ROPE_DYNAMIC },
         { "llama3", LM_ROPE_LLAMA3 },   { "yarn", LM_ROPE_YARN },     { "longrope", LM_ROPE_LONGROPE },
-        { "su", LM_ROPE_LONGROPE },     { "mrope", LM_ROPE_DEFAULT }, /* three positions,
-        which are equal for text */
+        { "su", LM_ROPE_LONGROPE },     { "proportional", LM_ROPE_PROPORTIONAL },
+        { "mrope", LM_ROPE_DEFAULT },    /* three positions, which are equal for text */
     };
     char        buffer[96];
     const char *key = find(k, "rope_type", buffer, sizeof buffer);
@@ -178,6 +178,12 @@ static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint3
                   : needed ? NAN
                            : 1,
                   &r->factor, e));
+    if (r->type == LM_ROPE_PROPORTIONAL) {
+        LM_TRY(number(k, "partial_rotary_factor", 0, 1, 1, &r->share, e));
+        if (!lm_rope_pairs(r))
+            return wrong(k->s, member(k->object, "partial_rotary_factor", buffer, sizeof buffer),
+                         LM_BAD_MODEL, "leaves no dimension to rotate", e);
+    }
     if (r->type == LM_ROPE_LLAMA3) {
         LM_TRY(number(k, "low_freq_factor", 1e-6, 1e6, NAN, &r->low_freq_factor, e));
         LM_TRY(number(k, "high_freq_factor", 1e-6, 1e6, NAN, &r->high_freq_factor, e));
@@ -251,7 +257,7 @@ static bool same_rotation(const lm_rope_spec *a, const lm_rope_spec *b)
            a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
            a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->truncate == b->truncate &&
            a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
-           a->attention_factor == b->attention_factor;
+           a->attention_factor == b->attention_factor && a->share == b->share;
 }
 
 /* rope_scaling is used; warn if the other dictionary would give a different result. */
@@ -448,6 +454,9 @@ static lm_status read_rope(const lm_source *s, uint32_t dim, double default_base
     if (dim > 1024)
         return wrong(s, lanes, LM_UNSUPPORTED, "more than 1024 rotated dimensions", e);
     LM_TRY(s->kind == LM_GGUF ? read_gguf(s, default_base, c, e) : read_hf(s, default_base, two_kinds, c, e));
+    if (r->type == LM_ROPE_PROPORTIONAL && dim != c->head_dim)
+        return wrong(s, "rope_parameters", LM_UNSUPPORTED,
+                     "proportional rotary embeddings of a part of each head are not supported", e);
     if (s->rope_freq_base > 0)
         r->base = s->rope_freq_base;
     if (s->yarn_orig_ctx)

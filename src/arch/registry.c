@@ -62,6 +62,8 @@ static const lm_family *const families[] = {
     &lm_family_gpt_oss,
     &lm_family_lfm2,
     &lm_family_lfm2_moe,
+    &lm_family_lfm3,
+    &lm_family_olmo_hybrid,
     &lm_family_qwen3_next,
     &lm_family_qwen3_5,
     &lm_family_qwen3_5_moe,

@@ -93,6 +93,11 @@ bool lm_rope_is_long(const lm_rope_spec *s, uint32_t length)
     return s->type == LM_ROPE_LONGROPE && length > s->original_context;
 }
 
+uint32_t lm_rope_pairs(const lm_rope_spec *s)
+{
+    return s->type == LM_ROPE_PROPORTIONAL ? (uint32_t)(s->share * s->dim / 2) : s->dim / 2;
+}
+
 float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *divisors, const float *factors,
                           float *inv)
 {
@@ -107,7 +112,9 @@ float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *d
     } else {
         for (uint32_t i = 0; i < half; i++) {
             double plain = inverse_frequency(base, i, s->dim);
-            if (s->type == LM_ROPE_LINEAR)
+            if (s->type == LM_ROPE_PROPORTIONAL)
+                plain = i < lm_rope_pairs(s) ? plain / s->factor : 0;
+            else if (s->type == LM_ROPE_LINEAR)
                 plain /= s->factor;
             else if (s->type == LM_ROPE_LLAMA3)
                 plain = llama3(s, plain);
@@ -134,6 +141,8 @@ const char *lm_rope_type_name(lm_rope_type t)
         return "yarn";
     case LM_ROPE_LONGROPE:
         return "longrope";
+    case LM_ROPE_PROPORTIONAL:
+        return "proportional";
     case LM_ROPE_DEFAULT:
         break;
     }

@@ -13,7 +13,10 @@ typedef enum lm_rope_type {
     LM_ROPE_YARN,                /* arXiv 2309.00071 */
     LM_ROPE_LONGROPE,            /* arXiv 2402.13753: a factor per frequency, with separate lists for short
                                     and long contexts */
+    LM_ROPE_PROPORTIONAL,        /* only the first pairs of a head rotate, as fast as if all did */
 } lm_rope_type;
+
+#define LM_ROPE_NEVER 1e30f      /* GGUF's divisor of a pair that does not rotate */
 
 /* The pairing of lanes. It depends on the container: see docs/dev/families.md. */
 typedef enum lm_rope_pairing {
@@ -37,6 +40,7 @@ typedef struct lm_rope_spec {
     bool            truncate;                                        /* yarn: whole-number bounds */
     double          mscale, mscale_all_dim;                          /* yarn; 0: absent */
     double          attention_factor;                                /* yarn, longrope; 0: derived */
+    double          share;                                           /* proportional: of the pairs */
     /* longrope [dim/2], copied by the program; NULL: stored ones */
     const float    *short_factors, *long_factors;
     bool            stored_divisors;         /* GGUF stores the scaling as a tensor of divisors,
@@ -58,6 +62,9 @@ bool lm_rope_is_long(const lm_rope_spec *s, uint32_t length);
  *   factors   [dim/2] longrope's list in place of the spec's, or NULL */
 float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *divisors, const float *factors,
                           float *inv);
+
+/* Return the number of pairs of a head that rotate. */
+uint32_t lm_rope_pairs(const lm_rope_spec *s);
 
 /* "llama3" */
 const char *lm_rope_type_name(lm_rope_type t);

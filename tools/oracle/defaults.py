@@ -43,6 +43,7 @@ CASES = {
     "deepseek_v2-groups": ("DeepseekV2", {"num_experts_per_tok": 6, "num_hidden_layers": 4, "topk_method": "group_limited_greedy", "n_group": 8,
                                           "topk_group": 3}),
     "deepseek_v3": ("DeepseekV3", {"num_hidden_layers": 5}), "lfm2": ("Lfm2", {"num_hidden_layers": 4}),
+    "lfm3": ("Lfm3", {"num_hidden_layers": 5}), "olmo_hybrid": ("OlmoHybrid", {"num_hidden_layers": 4}),
     "lfm2-listed": ("Lfm2", {"num_hidden_layers": 4, "full_attn_idxs": [1, 3]}),
     "granitemoehybrid": ("GraniteMoeHybrid", {"num_hidden_layers": 2, "layer_types": ["mamba", "attention"]}),
     "nemotron_h": ("NemotronH", {}), "falcon_h1": ("FalconH1", {"num_hidden_layers": 2}),
@@ -114,7 +115,7 @@ def main():
         if "layer_types" in described:           # the older spelling, without the list of layers with a window
             emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, requested)
         rope = described.get("rope_parameters")
-        if rope and "-" not in name:
+        if rope and "-" not in name and name != "lfm3":      # which has no older spelling
             old = store.v4(described | {"dtype": None})
             emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype"}, requested)
 

@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "lfm2", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba"}
+FULL = {"llama", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba"}
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
@@ -111,7 +111,7 @@ def everything(c: cases.Case, folder: Path, ids, labels, dtype=torch.float64) ->
     loss = loss_of(model, ids, labels)
     loss.backward()
     stored = load_file(folder / "model.safetensors")
-    name = lambda n: n if n in stored else n.replace("lm_head", "embed_out")        # the name in files of GPT-NeoX
+    name = lambda n: next((x for x in (n, c.in_files(n)) if x in stored), n.replace("lm_head", "embed_out"))      # in files of GPT-NeoX
     return {"loss": loss.detach()[None], **{f"grad.{name(n)}": p.grad.float() for n, p in model.named_parameters() if p.grad is not None}}
 
 

@@ -339,13 +339,35 @@ static bool known_llama3(lm_rope_spec *s, const float *divisors)
     return false;
 }
 
-static lm_status find_llama3(words *w, json_t **out, lm_error *e)
+/* One divisor for the first pairs, and the others do not rotate. */
+static bool is_proportional(lm_rope_spec *s, const float *divisors)
+{
+    uint32_t half = s->dim / 2, n = 0;
+
+    while (n < half && divisors[n] == divisors[0])
+        n++;
+    for (uint32_t k = n; k < half; k++)
+        if (divisors[k] != LM_ROPE_NEVER)
+            return false;
+    s->type   = LM_ROPE_PROPORTIONAL;
+    s->factor = (double)divisors[0];
+    s->share  = (double)n / half;
+    return n < half;
+}
+
+/* Find the scaling that GGUF stores as divisors. */
+static lm_status find_divided(words *w, json_t **out, lm_error *e)
 {
     lm_rope_spec s    = w->c->rope;
     uint32_t     half = s.dim / 2;
     float        divisors[512];
 
     LM_TRY(read_factors(w, "rope_freqs.weight", divisors, half, e));
+    if (is_proportional(&s, divisors)) {
+        *out = json_pack("{s:s, s:o, s:o}", "rope_type", "proportional", "partial_rotary_factor",
+                         lm_json_float(s.share), "factor", lm_json_float(s.factor));
+        return LM_OK;
+    }
     s.type   = LM_ROPE_LLAMA3;
     s.factor = 1;
     for (uint32_t k = 0; k < half; k++)
@@ -404,7 +426,7 @@ static lm_status add_rope(words *w, lm_error *e)
         return LM_OK;
     json_object_set_new(w->json, "rope_theta", lm_json_float(r->base));
     if (r->stored_divisors && r->type == LM_ROPE_DEFAULT)
-        LM_TRY(find_llama3(w, &scaling, e));
+        LM_TRY(find_divided(w, &scaling, e));
     else if (r->type == LM_ROPE_LINEAR)
         scaling = json_pack("{s:s, s:o}", "rope_type", "linear", "factor", lm_json_float(r->factor));
     else if (r->type == LM_ROPE_YARN)

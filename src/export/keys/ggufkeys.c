@@ -103,6 +103,7 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
     switch (r->type) {
     case LM_ROPE_DEFAULT:
     case LM_ROPE_LLAMA3:             /* the scaling is stored as the tensor rope_freqs.weight */
+    case LM_ROPE_PROPORTIONAL:
         break;
     case LM_ROPE_LINEAR:
         lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("linear"));

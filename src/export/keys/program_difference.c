@@ -45,6 +45,7 @@ static bool same_scaling(const lm_rope_spec *a, const lm_rope_spec *b)
     case LM_ROPE_DEFAULT:
         return b->type == LM_ROPE_DEFAULT && !b->stored_divisors;
     case LM_ROPE_LLAMA3:
+    case LM_ROPE_PROPORTIONAL:
         return b->stored_divisors;
     case LM_ROPE_LINEAR:
         return b->type == LM_ROPE_LINEAR && near((float)a->factor, (float)b->factor);

@@ -27,7 +27,8 @@ lm_status lm_rotary_tensors_of(const lm_config *c, const lm_program *p, lm_arena
     uint32_t            half  = r->dim / 2;
 
     *out = (lm_rotary_tensors){ .size = half };
-    if (!p->n_ropes || (r->type != LM_ROPE_LONGROPE && r->type != LM_ROPE_LLAMA3))
+    if (!p->n_ropes || (r->type != LM_ROPE_LONGROPE && r->type != LM_ROPE_LLAMA3 &&
+                        r->type != LM_ROPE_PROPORTIONAL))
         return LM_OK;
     if (r->type == LM_ROPE_LONGROPE) {
         out->n         = 2;
@@ -45,7 +46,7 @@ lm_status lm_rotary_tensors_of(const lm_config *c, const lm_program *p, lm_arena
     lm_rope_frequencies(&plain, 1, NULL, NULL, divisors);
     lm_rope_frequencies(r, 1, NULL, NULL, scaled);
     for (uint32_t i = 0; i < half; i++)
-        divisors[i] = divisor(divisors[i], scaled[i]);
+        divisors[i] = scaled[i] > 0 ? divisor(divisors[i], scaled[i]) : LM_ROPE_NEVER;
     out->n         = 1;
     out->names[0]  = "rope_freqs.weight";
     out->values[0] = divisors;

@@ -12,6 +12,10 @@ static bool same_rope(const lm_rope_spec *a, const lm_rope_spec *b)
     return a->dim == b->dim && a->base == b->base && a->pairing == b->pairing && a->type == b->type &&
            a->factor == b->factor && a->original_context == b->original_context &&
            a->max_context == b->max_context && a->stored_divisors == b->stored_divisors &&
+           a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
+           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->truncate == b->truncate &&
+           a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
+           a->attention_factor == b->attention_factor && a->share == b->share &&
            a->stored_factors == b->stored_factors && (a->short_factors != NULL) == (b->short_factors != NULL);
 }
 

@@ -59,6 +59,15 @@ static void let_longrope(lm_derivation *d, const lm_rope_spec *s)
         lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
 }
 
+static void let_proportional(lm_derivation *d, const lm_rope_spec *s)
+{
+    lm_let_number(d, "share", "p", _("partial_rotary_factor of the configuration"), s->share);
+    lm_derive(d, "turning", _("pairs that rotate; the others keep their values"), LM_UNIT_NONE, NULL,
+              "floor(share * rotated / 2)");
+    if (s->factor != 1)
+        lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
+}
+
 static void let_rule(lm_derivation *d, const lm_rope_spec *s)
 {
     switch (s->type) {
@@ -73,6 +82,9 @@ static void let_rule(lm_derivation *d, const lm_rope_spec *s)
         break;
     case LM_ROPE_LONGROPE:
         let_longrope(d, s);
+        break;
+    case LM_ROPE_PROPORTIONAL:
+        let_proportional(d, s);
         break;
     case LM_ROPE_LINEAR:
         lm_let_fact(d, "factor", NULL, _("factor by which the context is longer"), "rope.factor");
@@ -147,6 +159,13 @@ static void run_rule(lm_derivation *d, const pair *x, const lm_rope_spec *s)
     case LM_ROPE_LONGROPE:
         run_longrope(d, x, s);
         break;
+    case LM_ROPE_PROPORTIONAL:
+        if (x->i >= lm_rope_pairs(s))
+            lm_derive(d, x->run, _("a pair past those that rotate: no angle"), LM_UNIT_RADIANS, x->path, "0");
+        else
+            lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path,
+                       s->factor != 1 ? "%s / factor" : "%s", x->theta);
+        break;
     case LM_ROPE_LINEAR:
         lm_derivef(d, x->run, _("the angle in use"), LM_UNIT_RADIANS, x->path, "%s / factor", x->theta);
         break;
@@ -181,7 +200,9 @@ static void derive_pair(lm_derivation *d, uint64_t i)
         run_stored(d, &x);
     else
         run_rule(d, &x, s);
-    if (lm_has_symbol(d, x.run))
+    /* not where scaling changes nothing, or there is no rotation */
+    bool slower = s->type != LM_ROPE_PROPORTIONAL || (s->factor != 1 && i < lm_rope_pairs(s));
+    if (lm_has_symbol(d, x.run) && slower)
         lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i),
                    _("factor by which scaling slows the rotation"),
                    LM_UNIT_RATIO, NULL, "%s / %s", x.theta, x.run);

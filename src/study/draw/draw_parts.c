@@ -249,7 +249,9 @@ static void spectrum_text(lm_drawing *d, uint64_t pairs)
 
 void lm_draw_spectrum(lm_drawing *d)
 {
-    uint64_t pairs = lm_facts_has(d->f, "rope.theta[0]") ? lm_facts_count(d->f, "rope.pairs") : 0;
+    uint64_t pairs = !lm_facts_has(d->f, "rope.theta[0]")
+                         ? 0
+                         : lm_rope_pairs(&d->f->s.program->ropes[lm_main_rope(d->f->s.program)].spec);
 
     if (pairs < 2)
         d->missing = "the model has no rotary embedding";

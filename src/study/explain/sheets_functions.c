@@ -116,9 +116,10 @@ lm_status lm_sheet_scalings(lm_facts *f, const lm_explain_options *o, lm_sheet *
     *out = (lm_sheet){ .title = _("Rules for contexts longer than the trained one"),
                        .columns = { _("rule"), _("angle θ′ instead of θ") },
                        .align = "ll" };
-    bool plain = s->type == LM_ROPE_DEFAULT;
+    bool plain = s->type == LM_ROPE_DEFAULT || (s->type == LM_ROPE_PROPORTIONAL && s->factor == 1);
     scaling_row(out, f, _("none"), "θ′ = θ", plain && !s->stored_divisors);
-    scaling_row(out, f, _("linear"), "θ′ = θ / s", s->type == LM_ROPE_LINEAR);
+    scaling_row(out, f, _("linear"), "θ′ = θ / s",
+                s->type == LM_ROPE_LINEAR || (s->type == LM_ROPE_PROPORTIONAL && s->factor != 1));
     scaling_row(out, f, _("NTK-aware"), "b′ = b · s^(d / (d − 2)),   θ′ᵢ = b′^(−2i/d)", false);
     scaling_row(out, f, _("dynamic NTK"), "b′ = b · (s · n/N − (s − 1))^(d / (d − 2)),   n > N",
                 s->type == LM_ROPE_DYNAMIC);

@@ -278,11 +278,15 @@ static void fill_table(lm_facts *f, lm_fact *g)
     lm_add_text(g, "pairing", s->pairing == LM_ROPE_PAIR ? N_("2i with 2i + 1") : N_("i with i + dim/2"),
                 LM_FROM_PROGRAM, NULL);
     lm_add_word(g, "scaling", lm_scaling_word(s), LM_FROM_CONFIG, "rope_scaling");
-    if (s->type != LM_ROPE_DEFAULT || s->factor > 1)
+    bool longer = s->type != LM_ROPE_DEFAULT && s->type != LM_ROPE_PROPORTIONAL;
+    if (longer || s->factor != 1)
         lm_add_number(g, "factor", s->factor, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");
-    if (s->original_context && s->type != LM_ROPE_DEFAULT)
+    if (s->original_context && longer)
         lm_add_count(g, "original_context", s->original_context, LM_UNIT_TOKENS, LM_FROM_CONFIG,
                      "positions trained before scaling");
+    if (s->type == LM_ROPE_PROPORTIONAL)
+        lm_add_number(g, "share", s->share, LM_UNIT_NONE, LM_FROM_CONFIG,
+                      "partial_rotary_factor: pairs of a head that rotate");
     if (s->type == LM_ROPE_LLAMA3) {
         lm_add_number(g, "low_freq_factor", s->low_freq_factor, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");
         lm_add_number(g, "high_freq_factor", s->high_freq_factor, LM_UNIT_NONE, LM_FROM_CONFIG,

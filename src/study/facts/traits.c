@@ -343,6 +343,7 @@ lm_word lm_position_word(const lm_traits *t)
     static const char *const scaled[] = {
         [LM_ROPE_DEFAULT] = "RoPE", [LM_ROPE_LINEAR] = "RoPE+linear", [LM_ROPE_DYNAMIC] = "RoPE+NTK",
         [LM_ROPE_LLAMA3] = "RoPE+llama3", [LM_ROPE_YARN] = "RoPE+YaRN", [LM_ROPE_LONGROPE] = "RoPE+LongRoPE",
+        [LM_ROPE_PROPORTIONAL] = "RoPE+proportional",
     };
 
     if (t->position != LM_POSITION_ROTARY)

@@ -129,6 +129,12 @@ static lm_status put_scaling(const lm_listing *l, const lm_rope_spec *s, lm_text
                        "    turn = [f / by for f, by in zip(turn, long if T > %u else short)]\n",
                        s->original_context, s->original_context);
         return LM_OK;
+    case LM_ROPE_PROPORTIONAL:
+        lm_text_printf(out,
+                       "    # only the first %u pairs of a head rotate\n"
+                       "    turn = [f / %.9g if i < %u else 0 for i, f in enumerate(turn)]\n",
+                       lm_rope_pairs(s), s->factor, lm_rope_pairs(s));
+        return LM_OK;
     case LM_ROPE_DYNAMIC: return LM_OK;                    /* applied to the base */
     }
     return lm_fail(e, LM_UNSUPPORTED, l->f->s.name, LM_NO_OFFSET,

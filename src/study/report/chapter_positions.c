@@ -36,7 +36,10 @@ void lm_part_frequencies(lm_document *d)
             lm_cell_fact(t, LM_PLAIN, "rope.theta_scaled[%" PRIu64 "]", k);
         else
             lm_cell_empty(t);
-        lm_cell_number(t, 6.283185307179586 / y, LM_UNIT_TOKENS, w);
+        if (y > 0)
+            lm_cell_number(t, 6.283185307179586 / y, LM_UNIT_TOKENS, w);
+        else
+            lm_cell_empty(t);
         lm_cell_bar(t, y, 0);
     }
     if (!scaled)

@@ -342,11 +342,12 @@ static void put_rope(lm_page *v)
 
     if (!lm_facts_count(f, "rope.n_tables"))
         return;
+    const lm_rope_spec *rope = &f->s.program->ropes[lm_main_rope(f->s.program)].spec;
     put_label(v, "rope");
     lm_text_printf(v->out, _("base %s, %" PRIu64 " of %" PRIu64 " dimensions"),
                    lm_fig_count(figure, (uint64_t)lm_facts_number(f, "rope.base")),
-                   lm_facts_count(f, "rope.dim"), lm_facts_count(f, "rope.head_dim"));
-    if (lm_is_scaled(&f->s.program->ropes[lm_main_rope(f->s.program)].spec))
+                   2 * (uint64_t)lm_rope_pairs(rope), lm_facts_count(f, "rope.head_dim"));
+    if (lm_is_scaled(rope))
         lm_text_printf(v->out, _(", %s scaling"), lm_facts_text(f, "rope.scaling"));
     if (lm_facts_has(f, "rope.factor"))
         lm_text_printf(v->out, " ×%g", lm_facts_number(f, "rope.factor"));

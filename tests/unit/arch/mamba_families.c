@@ -29,6 +29,13 @@
     "{\"model_type\": \"mamba\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 1, " rest "}"
 #define JAMBA(rest) \
     "{\"model_type\": \"jamba\", " COMMON "\"num_hidden_layers\": 4, \"intermediate_size\": 40, " rest "}"
+#define LFM3(rest) \
+    "{\"model_type\": \"lfm3\", " COMMON "\"num_hidden_layers\": 3, \"intermediate_size\": 40, \"head_dim\": 12, " rest "}"
+#define FULL_ROPE(rest) \
+    LFM3("\"rope_parameters\": {\"sliding_attention\": {\"rope_theta\": 100.0}, \"full_attention\": {\"rope_theta\": 50.0, " \
+         "\"rope_type\": \"proportional\", " rest "}}")
+#define OLMO(rest) \
+    "{\"model_type\": \"olmo_hybrid\", " COMMON "\"num_hidden_layers\": 4, \"intermediate_size\": 40, " rest "}"
 #define MAMBA2_HEADS "\"num_heads\": 4, \"head_dim\": 16, \"n_groups\": 2"
 
 static lm_status describe(const char *json, lm_config *c, const lm_family **f, lm_text *warnings, lm_error *e)
@@ -62,6 +69,25 @@ static void sizes_that_do_not_fit(void **state)
         { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [-1, 1]"), "time_step_limit" },
         { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [0.1]"), "time_step_limit" },
         { GRANITE(GRANITE_MAMBA ", \"time_step_limit\": [Infinity, Infinity]"), "time_step_limit" },
+        { LFM3("\"layer_types\": [\"conv\", \"full_attention\", \"sliding\"]"), "layer_types" },
+        { LFM3("\"layer_types\": [\"conv\"]"), "layer_types" },
+        { LFM3("\"conv_L_cache\": 1"), "conv_L_cache" },
+        { LFM3("\"sliding_window\": 0"), "sliding_window" },
+        { LFM3("\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}"), "rope_scaling" },
+        { LFM3("\"rope_parameters\": {\"rope_type\": \"default\"}"), "rope_parameters" },
+        { FULL_ROPE("\"partial_rotary_factor\": 0.1"), "rope_parameters/full_attention/partial_rotary_factor" },
+        { FULL_ROPE("\"partial_rotary_factor\": 1.5"), "rope_parameters/full_attention/partial_rotary_factor" },
+        { FULL_ROPE("\"partial_rotary_factor\": -1"), "rope_parameters/full_attention/partial_rotary_factor" },
+        { FULL_ROPE("\"factor\": 0"), "rope_parameters/full_attention/factor" },
+        { OLMO("\"layer_types\": [\"linear_attention\", \"linear_attention\", \"linear_attention\", "
+               "\"linear_attention\"]"), "layer_types" },
+        { OLMO("\"layer_types\": [\"full_attention\"]"), "layer_types" },
+        { OLMO("\"linear_num_key_heads\": 3"), "linear_num_value_heads" },
+        { OLMO("\"linear_num_key_heads\": 0"), "linear_num_key_heads" },
+        { OLMO("\"linear_conv_kernel_dim\": 0"), "linear_conv_kernel_dim" },
+        { OLMO("\"linear_key_head_dim\": 2000"), "linear_key_head_dim" },
+        { OLMO("\"linear_num_key_heads\": 1024, \"linear_num_value_heads\": 1024"), "linear_key_head_dim" },
+        { QWEN("\"rope_parameters\": {\"rope_type\": \"proportional\", \"partial_rotary_factor\": 0.5}"), "rope_parameters" },
         { NEMOTRON("\"hybrid_override_pattern\": \"MX\""), "hybrid_override_pattern" },
         { NEMOTRON("\"hybrid_override_pattern\": \"\""), "hybrid_override_pattern" },
         { NEMOTRON("\"layers_block_type\": [\"mamba\", \"mixer\"]"), "layers_block_type" },

@@ -127,12 +127,30 @@ static void some_depend_on_the_length(void **state)
     near(inv[1], 0.01 / 4, 1e-6);
 }
 
+/* As in transformers, floor(share * dim / 2) pairs rotate, with the frequencies of all pairs divided by the
+ * factor. */
+static void proportional_turns_the_first_pairs(void **state)
+{
+    lm_rope_spec s = { .dim = 12, .base = 10000, .type = LM_ROPE_PROPORTIONAL, .factor = 4, .share = 0.4 };
+    float        inv[6];
+
+    (void)state;
+    assert_int_equal(lm_rope_pairs(&s), 2);
+    near(lm_rope_frequencies(&s, 1, NULL, NULL, inv), 1, 0);
+    near(inv[0], 0.25, 1e-7);
+    near(inv[1], pow(10000, -1.0 / 6) / 4, 1e-6);
+    for (int i = 2; i < 6; i++)
+        assert_true(inv[i] == 0);
+    s.share = 1;
+    assert_int_equal(lm_rope_pairs(&s), 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama3_divides_low_frequencies), cmocka_unit_test(yarn_of_deepseek_v2),
         cmocka_unit_test(yarn_of_qwen_scales_cosines),    cmocka_unit_test(stored_divisors_divide),
-        cmocka_unit_test(some_depend_on_the_length),
+        cmocka_unit_test(some_depend_on_the_length), cmocka_unit_test(proportional_turns_the_first_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

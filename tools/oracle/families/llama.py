@@ -102,6 +102,12 @@ CASES = [
           gguf_patch=longrope, gguf_note="factor tensors and attn_factor added as the Phi-3 converter writes them: Llama's does not",
           peer_options={14: {"kv_overrides": {"llama.rope.scaling.original_context_length": 4096}}}, **{**WIDE, "max_position_embeddings": 160, "rows": (48, 14)}),
 
+    llama("rope-proportional", "only the first pairs of a head rotate, as fast as if all did, and slower by a factor",
+          {"rope default": other("default", rope_theta=50.0), "factor": other("proportional", partial_rotary_factor=0.5, rope_theta=50.0),
+           "share": other("proportional", partial_rotary_factor=0.25, factor=2.0, rope_theta=50.0)},
+          {"rope_type": "proportional", "partial_rotary_factor": 0.5, "factor": 2.0}, rope_theta=50.0, spelling="v5", gguf=False,
+          gguf_note="the converter writes no rope_freqs for it", **WIDE),
+
     llama("rope-llama3-trained", "original_max_position_embeddings twice: that of the top level counts",
           {"the inner one": {"original_max_position_embeddings": 40}},
           scaled("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0), rope_theta=500.0, original_max_position_embeddings=16,
