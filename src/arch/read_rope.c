@@ -6,12 +6,6 @@
 
 #include "arch/config.h"
 
-static lm_status wrong(const lm_source *s, const char *key, lm_status code, const char *message, lm_error *e)
-{
-    lm_fail(e, code, key, LM_NO_OFFSET, "%s", message);
-    return lm_fail_in(e, lm_meta_file(s->meta));
-}
-
 /* ---- config.json ----
  * Up to transformers 4: rope_theta and rope_scaling {type or rope_type, …}. From 5: rope_parameters with all
  * of it, or with one such dictionary per kind of layer. If a file has both, transformers uses
@@ -53,8 +47,8 @@ static lm_status number(const lm_rope_keys *k, const char *name, double min, dou
     if (key)
         return lm_meta_f64(k->s->meta, key, min, max, out, e);
     if (isnan(fallback))
-        return wrong(k->s, member(k->object, name, buffer, sizeof buffer), LM_BAD_MODEL,
-                     "missing; required by this kind of scaling", e);
+        return lm_wrong(k->s, member(k->object, name, buffer, sizeof buffer), NULL, e,
+                        "missing; required by this kind of scaling");
     *out = fallback;
     return LM_OK;
 }
@@ -112,7 +106,7 @@ static lm_status factor_list(const lm_rope_keys *k, const char *name, uint32_t n
         if (lm_meta_at(&list, i, &item))
             f = item.kind == LM_META_FLOAT ? item.f : item.kind == LM_META_UINT ? (double)item.u : 0;
         if (!(f > 0) || !isfinite(f))
-            return wrong(k->s, key, LM_BAD_MODEL, "a factor is not a number above 0", e);
+            return lm_wrong(k->s, key, NULL, e, "a factor is not a number above 0");
         out[i] = (float)f;
     }
     return LM_OK;
@@ -181,15 +175,15 @@ static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint3
     if (r->type == LM_ROPE_PROPORTIONAL) {
         LM_TRY(number(k, "partial_rotary_factor", 0, 1, 1, &r->share, e));
         if (!lm_rope_pairs(r))
-            return wrong(k->s, member(k->object, "partial_rotary_factor", buffer, sizeof buffer),
-                         LM_BAD_MODEL, "leaves no dimension to rotate", e);
+            return lm_wrong(k->s, member(k->object, "partial_rotary_factor", buffer, sizeof buffer), NULL, e,
+                            "leaves no dimension to rotate");
     }
     if (r->type == LM_ROPE_LLAMA3) {
         LM_TRY(number(k, "low_freq_factor", 1e-6, 1e6, NAN, &r->low_freq_factor, e));
         LM_TRY(number(k, "high_freq_factor", 1e-6, 1e6, NAN, &r->high_freq_factor, e));
         if (r->low_freq_factor == r->high_freq_factor)
-            return wrong(k->s, member(k->object, "high_freq_factor", buffer, sizeof buffer), LM_BAD_MODEL,
-                         "equals low_freq_factor", e);
+            return lm_wrong(k->s, member(k->object, "high_freq_factor", buffer, sizeof buffer), NULL, e,
+                            "equals low_freq_factor");
     }
     if (r->type == LM_ROPE_YARN)
         LM_TRY(read_yarn(k, r, e));
@@ -211,7 +205,7 @@ static lm_status has_members(const lm_source *s, const char *key, bool *out, lm_
 
     *out = lm_meta_get(s->meta, key, &v) && v.kind != LM_META_NULL;
     if (*out && v.kind != LM_META_OBJECT)
-        return wrong(s, key, LM_BAD_MODEL, "is not an object", e);
+        return lm_wrong(s, key, NULL, e, "is not an object");
     *out = *out && v.a.n;
     return LM_OK;
 }
@@ -228,11 +222,10 @@ static lm_status choose(const lm_source *s, bool two_kinds, lm_rope_keys *k, lm_
     LM_TRY(has_members(s, "rope_scaling", &scaling, e));
     LM_TRY(has_members(s, "rope_parameters", &parameters, e));
     if ((full || local) && !two_kinds)
-        return wrong(s, full ? "rope_parameters/full_attention" : "rope_parameters/sliding_attention",
-                     LM_UNSUPPORTED, "rotary parameters per kind of layer are not supported in this family",
-                     e);
+        return lm_no_form(s, full ? "rope_parameters/full_attention" : "rope_parameters/sliding_attention",
+                          "rotary parameters per kind of layer are not supported in this family", e);
     if (parameters && !full && !local && two_kinds)
-        return wrong(s, "rope_parameters", LM_UNSUPPORTED, "does not say which kind of layer it is for", e);
+        return lm_no_form(s, "rope_parameters", "does not say which kind of layer it is for", e);
     k->by_kind = two_kinds;
     if (two_kinds)
         k->under = full ? "rope_parameters/full_attention" : NULL;
@@ -392,8 +385,8 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
 
     LM_TRY(lm_read_u32(s, NULL, "rope.dimension_count", 1, 65536, r->dim, &stored_dim, e));
     if (stored_dim != r->dim)
-        return wrong(s, lm_gguf_key(s, "rope.dimension_count", key, sizeof key), LM_UNSUPPORTED,
-                     "differs from the dimensions that this family rotates", e);
+        return lm_no_form(s, lm_gguf_key(s, "rope.dimension_count", key, sizeof key),
+                          "differs from the dimensions that this family rotates", e);
     LM_TRY(gguf_f64(s, "rope.freq_base", 1e-3, 1e30, default_base, &r->base, e));
     LM_TRY(gguf_type(s, &r->type, e));
     LM_TRY(gguf_factor(s, r, e));
@@ -425,8 +418,8 @@ static lm_status read_local(const lm_source *s, double default_base, const lm_co
     if (s->kind != LM_GGUF) {
         LM_TRY(scaling_type(&k, &type, e));
         if (type != LM_ROPE_DEFAULT)
-            return wrong(s, k.object, LM_UNSUPPORTED,
-                         "scales the rotation of layers with a window, which has no form here", e);
+            return lm_no_form(s, k.object,
+                              "scales the rotation of layers with a window, which has no form here", e);
         LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, base, &base, e));
     }
     *out = (lm_rope_spec){ .dim = c->rope.dim,
@@ -450,13 +443,13 @@ static lm_status read_rope(const lm_source *s, uint32_t dim, double default_base
     const char *lanes = s->kind == LM_GGUF ? lm_gguf_key(s, "rope.dimension_count", key, sizeof key)
                                            : "head_dim";
     if (dim % 2)
-        return wrong(s, lanes, LM_BAD_MODEL, "an odd number of dimensions cannot rotate", e);
+        return lm_wrong(s, "head_dim", "rope.dimension_count", e, "an odd number of dimensions cannot rotate");
     if (dim > 1024)
-        return wrong(s, lanes, LM_UNSUPPORTED, "more than 1024 rotated dimensions", e);
+        return lm_no_form(s, lanes, "more than 1024 rotated dimensions", e);
     LM_TRY(s->kind == LM_GGUF ? read_gguf(s, default_base, c, e) : read_hf(s, default_base, two_kinds, c, e));
     if (r->type == LM_ROPE_PROPORTIONAL && dim != c->head_dim)
-        return wrong(s, "rope_parameters", LM_UNSUPPORTED,
-                     "proportional rotary embeddings of a part of each head are not supported", e);
+        return lm_no_form(s, "rope_parameters",
+                          "proportional rotary embeddings of a part of each head are not supported", e);
     if (s->rope_freq_base > 0)
         r->base = s->rope_freq_base;
     if (s->yarn_orig_ctx)
@@ -523,5 +516,5 @@ lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallba
     if ((scaling || parameters) && lm_meta_has(s->meta, nested))
         LM_TRY(lm_meta_f64(s->meta, nested, 1e-6, 1, &factor, e));
     *out = (uint32_t)(c->head_dim * factor);
-    return *out ? LM_OK : wrong(s, hf, LM_BAD_MODEL, "leaves no dimension to rotate", e);
+    return *out ? LM_OK : lm_wrong(s, hf, NULL, e, "leaves no dimension to rotate");
 }
