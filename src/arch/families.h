@@ -62,6 +62,7 @@ extern const lm_family lm_family_kimi_linear;
 extern const lm_family lm_family_mamba;
 extern const lm_family lm_family_falcon_mamba;
 extern const lm_family lm_family_jamba;
+extern const lm_family lm_family_recurrent_gemma;
 extern const lm_family lm_family_bailing_hybrid;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */

@@ -58,6 +58,7 @@ static const lm_family *const families[] = {
     &lm_family_falcon_mamba,
     &lm_family_mamba,
     &lm_family_jamba,
+    &lm_family_recurrent_gemma,
     &lm_family_bailing_hybrid,
     &lm_family_gpt_oss,
     &lm_family_lfm2,

@@ -86,6 +86,8 @@ uint64_t lm_stored_scratch(const lm_matmul *m, uint64_t cols);
 /* Consecutive rows of one sequence, and a block of LM_STATE_BLOCK columns of the state of one head:
  *   S <- a S;  u = beta (v - S^T k), without `delta`: beta v;  S <- S + k u^T;  o = S^T q
  * With `rates`: S <- exp(-exp(rates^T) decay) S + k (decay v)^T, with a decay per column.
+ * With `rates` and `gated`, k_dim 1: a = exp(-8 decay softplus(rates)), S <- a S + sqrt(1 - a^2) v, o = S; at
+ * the first position S <- v.
  * A row's result does not depend on `rows`, and is the same on every instruction set. */
 #define LM_STATE_BLOCK 16
 #define LM_MAX_RATES   256
@@ -99,6 +101,7 @@ typedef struct lm_recurrence_args {
     uint64_t     rows;
     uint32_t     k_dim, columns; /* columns <= LM_STATE_BLOCK */
     bool         delta, decay_by_channel;
+    bool         gated, at_start;        /* at_start: row 0 is the first position of the sequence */
 } lm_recurrence_args;
 
 /* Consecutive rows of one sequence, and lanes [first, last) of them. */

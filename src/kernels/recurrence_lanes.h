@@ -1,9 +1,10 @@
-/* recurrence_lanes.h - linear recurrences and selective scans (program.h, lm_recurrence): included by the row
- * kernels of every instruction set. The lanes of a vector are columns of a state, so sums run down the rows
- * of the state, in four interleaved parts. */
+/* recurrence_lanes.h - linear and gated recurrences and selective scans (program.h, lm_recurrence): included
+ * by the row kernels of every instruction set. The lanes of a vector are columns of a state, so sums run down
+ * the rows of the state, in four interleaved parts. */
 #ifndef LM_KERNELS_RECURRENCE_LANES_H
 #define LM_KERNELS_RECURRENCE_LANES_H
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/exp_lanes.h"
@@ -164,10 +165,69 @@ INLINED void scan_lanes(const lm_recurrence_args *a, uint32_t column)
     }
 }
 
+/* ln(1 + e^x) = max(x, 0) + ln(1 + t), t = e^-|x|, by the series 2 (s + s^3/3 + s^5/5 …) of s = t / (2 + t),
+ * which is at most 1/3. */
+INLINED float_lanes row_softplus(float_lanes x)
+{
+    float_lanes t = row_exp((float_lanes)((int_lanes)x | INT32_MIN)), s = t / (t + 2.0f), q = s * s,
+                p = q * (1.0f / 15) + 1.0f / 13;
+
+    p = p * q + 1.0f / 11;
+    p = p * q + 1.0f / 9;
+    p = p * q + 1.0f / 7;
+    p = p * q + 1.0f / 5;
+    p = p * q + 1.0f / 3;
+    p = p * q + 1.0f;
+    return (float_lanes)((int_lanes)x & ~(x < 0)) + 2.0f * s * p;
+}
+
+/* 1 - e^x for x <= 0, near 0 by the series of e^x without its 1, which would take the last digits. */
+INLINED float_lanes row_one_less_exp(float_lanes x)
+{
+    int_lanes   near = x > -0.5f;
+    float_lanes far  = 1.0f - row_exp(x), p = x * (1.0f / 5040) + 1.0f / 720;
+
+    p = p * x + 1.0f / 120;
+    p = p * x + 1.0f / 24;
+    p = p * x + 1.0f / 6;
+    p = p * x + 1.0f / 2;
+    p = -(p * x * x + x);
+    return (float_lanes)(((int_lanes)p & near) | ((int_lanes)far & ~near));
+}
+
+INLINED float_lanes row_roots(float_lanes x)
+{
+    float_lanes r;
+
+    for (int l = 0; l < LANES; l++)
+        r[l] = sqrtf(x[l]);
+    return r;
+}
+
+INLINED void gated_lanes(const lm_recurrence_args *a, uint32_t column)
+{
+    uint32_t    n    = a->columns - column < LANES ? a->columns - column : LANES;
+    float_lanes rate = row_softplus(columns_of(a->rates + column, n)) * -8.0f,
+                h    = load_lanes(a->state + column);
+
+    for (uint64_t t = 0; t < a->rows; t++) {
+        float_lanes x     = columns_of(a->v + t * a->v_stride + column, n),
+                    log_a = columns_of(a->decay + t * a->decay_stride + column, n) * rate;
+        if (a->at_start && t == 0)
+            h = x;
+        else
+            h = row_exp(log_a) * h + row_roots(row_one_less_exp(2.0f * log_a)) * x;
+        memcpy(a->o + t * a->o_stride + column, &h, n * sizeof(float));
+    }
+    *lanes_at(a->state + column) = h;
+}
+
 static void recur(const lm_recurrence_args *a)
 {
     for (uint32_t column = 0; column < a->columns; column += LANES) {
-        if (a->rates)
+        if (a->gated)
+            gated_lanes(a, column);
+        else if (a->rates)
             scan_lanes(a, column);
         else if (!a->delta && !a->decay_by_channel)
             recur_lanes(a, column, false, false);

@@ -364,7 +364,7 @@ static void (*const compilers[LM_OP_COUNT])(lm_compiler *c, uint32_t index) = {
     [LM_OP_ALL_REDUCE] = compile_exchange,   [LM_OP_ALL_GATHER] = compile_exchange,
     [LM_OP_SEND] = compile_send,             [LM_OP_RECEIVE] = compile_receive,
     [LM_OP_CAUSAL_CONV] = compile_state,     [LM_OP_LINEAR_RECURRENCE] = compile_state,
-    [LM_OP_SELECTIVE_SCAN] = compile_state,
+    [LM_OP_SELECTIVE_SCAN] = compile_state,  [LM_OP_GATED_RECURRENCE] = compile_state,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)

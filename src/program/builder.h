@@ -67,6 +67,10 @@ lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_cla
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
 /* The head: with its own matrix, or with the table at `tied_to` ("model.embed_tokens") if not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
+/* Multiply each of n_heads equal parts of x by its own matrix, and add a bias: parameters of the open module,
+ * which Hugging Face checkpoints store as [n_heads, in, out] and [n_heads, out]. */
+lm_value lm_head_linear(lm_builder *b, const char *weight, const char *bias, lm_value x, uint32_t n_heads,
+                        uint32_t out);
 lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps);
 /* Normalise each of n_heads equal parts separately, all with one weight of a head's width (QK norm). */
 lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps);
@@ -108,6 +112,11 @@ lm_value lm_linear_recurrence(lm_builder *b, const char *word, const lm_recurren
 enum { LM_MAX_SCAN_STATE = 256 };
 lm_value lm_selective_scan(lm_builder *b, const char *word, const char *name, lm_value C, lm_value B,
                            lm_value x, lm_value delta);
+/* Real-gated linear recurrent unit (arXiv 2402.19427, 2.4): every lane carries one number; `name` is a
+ * parameter of the open module, [lanes], r a gate between 0 and 1:
+ *   a = exp(-8 r softplus(name)), h <- a h + sqrt(1 - a^2) x; at position 0, h <- x
+ * x, r [T][lanes] -> h [T][lanes] */
+lm_value lm_gated_recurrence(lm_builder *b, const char *word, const char *name, lm_value x, lm_value r);
 /* Operations with a parameter of the open module. A row of the family's table has its whole GGUF name:
  * { "model.layers.*.mixer.dt_bias", "blk.*.ssm_dt.bias" }.
  *   x + w                   w as wide as x ("dt_bias")

@@ -22,23 +22,14 @@ static lm_value head_linear(lm_builder *b, uint32_t module, const char *word, lm
 {
     if (b->failed)
         return LM_NONE;
-    lm_program *p  = b->p;
-    uint32_t    in = shared ? lm_record_width(b, x) : lm_record_width(b, x) / n_heads;
-    uint32_t    w  = lm_record_weight(b, lm_record_path(b, word), "weight", LM_HEADS, 1, n_heads, 1);
+    uint32_t w = lm_record_weight(b, lm_record_path(b, word), "weight", LM_HEADS, 1, n_heads, 1);
 
     if (w == LM_NONE)
         return LM_NONE;
-    p->weights[w].gguf     = lm_record_gguf(b, lm_record_path(b, alone), "weight");
-    p->weights[w].n_dims   = 3;
-    p->weights[w].dims[1]  = out;
-    p->weights[w].dims[2]  = in;
-    p->weights[w].elements = (uint64_t)n_heads * out * in;
-    p->weights[w].joint    = joint;
-    lm_node *n             = lm_record_unary(b, LM_OP_HEAD_LINEAR, lm_record_path(b, word), x, n_heads * out);
+    b->p->weights[w].gguf  = lm_record_gguf(b, lm_record_path(b, alone), "weight");
+    b->p->weights[w].joint = joint;
+    lm_node *n             = lm_record_heads(b, w, lm_record_path(b, word), x, n_heads, out, shared);
     n->module              = module;
-    n->weights[0]          = w;
-    n->heads.n_heads       = n_heads;
-    n->heads.shared        = shared;
     return n->out;
 }
 
@@ -59,8 +50,9 @@ lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const 
                       n,
                       n + v,
                       !b->latent_naive,
-                      b->latent_naive };
-    lm_joint values = { keys.path, keys.gguf, n, v, n + v, false, false };
+                      b->latent_naive,
+                      false };
+    lm_joint values = { keys.path, keys.gguf, n, v, n + v, false, false, false };
     char     k_word[64], v_word[64];
 
     snprintf(k_word, sizeof k_word, "%.50s.k", name);

@@ -140,6 +140,10 @@ uint32_t lm_weight_dims(const lm_weight *w, bool gguf, uint64_t *dims)
     } else if (!gguf && w->padded) {
         memcpy(d, (uint64_t[]){ 1, 1, w->elements, 1 }, sizeof d);
         n = 4;
+    } else if (!gguf && w->heads) {
+        d[0] = w->heads;
+        d[1] = w->elements / w->heads;
+        n    = 2;
     } else if (!gguf && w->flat) {
         d[0] = w->elements;
         n    = 1;

@@ -47,6 +47,7 @@ typedef struct lm_joint {
     uint32_t    first, n, of;
     bool        transposed;      /* the weight is the transpose of these rows: n is `in`, not `out` */
     bool        alone_transposed;/* the weight is the transpose of its separate tensor (weight.gguf) */
+    bool        by_head;         /* there is only this kind, and checkpoints store it as [heads, of, …] */
 } lm_joint;
 
 /* The storage of weights of experts in folders that combine several weights of the program in one tensor
@@ -119,6 +120,7 @@ typedef struct lm_weight {
     uint32_t       n_folds;
     bool           flat;         /* Hugging Face checkpoints store [n m], not [n, m] */
     bool           padded;       /* Hugging Face checkpoints store [1, 1, n, 1], not [n, 1] */
+    uint32_t       heads;        /* > 0: Hugging Face checkpoints store [heads, n / heads], not [n] */
     bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
     bool           between_in_gguf;      /* GGUF files do, too */
     lm_joint       joint;        /* of LM_HEADS */
@@ -164,6 +166,7 @@ typedef struct lm_module {
     X(CAUSAL_CONV, causal_conv) \
     X(LINEAR_RECURRENCE, linear_recurrence) \
     X(SELECTIVE_SCAN, selective_scan) \
+    X(GATED_RECURRENCE, gated_recurrence) \
     X(RMS_NORM, rms_norm) \
     X(LAYER_NORM, layer_norm) \
     X(ROPE, rope) \
@@ -220,6 +223,7 @@ typedef struct lm_recurrence {
     bool     delta;
     bool     decay_by_channel;           /* a is [n_heads][k_dim], one factor per row of S; else [n_heads] */
     bool     selective;                  /* selective_scan: one head; a is [v_dim][k_dim], from a weight */
+    bool     gated;                      /* gated_recurrence: the same, k_dim is 1 */
     bool     tiled;                      /* head h reads key head h % n_key_heads; else h / (n_heads /
                                             n_key_heads) */
     uint32_t first_head;                 /* of this rank, if tiled: added to h */
@@ -283,7 +287,8 @@ typedef struct lm_node {
         struct { uint32_t index; } state;    /* of all operations with a state (lm_op.state): the first member
                                                 of their struct, an index into states */
         struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
-        struct { uint32_t state; lm_recurrence spec; } recurrence;   /* of SELECTIVE_SCAN, too */
+        struct { uint32_t state; lm_recurrence spec; } recurrence;   /* of
+                                                                SELECTIVE_SCAN and GATED_RECURRENCE, too */
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP */
         struct { float low, high; } clamp;
         struct { float bound; } decay;       /* of ln y, from below; 0: none */

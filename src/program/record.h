@@ -62,4 +62,9 @@ uint32_t lm_record_state(lm_builder *b, uint64_t floats);
 lm_node *lm_record_node(lm_builder *b, lm_op_code code, const char *path, uint32_t width);
 lm_node *lm_record_unary(lm_builder *b, lm_op_code code, const char *path, lm_value x, uint32_t width);
 
+/* Record head_linear with this weight, of LM_HEADS, and set the weight's shape. `shared`: each head reads all
+ * of x; else an equal part. */
+lm_node *lm_record_heads(lm_builder *b, uint32_t weight, const char *path, lm_value x, uint32_t n_heads,
+                         uint32_t out, bool shared);
+
 #endif

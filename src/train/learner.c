@@ -53,6 +53,8 @@ static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernel
                                          n->recurrence.spec.k_dim * LM_STATE_COLUMNS * sizeof(float)));
     if (n->code == LM_OP_SELECTIVE_SCAN)
         *worker = larger(*worker, lm_scan_scratch(&n->recurrence.spec, l->options.longest));
+    if (n->code == LM_OP_GATED_RECURRENCE)
+        *worker = larger(*worker, lm_gated_scratch(l->options.longest));
     if (lm_row_ops[n->code])
         *worker = larger(*worker,
                          lm_row_ops[n->code]->scratch_rows * p->values[n->out].width * sizeof(float));

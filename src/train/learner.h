@@ -124,6 +124,7 @@ void lm_train_convolve_back(lm_frame *f);
 void lm_train_recur(lm_frame *f);
 void lm_train_recur_back(lm_frame *f);
 void lm_train_scan_back(lm_frame *f);
+void lm_train_gated_back(lm_frame *f);
 
 /* Compute the maximum scratch bytes of any operation of the program: shared by all workers, and per
  * worker. */

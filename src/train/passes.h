@@ -45,6 +45,13 @@ void     lm_scan_back_lane(const lm_recurrence_rows *r, const float *rates, floa
 void     lm_scan_back_entry(const lm_recurrence_rows *r, const float *rates, uint64_t n, float *scratch);
 uint64_t lm_scan_scratch(const lm_recurrence *r, uint64_t rows);
 
+/* ---- gated_recurrence (gated.c) ---- */
+
+/* The same for x, the gate and the weight of a lane. */
+void     lm_gated_back_lane(const lm_recurrence_rows *r, float param, float *d_param, uint64_t lane,
+                            float *scratch);
+uint64_t lm_gated_scratch(uint64_t rows);
+
 /* Return whether dropout applies to an adapter's input; and apply it to row `row` of the step. */
 bool lm_train_drops(const lm_learner *l, uint32_t weight);
 void lm_train_drop(const lm_learner *l, uint32_t weight, uint64_t row, float *x, uint64_t n);

@@ -89,20 +89,20 @@ void lm_train_convolve_back(lm_frame *f)
     lm_train_parallel(f->l, back, f, f->l->program->values[f->node->out].width, 64);
 }
 
-/* ---- linear_recurrence, selective_scan: workers divide the blocks of the states; in reverse the key heads,
- * or lanes and entries ---- */
+/* ---- linear_recurrence, selective_scan, gated_recurrence: workers divide the blocks of the states; in
+ * reverse the key heads, lanes and entries, or lanes ---- */
 
 static void recur(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const lm_frame      *f = arg;
     const lm_recurrence *r = &f->node->recurrence.spec;
-    lm_recurrence_args   a = { .state = lm_worker_scratch(f->l, worker) };
+    lm_recurrence_args   a = { .state = lm_worker_scratch(f->l, worker), .at_start = true };
 
     for (uint64_t unit = from; unit < to; unit++)
         for (uint32_t i = 0; i < f->l->n_texts; i++) {
             memset(a.state, 0, (size_t)r->k_dim * LM_STATE_COLUMNS * sizeof *a.state);
             lm_recurrence_block(r, unit, f->in, f->out,
-                                r->selective ? lm_vector_of(f->l, f->node->weights[0]) : NULL,
+                                r->selective || r->gated ? lm_vector_of(f->l, f->node->weights[0]) : NULL,
                                 f->l->texts[i].first, &a);
             a.rows = f->l->texts[i].rows;
             f->l->engine->kernels.row.recur(&a);
@@ -184,4 +184,23 @@ void lm_train_scan_back(lm_frame *f)
     lm_train_parallel(f->l, scan_back_lanes, f, r->v_dim, 16);
     if (f->din[0].at || f->din[1].at)
         lm_train_parallel(f->l, scan_back_entries, f, r->k_dim, 1);
+}
+
+static void gated_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const lm_frame *f      = arg;
+    uint32_t        weight = f->node->weights[0];
+    float          *d      = f->reverse->trains[0] ? lm_trained_gradient(f->l, weight) : NULL;
+
+    for (uint32_t i = 0; i < f->l->n_texts; i++) {
+        lm_recurrence_rows r = rows_of_text(f, &f->l->texts[i]);
+        for (uint64_t lane = from; lane < to; lane++)
+            lm_gated_back_lane(&r, lm_vector_of(f->l, weight)[lane], d ? d + lane : NULL, lane,
+                               lm_worker_scratch(f->l, worker));
+    }
+}
+
+void lm_train_gated_back(lm_frame *f)
+{
+    lm_train_parallel(f->l, gated_back, f, f->node->recurrence.spec.v_dim, 16);
 }

@@ -178,7 +178,7 @@ lm_status lm_train_check_full(const lm_train_run *r, lm_error *e)
         if (r->wanted[w] && (p->weights[w].kind == LM_EXPERTS || p->weights[w].kind == LM_HEADS) &&
             !r->o->gradients)
             return lm_fail(e, LM_UNSUPPORTED, p->weights[w].path, LM_NO_OFFSET,
-                           "models with experts or latents can be trained with adapters, but not as a whole");
+                           "models with experts, latents or matrices of heads can only be trained with adapters");
     if (r->model->container && lm_container_kind_of(r->model->container) == LM_GGUF && !r->o->gradients)
         return lm_fail(e, LM_UNSUPPORTED, "full training", LM_NO_OFFSET,
                        "needs a folder of a model in safetensors, not a GGUF file");

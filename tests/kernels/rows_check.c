@@ -249,9 +249,26 @@ static void exact_scan(const lm_recurrence_args *a, double *state, double *o)
         }
 }
 
+/* The definition of a gated recurrence, in double. */
+static void exact_gated(const lm_recurrence_args *a, double *state, double *o)
+{
+    for (uint64_t t = 0; t < a->rows; t++)
+        for (uint32_t c = 0; c < a->columns; c++) {
+            double p = (double)a->rates[c],
+                   log_a = -8 * (double)a->decay[t * a->decay_stride + c] * (p > 20 ? p : log1p(exp(p))),
+                   x = (double)a->v[t * a->v_stride + c];
+            state[c] = t == 0 && a->at_start ? x : exp(log_a) * state[c] + sqrt(1 - exp(2 * log_a)) * x;
+            o[t * LM_STATE_BLOCK + c] = state[c];
+        }
+}
+
 /* The definition, in double. */
 static void exact_recurrence(const lm_recurrence_args *a, double *state, double *o)
 {
+    if (a->gated) {
+        exact_gated(a, state, o);
+        return;
+    }
     if (a->rates) {
         exact_scan(a, state, o);
         return;
@@ -286,11 +303,12 @@ static float *random_rows(uint64_t n, float scale)
 
 /* The state and the outputs have the same bits as those of the first level, and whatever the rows are cut
  * into; padding stays zero. */
-enum { BY_DELTA = 1, BY_CHANNEL = 2, SCANS = 4, FORMS };
+enum { BY_DELTA = 1, BY_CHANNEL = 2, SCANS = 4, GATED, GATED_START, FORMS };
 
 static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, int form)
 {
     static lm_kernels reference;
+    bool              gated = form >= GATED;
     uint32_t          decays = form & SCANS ? columns : form & BY_CHANNEL ? k_dim : 1;
     uint64_t          states = (uint64_t)k_dim * LM_STATE_BLOCK;
     float *q = random_rows(k_dim, 0.5f), *k = random_rows(k_dim, 0.3f), *v = random_rows(columns, 1),
@@ -305,11 +323,12 @@ static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, i
         .q_stride = k_dim, .k_stride = k_dim, .v_stride = columns, .decay_stride = decays, .beta_stride = 1,
         .o_stride = columns, .rows = RECUR_ROWS, .k_dim = k_dim, .columns = columns,
         .delta = form & BY_DELTA, .decay_by_channel = form & BY_CHANNEL,
+        .gated = gated, .at_start = form == GATED_START,
     };
 
     lm_kernels_init_ref(&reference);
     rnd_floats(before, states, 1);
-    rnd_floats(rates, (uint64_t)columns * k_dim, 1);
+    rnd_floats(rates, (uint64_t)columns * k_dim, gated ? 6 : 1);
     for (uint64_t i = 0; i < (uint64_t)RECUR_ROWS * decays; i++)
         d[i] = fabsf(d[i]);              /* decays and steps are not negative: padding stays +0 */
     for (uint64_t i = 0; i < states; i++) {
@@ -328,6 +347,7 @@ static void check_recurrence(const level *l, uint32_t k_dim, uint32_t columns, i
     memcpy(state, before, states * 4);
     for (uint64_t t = 0; t < RECUR_ROWS; t += a.rows) {
         a.rows = t + 3 < RECUR_ROWS ? 3 : RECUR_ROWS - t;
+        a.at_start = t == 0 && form == GATED_START;
         a.q = q + t * k_dim;
         a.k = k + t * k_dim;
         a.v = v + t * columns;
@@ -352,7 +372,8 @@ static void check_recurrences(const level *l)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
             for (int form = 0; form < FORMS; form++)
-                check_recurrence(l, keys[i], columns[c], form);
+                if (form < GATED || keys[i] == 1)
+                    check_recurrence(l, keys[i], columns[c], form);
 }
 
 /* ---- convolutions ---- */

@@ -48,7 +48,7 @@ CASES = {
     "granitemoehybrid": ("GraniteMoeHybrid", {"num_hidden_layers": 2, "layer_types": ["mamba", "attention"]}),
     "nemotron_h": ("NemotronH", {}), "falcon_h1": ("FalconH1", {"num_hidden_layers": 2}),
     "bamba": ("Bamba", {"num_hidden_layers": 2}), "mamba2": ("Mamba2", {"num_hidden_layers": 2}), "mamba": ("Mamba", {"num_hidden_layers": 2}),
-    "falcon_mamba": ("FalconMamba", {"num_hidden_layers": 2}), "jamba": ("Jamba", {"num_hidden_layers": 10}),
+    "falcon_mamba": ("FalconMamba", {"num_hidden_layers": 2}), "jamba": ("Jamba", {"num_hidden_layers": 10}), "recurrent_gemma": ("RecurrentGemma", {}),
     "kimi_linear": ("KimiLinear", {"num_hidden_layers": 5}), "bailing_hybrid": ("BailingHybrid", {"num_hidden_layers": 7}),
     "lfm2_moe": ("Lfm2Moe", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention", "conv", "full_attention"]}),
 }

@@ -68,8 +68,10 @@ def hooks(model, taps):
     """Collect the output of every module under its path (except rotary tables, activations and containers)."""
     handles = []
     def keep(path):
-        def hook(_module, _args, out):
+        def hook(module, _args, out):
             out = out[0] if isinstance(out, tuple) else out
+            if isinstance(module, torch.nn.Conv1d):         # [B, C, T + padding]: the last ones are of no position
+                out = out[..., :out.shape[-1] - module.padding[0]].transpose(1, 2).contiguous()
             if isinstance(out, torch.Tensor) and out.dim() == 3:
                 taps[path] = out.detach().clone()
         return hook

@@ -163,6 +163,8 @@ static lm_status add_heads(lm_folder_tensors *t, uint32_t i, lm_error *e)
     if (w->joint.first)
         return LM_OK;
     LM_TRY(find_partners(t, w, &recipe, e));
+    if (w->joint.by_head)
+        return add(t, w->joint.path, recipe, 3, (uint64_t[]){ w->dims[0], w->joint.of, cols }, cols, e);
     return add(t, w->joint.path, recipe, 2, (uint64_t[]){ w->dims[0] * w->joint.of, cols }, cols, e);
 }
 

@@ -211,7 +211,10 @@ static lm_status place_weight(lm_matrices *m, uint32_t i, lm_error *e)
     if (!(at->tensor = find(m, own)))
         return missing(m, own ? own : w->path, e);
     at->how = !is_gguf(m) && w->transposed && w->n_dims == 2 ? TURNED : PLAIN;
-    LM_TRY(check(m, at->tensor, w->elements, at->how == TURNED ? w->dims[0] : w->dims[w->n_dims - 1], e));
+    uint64_t cols = at->how == TURNED            ? w->dims[0]
+                    : w->heads && !is_gguf(m) ? w->elements / w->heads
+                                              : w->dims[w->n_dims - 1];
+    LM_TRY(check(m, at->tensor, w->elements, cols, e));
     return take(m, at, at->tensor, e);
 }
 

@@ -87,8 +87,46 @@ const lm_op lm_op_linear = {
     .reverse_cost           = product_cost,
 };
 
-/* ---- head_linear: each head's part of x, or all of x, times the head's own matrix (recorded by
+/* ---- head_linear: each head's part of x, or all of x, times the head's own matrix (also recorded by
  * program/latent.c) ---- */
+
+lm_node *lm_record_heads(lm_builder *b, uint32_t weight, const char *path, lm_value x, uint32_t n_heads,
+                         uint32_t out, bool shared)
+{
+    lm_weight *w  = &b->p->weights[weight];
+    uint32_t   in = lm_record_width(b, x) / (shared ? 1 : n_heads);
+
+    w->n_dims         = 3;
+    w->dims[1]        = out;
+    w->dims[2]        = in;
+    w->elements       = (uint64_t)n_heads * out * in;
+    lm_node *n        = lm_record_unary(b, LM_OP_HEAD_LINEAR, path, x, n_heads * out);
+    n->weights[0]     = weight;
+    n->heads.n_heads  = n_heads;
+    n->heads.shared   = shared;
+    return n;
+}
+
+lm_value lm_head_linear(lm_builder *b, const char *weight, const char *bias, lm_value x, uint32_t n_heads,
+                        uint32_t out)
+{
+    if (b->failed)
+        return LM_NONE;
+    const char *path = lm_record_path(b, weight);
+
+    lm_record_need(b, n_heads && lm_record_width(b, x) % n_heads == 0, path,
+                   "the number of heads does not divide the width");
+    uint32_t w = lm_record_weight(b, lm_record_here(b), weight, LM_HEADS, 1, n_heads, 1);
+    if (w == LM_NONE)
+        return LM_NONE;
+    uint32_t in = lm_record_width(b, x) / n_heads;
+    b->p->weights[w].joint = (lm_joint){ .path = path, .n = in, .of = in, .transposed = true,
+                                         .by_head = true };
+    lm_value y = lm_add_bias(b, bias, lm_record_heads(b, w, path, x, n_heads, out, false)->out);
+    if (y != LM_NONE && !b->failed)
+        b->p->weights[b->p->nodes[b->p->values[y].producer].weights[0]].heads = n_heads;
+    return y;
+}
 
 /* one matrix per head */
 static void head_linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)

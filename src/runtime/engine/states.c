@@ -61,7 +61,7 @@ static void convolve(const stage_chunk *p, const lm_step *s, uint64_t first, uin
     }
 }
 
-/* ---- linear_recurrence, selective_scan ---- */
+/* ---- linear_recurrence, selective_scan, gated_recurrence ---- */
 
 static void recur(const stage_chunk *p, const lm_step *s, uint64_t first, uint64_t last)
 {
@@ -78,13 +78,14 @@ static void recur(const stage_chunk *p, const lm_step *s, uint64_t first, uint64
         float       *next   = lm_kv_next_state(g, n->recurrence.state, g->sequences[i]);
         const float *before = state_before(g, n->recurrence.state, i, next);
         a.rows              = run_length(g, i);
+        a.at_start          = g->positions[i] == 0;
         for (uint64_t unit = first; unit < last; unit++) {
             a.state = next + unit * each;
             if (!before)
                 memset(a.state, 0, each * sizeof *a.state);
             else if (before != next)
                 memcpy(a.state, before + unit * each, each * sizeof *a.state);
-            lm_recurrence_block(r, unit, in, out, r->selective ? weight_of(g, n, 0) : NULL, i, &a);
+            lm_recurrence_block(r, unit, in, out, weight_of(g, n, 0), i, &a);
             g->kernels.row.recur(&a);
         }
     }

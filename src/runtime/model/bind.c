@@ -203,6 +203,12 @@ static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     if (t) {
         stored.dims[0] = w->dims[0] * w->joint.of;
         stored.dims[1] = w->dims[w->joint.transposed ? 1 : 2];
+        if (w->joint.by_head) {
+            stored.n_dims  = 3;
+            stored.dims[2] = stored.dims[1];
+            stored.dims[1] = w->joint.of;
+            stored.dims[0] = w->dims[0];
+        }
     } else if (lm_container_kind_of(m->container) == LM_GGUF && w->gguf &&
                (t = lm_container_find(m->container, w->gguf))) {
         stored.n_dims  = t->n_dims == 2 ? 2 : 3;

@@ -120,7 +120,7 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
 static bool has_latents(const lm_program *p)
 {
     for (uint32_t i = 0; i < p->n_weights; i++)
-        if (p->weights[i].kind == LM_HEADS)
+        if (p->weights[i].kind == LM_HEADS && !p->weights[i].joint.by_head)
             return true;
     return false;
 }

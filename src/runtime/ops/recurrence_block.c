@@ -1,4 +1,5 @@
-/* recurrence_block.c - the operands of one block of a head's state (linear_recurrence, selective_scan). */
+/* recurrence_block.c - the operands of one block of a head's state (linear_recurrence,
+ * selective_scan, gated_recurrence). */
 #include "program/builder.h"
 #include "runtime/ops/rowops.h"
 
@@ -12,23 +13,27 @@ void lm_recurrence_block(const lm_recurrence *r, uint64_t unit, const lm_operand
              first = (uint32_t)(unit % blocks) * LM_STATE_COLUMNS, left = r->v_dim - first;
     size_t key = (size_t)lm_key_head(r, head) * r->k_dim, value = (size_t)head * r->v_dim + first;
 
-    a->q                = lm_row_of(in[0], row) + key;
-    a->k                = lm_row_of(in[1], row) + key;
-    a->v                = lm_row_of(in[2], row) + value;
-    a->decay = lm_row_of(in[3], row) + (r->selective          ? value
-                                        : r->decay_by_channel ? (size_t)head * r->k_dim
-                                                              : head);
-    a->beta             = r->selective ? NULL : lm_row_of(in[4], row) + head;
-    a->rates            = r->selective ? rates + value * r->k_dim : NULL;
+    bool              by_lane = r->selective || r->gated;
+    const lm_operand *v       = r->gated ? in : in + 2;              /* followed by its decay */
+
+    a->q                = r->gated ? NULL : lm_row_of(in[0], row) + key;
+    a->k                = r->gated ? NULL : lm_row_of(in[1], row) + key;
+    a->v                = lm_row_of(v[0], row) + value;
+    a->decay = lm_row_of(v[1], row) + (by_lane               ? value
+                                       : r->decay_by_channel ? (size_t)head * r->k_dim
+                                                             : head);
+    a->beta             = by_lane ? NULL : lm_row_of(in[4], row) + head;
+    a->rates            = by_lane ? rates + value * r->k_dim : NULL;
     a->o                = lm_row_of(out, row) + value;
     a->q_stride         = in[0].row;
     a->k_stride         = in[1].row;
-    a->v_stride         = in[2].row;
-    a->decay_stride     = in[3].row;
-    a->beta_stride      = r->selective ? 0 : in[4].row;
+    a->v_stride         = v[0].row;
+    a->decay_stride     = v[1].row;
+    a->beta_stride      = by_lane ? 0 : in[4].row;
     a->o_stride         = out.row;
     a->k_dim            = r->k_dim;
     a->columns          = left < LM_STATE_COLUMNS ? left : LM_STATE_COLUMNS;
     a->delta            = r->delta;
     a->decay_by_channel = r->decay_by_channel;
+    a->gated            = r->gated;
 }

@@ -47,9 +47,9 @@ typedef struct lm_row_op {
 /* [LM_OP_COUNT]; NULL: the operation has functions of its own. */
 extern const lm_row_op *const lm_row_ops[LM_OP_COUNT];
 
-/* Set `a`, except its state and number of rows, to the rows from `row` on and block `unit` of the state of
- * linear_recurrence or selective_scan. `in`: its inputs; units are counted over all heads; `rates`: the
- * weight of selective_scan. */
+/* Set `a`, except its state, at_start and number of rows, to the rows from `row` on and block `unit` of the
+ * state of linear_recurrence, selective_scan or gated_recurrence. `in`: its inputs; units are counted over
+ * all heads; `rates`: the weight of the last two. */
 void lm_recurrence_block(const lm_recurrence *r, uint64_t unit, const lm_operand in[5], lm_operand out,
                          const float *rates, uint64_t row, lm_recurrence_args *a);
 

@@ -341,7 +341,7 @@ bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out)
                                  n->weights[1] != LM_NONE };
         return true;
     }
-    if (n->code != LM_OP_HEAD_LINEAR)
+    if (n->code != LM_OP_HEAD_LINEAR || p->weights[n->weights[0]].joint.by_head)
         return false;
     const lm_weight *w = &p->weights[n->weights[0]];
     *out = (lm_linear_form){ w->joint.transposed ? w->dims[1] : w->dims[2], w->dims[0] * w->joint.of, false };

@@ -71,7 +71,7 @@ static void see_latent(const lm_ledger *l, lm_traits *t, const lm_node *n)
     uint32_t          in  = p->values[n->in[0]].width / (n->heads.shared ? 1 : n->heads.n_heads);
     uint32_t          out = p->values[n->out].width / n->heads.n_heads;
 
-    if (t->latent && t->nope_dim && t->v_dim)
+    if ((t->latent && t->nope_dim && t->v_dim) || p->weights[n->weights[0]].joint.by_head)
         return;
     if (!t->latent) {
         t->latent   = true;

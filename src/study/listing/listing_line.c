@@ -155,7 +155,7 @@ static void put_weight(const lm_listing *l, uint32_t index, lm_text *out)
     } else {
         put_path(l, w->path, "", out);
     }
-    if (w->padded)
+    if (w->padded || w->heads)
         lm_text_add_str(out, ".reshape(-1)");
     if (w->flat && w->dims[1] > 1)
         lm_text_printf(out, ".reshape(%" PRIu64 ", -1)", w->dims[0]);
@@ -176,6 +176,10 @@ static void put_heads(const lm_listing *l, const lm_weight *w, lm_text *out)
     const lm_joint *j = &w->joint;
 
     put_path(l, j->path, "", out);
+    if (j->by_head) {
+        lm_text_add_str(out, ".swapaxes(1, 2)");
+        return;
+    }
     lm_text_printf(out, ".reshape(%" PRIu64 ", %u, -1)[:, %u:%u]%s", w->dims[0], j->of, j->first,
                    j->first + j->n, j->transposed ? ".swapaxes(1, 2)" : "");
 }

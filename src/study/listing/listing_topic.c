@@ -184,6 +184,10 @@ static void put_weight_shape(const lm_weight *w, lm_text *out)
     else if (x->path)
         put_shape(x->path, w->dims[0], x->transposed ? w->dims[2] : x->of, x->transposed ? x->of : w->dims[2],
                   out);
+    else if (w->kind == LM_HEADS && j->by_head)
+        put_shape(j->path, w->dims[0], w->dims[2], w->dims[1], out);
+    else if (w->heads)
+        put_shape(w->path, w->heads, w->elements / w->heads, 0, out);
     else if (w->kind == LM_HEADS)
         put_shape(j->path, w->dims[0] * j->of, j->transposed ? w->dims[1] : w->dims[2], 0, out);
     else if (strchr(w->path, '*'))

@@ -36,6 +36,8 @@
          "\"rope_type\": \"proportional\", " rest "}}")
 #define OLMO(rest) \
     "{\"model_type\": \"olmo_hybrid\", " COMMON "\"num_hidden_layers\": 4, \"intermediate_size\": 40, " rest "}"
+#define GRIFFIN(rest) \
+    "{\"model_type\": \"recurrent_gemma\", " COMMON "\"num_hidden_layers\": 5, \"intermediate_size\": 40, " rest "}"
 #define MAMBA2_HEADS "\"num_heads\": 4, \"head_dim\": 16, \"n_groups\": 2"
 
 static lm_status describe(const char *json, lm_config *c, const lm_family **f, lm_text *warnings, lm_error *e)
@@ -110,6 +112,17 @@ static void sizes_that_do_not_fit(void **state)
         { JAMBA("\"expert_layer_offset\": 2"), "expert_layer_offset" },
         { JAMBA("\"num_experts\": 4, \"num_experts_per_tok\": 5"), "num_experts_per_tok" },
         { JAMBA("\"mamba_dt_rank\": 0"), "mamba_dt_rank" },
+        { GRIFFIN("\"block_types\": []"), "block_types" },
+        { GRIFFIN("\"block_types\": [\"recurrent\", \"local\"]"), "block_types" },
+        { GRIFFIN("\"block_types\": [1]"), "block_types" },
+        { GRIFFIN("\"lru_width\": 30"), "lru_width" },
+        { GRIFFIN("\"lru_width\": 0"), "lru_width" },
+        { GRIFFIN("\"conv1d_width\": 1"), "conv1d_width" },
+        { GRIFFIN("\"logits_soft_cap\": 0"), "logits_soft_cap" },
+        { GRIFFIN("\"attention_window_size\": 0"), "attention_window_size" },
+        { GRIFFIN("\"partial_rotary_factor\": 0"), "partial_rotary_factor" },
+        { GRIFFIN("\"embeddings_scale_by_sqrt_dim\": false"), "embeddings_scale_by_sqrt_dim" },
+        { GRIFFIN("\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}"), "rope_parameters" },
     };
 
     (void)state;
@@ -136,6 +149,9 @@ static void errors_give_the_value(void **state)
         { NEMOTRON("\"hybrid_override_pattern\": \"MX\""), "layer 1 is X; M, *, - or E is expected" },
         { MAMBA("\"time_step_rank\": \"some\""), "\"some\" is neither a number nor \"auto\"" },
         { JAMBA("\"attn_layer_offset\": 8"), "8 is not less than attn_layer_period, 8" },
+        { GRIFFIN("\"block_types\": [\"recurrent\", \"local\"]"),
+          "entry 1 is \"local\"; \"recurrent\" or \"attention\" is expected" },
+        { GRIFFIN("\"lru_width\": 30"), "num_attention_heads, 4, does not divide 30" },
         { QWEN(SECTIONS("[1, 1]")), "2 entries; 3 are expected, which share the pairs of a head" },
         { QWEN(SECTIONS("[1, 1, 5]")), "entry 2 is not a whole number from 0 to 4, half of head_dim" },
     };
@@ -164,6 +180,8 @@ static void kinds_of_layers(void **state)
         { NEMOTRON("\"layers_block_type\": [\"mlp\", \"linear_attention\", \"full_attention\"]"), "010", "011" },
         { MAMBA2(MAMBA2_HEADS), "1", "1" },
         { MAMBA("\"time_step_rank\": \"auto\""), "1", "1" },
+        { GRIFFIN("\"lru_width\": 16"), "11011", "00000" },
+        { GRIFFIN("\"block_types\": [\"attention\", \"recurrent\"]"), "01010", "00000" },
         { JAMBA("\"num_experts\": 1, \"attn_layer_period\": 3, \"attn_layer_offset\": 1"), "1011", "0000" },
     };
 
