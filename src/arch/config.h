@@ -73,6 +73,7 @@ typedef struct lm_config {
         uint32_t      rank;              /* of the time step, in Mamba, which has one head; 0: Mamba-2 */
         lm_inner_norm inner_norm;        /* in Mamba */
         float         inner_eps;
+        const char   *gated_class;           /* of the norm beside the gate; NULL: "%sRMSNormGated" */
         uint32_t      n_heads, head_dim, state, n_groups, taps;
         bool          conv_bias, in_bias, out_bias;
         lm_act        act;               /* after the convolution */

@@ -176,9 +176,10 @@ lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *
 /* The same for Mamba, of class "%sMixer" or, where c->mamba.inner_norm has weights, "%sMambaMixer". */
 lm_value  lm_mamba(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 lm_status lm_read_mamba(const lm_source *s, const lm_mamba_keys *k, lm_config *c, lm_error *e);
-/* Build the embedding, layers of one mixer each, final norm and head (mamba2.c). */
+/* Build the embedding, layers of one mixer each, final norm and head (mamba2.c). printed: what the norms
+ * print in place of their shape; NULL: their shape. */
 typedef lm_value lm_mixer_builder(lm_builder *b, const lm_config *c, lm_value x);
-lm_value  lm_mamba_frame(lm_builder *b, const lm_config *c, lm_mixer_builder *mixer);
+lm_value  lm_mamba_frame(lm_builder *b, const lm_config *c, lm_mixer_builder *mixer, const char *printed);
 /* Read the sizes of a model without attention and MLPs (mamba2.c). */
 lm_status lm_read_mamba_sizes(const lm_source *s, lm_config *c, lm_error *e);
 #define LM_MAMBA_NAMES(mixer)                    \

@@ -28,15 +28,17 @@ static lm_value rotated(lm_builder *b, const lm_config *c, lm_value x, uint32_t 
 
 lm_value lm_latent_heads(lm_builder *b, const lm_config *c, lm_value x)
 {
-    static const char *const parts[2] = { "k_b_proj", "v_b_proj" };
+    static const char *const parts[2]    = { "k_b_proj", "v_b_proj" };
+    static const char *const words[2][2] = { { "q_shared", "k_shared" }, { "q_pe", "k_pe" } };
+    const char *const       *shared      = words[c->rope.dim > 0];
     uint32_t nope = c->latent.nope_dim, rope = c->latent.rope_dim, rank = c->latent.kv_rank;
 
     lm_value q      = queries(b, c, x);
     lm_value q_nope = lm_columns(b, "q_nope", q, c->n_heads, 0, nope);
-    lm_value q_pe   = rotated(b, c, lm_columns(b, "q_pe", q, c->n_heads, nope, rope), c->n_heads);
+    lm_value q_pe   = rotated(b, c, lm_columns(b, shared[0], q, c->n_heads, nope, rope), c->n_heads);
     lm_value kv     = lm_linear(b, "kv_a_proj_with_mqa", x, rank + rope, c->bias_qkv);
     lm_value latent = lm_rms_norm(b, "kv_a_layernorm", lm_columns(b, "latent", kv, 1, 0, rank), LATENT_EPS);
-    lm_value k_pe   = rotated(b, c, lm_columns(b, "k_pe", kv, 1, rank, rope), 1);
+    lm_value k_pe   = rotated(b, c, lm_columns(b, shared[1], kv, 1, rank, rope), 1);
     return lm_latent_attention(b, "kv_b_proj", parts, q_nope, q_pe, latent, k_pe, &c->attention);
 }
 

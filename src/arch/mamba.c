@@ -1,6 +1,7 @@
 /* mamba.c - Mamba (arXiv 2312.00752) and Falcon Mamba (arXiv 2410.05355): every layer is one mixer with a
  * selective scan; no attention, no MLP. Falcon Mamba normalises the time step, B and C, without weights. */
 #include "arch/families.h"
+#include "base/number.h"
 
 typedef struct falcon_mamba {
     float eps;                           /* of these norms; GGUF files do not have it */
@@ -17,9 +18,17 @@ static lm_value mixer(lm_builder *b, const lm_config *c, lm_value x)
     return lm_mamba(b, c, "mixer", x);
 }
 
+static lm_value falcon_build(lm_builder *b, const lm_config *c)
+{
+    return lm_mamba_frame(b, c, mixer, NULL);
+}
+
 static lm_value build(lm_builder *b, const lm_config *c)
 {
-    return lm_mamba_frame(b, c, mixer);
+    char eps[32], printed[64];
+
+    lm_print(printed, sizeof printed, "%u, eps=%s", c->hidden, lm_number_text(eps, lm_decimal(c->norm_eps)));
+    return lm_mamba_frame(b, c, mixer, printed);
 }
 
 static const lm_mamba_keys mamba_keys = {
@@ -78,13 +87,14 @@ static const lm_order orders[] = {
 static const lm_default defaults[] = { { "state_size", 16 }, { "tie_word_embeddings", 1 }, { NULL, 0 } };
 
 #define COMMON                                                                                        \
-    .mamba = &mamba_keys, .orders = orders, .build = build, .names = names, .defaults = defaults,     \
+    .mamba = &mamba_keys, .orders = orders, .names = names, .defaults = defaults,                       \
     .pad_token = "0"
 
 const lm_family lm_family_mamba = {
     COMMON,
     .name         = "mamba",
     .class_prefix = "Mamba",
+    .build        = build,
     .hf_types     = (const char *const[]){ "mamba", NULL },
     .gguf_archs   = (const char *const[]){ "mamba", NULL },
     .configure    = configure,
@@ -95,6 +105,7 @@ const lm_family lm_family_falcon_mamba = {
     COMMON,
     .name         = "falcon_mamba",
     .class_prefix = "FalconMamba",
+    .build        = falcon_build,
     .hf_types     = (const char *const[]){ "falcon_mamba", NULL },
     .gguf_archs   = (const char *const[]){ "mamba", NULL },
     .gguf_key     = "ssm.dt_b_c_rms",

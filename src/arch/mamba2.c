@@ -2,18 +2,26 @@
  * Codestral, whose tensors are named model.backbone…. */
 #include "arch/families.h"
 
-lm_value lm_mamba_frame(lm_builder *b, const lm_config *c, lm_mixer_builder *mixer)
+static lm_value norm(lm_builder *b, const lm_config *c, const char *name, const char *printed, lm_value x)
+{
+    x = lm_llama_norm(b, c, name, x);
+    if (printed)
+        lm_module_arguments(b, "=%s", printed);
+    return x;
+}
+
+lm_value lm_mamba_frame(lm_builder *b, const lm_config *c, lm_mixer_builder *mixer, const char *printed)
 {
     lm_push(b, "backbone", "%sModel");
     lm_value x = lm_embedding(b, "embeddings", c->vocab_size, c->hidden);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");
-        x = lm_add(b, x, mixer(b, c, lm_llama_norm(b, c, "norm", x)));
+        x = lm_add(b, x, mixer(b, c, norm(b, c, "norm", printed, x)));
         lm_pop(b);
     }
     lm_pop(b);
-    x = lm_llama_norm(b, c, "norm_f", x);
+    x = norm(b, c, "norm_f", printed, x);
     lm_pop(b);
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "backbone.embeddings" : NULL);
 }
@@ -25,7 +33,7 @@ static lm_value mixer(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value build(lm_builder *b, const lm_config *c)
 {
-    return lm_mamba_frame(b, c, mixer);
+    return lm_mamba_frame(b, c, mixer, "");
 }
 
 static const lm_mamba_keys mamba_keys = {
@@ -58,7 +66,8 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_mamba_sizes(s, c, e));
     LM_TRY(lm_read_mamba2(s, &mamba_keys, c, e));
-    c->mamba.act = c->act;
+    c->mamba.act         = c->act;
+    c->mamba.gated_class = "MambaRMSNormGated";
     return LM_OK;
 }
 

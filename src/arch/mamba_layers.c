@@ -66,9 +66,14 @@ static lm_value gated_norm(lm_builder *b, const lm_config *c, lm_value y, lm_val
     bool     first = c->mamba.norm == LM_NORM_BEFORE_GATE;
     lm_value gated = first ? y : lm_gate(b, "gated", z, y, LM_ACT_SILU);
 
-    if (c->mamba.norm == LM_NO_NORM)
+    if (c->mamba.norm == LM_NO_NORM) {
+        lm_leaf(b, "norm", "Identity");
         return gated;
-    return lm_rms_norm_groups(b, "norm", gated, c->mamba.n_groups, first ? z : LM_NONE, c->norm_eps);
+    }
+    gated = lm_rms_norm_groups(b, "norm", gated, c->mamba.n_groups, first ? z : LM_NONE, c->norm_eps);
+    if (c->mamba.gated_class)
+        lm_class_is(b, c->mamba.gated_class);
+    return gated;
 }
 
 lm_value lm_mamba2(lm_builder *b, const lm_config *c, const char *name, const char *class_name, lm_value x)

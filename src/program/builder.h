@@ -77,8 +77,8 @@ lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t
 /* The same, then multiplied by act(gate), in one module. */
 lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value gate, uint32_t n_heads,
                            float eps, lm_act act);
-/* The same as lm_rms_norm, without a weight; not a module. */
-lm_value lm_rms_unweighted(lm_builder *b, const char *word, lm_value x, float eps);
+/* The same as lm_rms_norm, without a weight. */
+lm_value lm_rms_unweighted(lm_builder *b, const char *name, lm_value x, float eps);
 /* Divide each of n_heads equal parts by its length, sqrt(sum(x^2) + eps), and multiply by `factor`; no
  * weight, not a module. */
 lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,

@@ -143,8 +143,8 @@ typedef struct lm_module {
     const char *name;            /* "q_proj" */
     const char *path;            /* "model.layers.0.self_attn.q_proj" */
     const char *class_name;      /* "Linear" */
-    const char *extra_repr;      /* what its printed form shows besides its sizes: "padding_idx=0"; NULL:
-                                    nothing */
+    const char *extra_repr;      /* what its printed form shows behind its sizes, "padding_idx=0", or, after
+                                    a '=', in place of them; NULL: nothing */
     const char *order;           /* names of its children in order of creation, for printing; "*": all others,
                                     in the order they run */
     uint32_t    parent;          /* LM_NONE for the root */

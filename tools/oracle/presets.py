@@ -5,7 +5,7 @@
 
 Models are built on the meta device: shapes without memory. The correction of the router's choice in DeepSeek-V3 and LFM2-MoE is in their
 checkpoints, a parameter in DeepSeek's code; transformers stores it as a buffer. It is counted. GPT-3 is counted as GPT-2, which has the same
-weights; "-" if its heads do not fill the width, which GPT-2 cannot represent.
+weights; "-" if its heads do not fill the width, which GPT-2 cannot represent. "-" for Ling with a latent of queries, which transformers' Ling lacks.
 """
 import json
 import pathlib
@@ -22,6 +22,8 @@ def count(config):
         if "head_dim" in config:
             return "-"
         config["model_type"] = "gpt2"
+    if config["model_type"] == "bailing_hybrid" and config["q_lora_rank"]:
+        return "-"
     config = AutoConfig.for_model(config.pop("model_type"), **config)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
@@ -34,4 +36,5 @@ def main():
             print(preset["name"], count(preset["config"]), sep="\t")
 
 
-main()
+if __name__ == "__main__":
+    main()

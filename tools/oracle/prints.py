@@ -18,9 +18,7 @@ OTHERWISE = {
     "ctrl": "positions are no module in transformers",
     "mixtral": "experts", "qwen2_moe": "experts", "qwen3_moe": "experts", "granitemoe": "experts", "gpt_oss": "experts",
     "deepseek_v2": "experts", "deepseek_v3": "experts", "lfm2_moe": "experts", "qwen3_next": "experts",
-    "qwen3_5_moe_text": "experts", "granitemoehybrid": "experts", "nemotron_h": "experts",
-    "mamba2": "its norms print no sizes", "bamba": "its gated norms print no sizes", "falcon_h1": "an Identity where there is no norm",
-    "falcon_mamba": "norms without weights are no modules here", "mamba": "its norm prints a width, others a shape",
+    "qwen3_5_moe_text": "experts", "granitemoehybrid": "experts", "nemotron_h": "experts", "kimi_linear": "experts", "bailing_hybrid": "experts",
 }
 
 

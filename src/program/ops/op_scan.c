@@ -65,7 +65,7 @@ const lm_op lm_op_selective_scan = {
     .cost       = scan_cost,
     .describe   = scan_describe,
     .state      = true,
-    .formula    = "S ← exp(−exp(A) ⊙ Δ) ⊙ S + (Δ ⊙ x) Bᵀ, y = S C",
+    .formula    = "S ← e^(−e^A Δ) S + Δ x Bᵀ, y = S C",
     .expression = "selective_scan({0}, {1}, {2}, {3}, {w0})",
     .helper     = "def selective_scan(C, B, x, delta, A_log):\n"
                   "    \"\"\"Each lane i of x carries S[i]: decayed by exp(-exp(A_log[i]) delta[i]), plus delta[i] "

@@ -74,10 +74,15 @@ static const char *write_window(lm_comparison *c, size_t i)
 static const char *write_applied(lm_comparison *c, size_t i)
 {
     switch (c->traits[i].position) {
-    case LM_POSITION_ROTARY:
-        return lm_compare_printf(c, _("%s and %s rotated in each layer"),
-                                 lm_compare_text(c, i, "rope.applied_to[0]"),
-                                 lm_compare_text(c, i, "rope.applied_to[1]"));
+    case LM_POSITION_ROTARY: {
+        const char *q = lm_compare_text(c, i, "rope.applied_to[0]"),
+                   *k = lm_compare_text(c, i, "rope.applied_to[1]");
+        uint64_t some = c->traits[i].n_rotated, all = lm_compare_count(c, i, "architecture.layers");
+        if (some == all)
+            return lm_compare_printf(c, _("%s and %s rotated in each layer"), q, k);
+        return lm_compare_printf(c, _("%s and %s rotated in %" PRIu64 " of %" PRIu64 " layers"), q, k, some,
+                                 all);
+    }
     case LM_POSITION_ALIBI:
         return N_("bias on the scores");
     default:
@@ -102,6 +107,8 @@ static const char *write_beyond(lm_comparison *c, size_t i)
         return N_("impossible: no position embedding");
     if (t->position == LM_POSITION_ALIBI)
         return N_("designed for it");
+    if (!t->attention)
+        return "";
     if (t->position != LM_POSITION_ROTARY)
         return N_("poor");
     return t->rope->stored_divisors || t->rope->type != LM_ROPE_DEFAULT ? N_("by scaling, as trained")
@@ -114,14 +121,39 @@ static const char *write_saved(lm_comparison *c, size_t i)
     return c->traits[i].sharing == LM_SHARES_MHA ? "" : NULL;
 }
 
-/* Nothing if no model has a state; else the fact. */
+/* Nothing if the number is 0 in all models; else the fact. */
+static const char *write_unless_zero(const lm_comparison *c, const char *path)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (lm_compare_count(c, k, path))
+            return NULL;
+    return "";
+}
+
 static const char *write_states(lm_comparison *c, size_t i)
 {
     (void)i;
-    for (size_t k = 0; k < c->n; k++)
-        if (lm_compare_count(c, k, "states.layers"))
-            return NULL;
-    return "";
+    return write_unless_zero(c, "states.layers");
+}
+
+/* The opposite. */
+static const char *write_without_states(lm_comparison *c, size_t i)
+{
+    return write_states(c, i) ? NULL : "";
+}
+
+static const char *write_cached(lm_comparison *c, size_t i)
+{
+    (void)i;
+    return write_unless_zero(c, "kv.elements_per_token");
+}
+
+/* Only beside layers with a state: other layers all have attention. */
+static const char *write_attending(lm_comparison *c, size_t i)
+{
+    if (write_states(c, i))
+        return "";
+    return lm_compare_printf(c, "%u", c->traits[i].n_attentions);
 }
 
 static const char *write_experts(lm_comparison *c, size_t i)
@@ -152,7 +184,8 @@ typedef struct section_def { const char *name, *title, *output, *summary; const 
 
 static const row_def specification[] = {
     { N_("parameters"), "parameters.total", NULL, NULL }, { N_("active per token"), "parameters.active", write_active, NULL },
-    { N_("layers"), "architecture.layers", NULL, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
+    { N_("layers"), "architecture.layers", NULL, NULL }, { N_("layers with attention"), NULL, write_attending, NULL },
+    { N_("layers with a state"), "states.layers", write_states, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
     { N_("query heads"), "attention.heads", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", write_kv_heads, NULL },
     { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("head width"), "attention.head_dim", write_head_dim, NULL },
     { N_("MLP width"), "mlp.intermediate", NULL, NULL }, { N_("MLP expansion"), "mlp.expansion", NULL, NULL },
@@ -204,18 +237,18 @@ static const row_def parameters[] = {
 static const row_def cache[] = {
     { N_("layers"), "architecture.layers", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", write_kv_heads, NULL },
     { N_("head width"), "attention.head_dim", write_head_dim, NULL },
-    { N_("values cached per token"), "kv.elements_per_token", NULL, NULL }, { N_("in the first layer"), "kv.elements_per_layer[0]", NULL, NULL },
+    { N_("values cached per token"), "kv.elements_per_token", write_cached, NULL }, { N_("in the first layer"), "kv.elements_per_layer[0]", write_cached, NULL },
     { N_("in a layer, as MHA"), "kv.by_method.mha", NULL, NULL }, { N_("in a layer, as GQA"), "kv.by_method.gqa", NULL, NULL },
     { N_("in a layer, as MQA"), "kv.by_method.mqa", NULL, NULL }, { N_("in a layer, as MLA"), "kv.by_method.mla", NULL, NULL },
-    { N_("bytes per token"), "kv.bytes_per_token", NULL, NULL }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes", NULL, NULL },
-    { N_("cache at 32,768 tokens"), "kv.at[32768].bytes", NULL, NULL },
-    { N_("cache, whole context"), "kv.bytes_at_context", NULL, NULL }, { N_("saved against MHA"), "kv.mha.saved", write_saved, NULL },
+    { N_("bytes per token"), "kv.bytes_per_token", write_cached, NULL }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes", write_cached, NULL },
+    { N_("cache at 32,768 tokens"), "kv.at[32768].bytes", write_cached, NULL },
+    { N_("cache, whole context"), "kv.bytes_at_context", write_cached, NULL }, { N_("saved against MHA"), "kv.mha.saved", write_saved, NULL },
     { N_("state of a sequence"), "states.bytes", write_states, NULL },
     { NULL, NULL, NULL, NULL },
 };
 static const row_def compute[] = {
     { N_("operations per token"), "flops.per_token_matmul", NULL, NULL }, { N_("of which the head"), "flops.head", NULL, NULL },
-    { N_("more per key"), "flops.per_context_token", NULL, NULL },
+    { N_("more per key"), "flops.per_context_token", write_cached, NULL },
     { N_("more per key, MLA naive"), "flops.per_context_token_naive", NULL, NULL },
     { N_("more per key, windows full"), "flops.per_context_token_past_windows", NULL, NULL }, { N_("a token at 4,096"), "flops.at[4096].total", NULL, NULL },
     { N_("a prompt of 512"), "flops.prefill_of[512].total", NULL, NULL },
@@ -224,7 +257,8 @@ static const row_def compute[] = {
 static const row_def memory[] = {
     { N_("weights as f32"), "weights.as.f32.bytes", NULL, NULL }, { N_("weights as f16"), "weights.as.f16.bytes", NULL, NULL },
     { N_("weights as Q8_0"), "weights.as.Q8_0.bytes", NULL, NULL }, { N_("weights as Q4_K_M"), "weights.as.Q4_K_M.bytes", NULL, NULL },
-    { N_("pages of the cache"), "memory.kv", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("pages of the cache"), "memory.kv", write_without_states, NULL },
+    { N_("pages of cache and states"), "memory.kv", write_states, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def stored[] = {
     { N_("types of the weights"), "weights.types", NULL, NULL }, { N_("bits per weight"), "weights.bits_per_weight", NULL, NULL },

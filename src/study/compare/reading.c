@@ -132,6 +132,37 @@ static void read_window(lm_comparison *c, size_t i)
                                  some, some + full));
 }
 
+/* Return the layers with attention. */
+static uint64_t attending(const lm_comparison *c, size_t i)
+{
+    return c->traits[i].n_attentions;
+}
+
+static void read_states(lm_comparison *c, size_t i)
+{
+    uint64_t all = count(c, i, "architecture.layers"), some = count(c, i, "states.layers");
+    char     a[LM_FIG];
+
+    if (!some)
+        return;
+    lm_fig_bytes(a, count(c, i, "states.bytes"));
+    add_of(c, i, '-', N_("layers with a state"),
+           !attending(c, i)
+               ? lm_compare_printf(c,
+                                   _("no layer has attention; the states of a sequence take %s, whatever its "
+                                     "length."),
+                                   a)
+               : lm_compare_printf(c,
+                                   some + attending(c, i) > all
+                                       ? _("%" PRIu64 " of %" PRIu64
+                                           " layers have a state besides attention; the states of a sequence "
+                                           "take %s, whatever its length.")
+                                       : _("%" PRIu64 " of %" PRIu64
+                                           " layers have a state in place of attention; the states of a "
+                                           "sequence take %s, whatever its length."),
+                                   some, all, a));
+}
+
 static void read_experts(lm_comparison *c, size_t i)
 {
     uint64_t total = count(c, i, "parameters.total"), active = count(c, i, "parameters.active");
@@ -225,7 +256,13 @@ static void read_difference(lm_comparison *c)
             which = words[k];
         }
     }
-    if (which)
+    if (which && max / all > 2)
+        add(c, N_("where the difference lies"),
+            lm_compare_printf(c,
+                              _("The largest difference is in the %s, %s parameters, of which other parts "
+                                "offset all but %s."),
+                              _(which), lm_fig_short(b, fabs(max)), lm_fig_short(a, fabs(all))));
+    else if (which)
         add(c, N_("where the difference lies"),
             lm_compare_printf(c, _("Most of the difference of %s parameters is in the %s: %s, %.0f %%."),
                               lm_fig_short(a, fabs(all)), _(which), lm_fig_short(b, fabs(max)),
@@ -235,7 +272,7 @@ static void read_difference(lm_comparison *c)
 static void read_kept_heads(lm_comparison *c)
 {
     uint64_t kv = count(c, 0, "attention.kv_heads"), width = count(c, 0, "attention.head_dim");
-    uint64_t a = count(c, 0, "architecture.layers"), b = count(c, 1, "architecture.layers");
+    uint64_t a = attending(c, 0), b = attending(c, 1);
 
     if (has_latent(c, 0) || has_latent(c, 1) || !kv || kv != count(c, 1, "attention.kv_heads") ||
         width != count(c, 1, "attention.head_dim") ||
@@ -256,7 +293,7 @@ static void read_shape(lm_comparison *c)
 
     if (width <= 0 || depth <= 0 || ffn <= 0 || fabs(width * depth * ffn - 1) < 1e-9)
         return;
-    double      max   = fmax(fabs(log(width)), fmax(fabs(log(depth)), fabs(log(ffn))));
+    double max = fmax(fabs(log(width)), fmax(fabs(log(depth)), fabs(log(ffn))));
     /* sizes whose ratios are within 1 % of the largest change alike: then none changes most */
     bool f = fabs(log(ffn)) >= max - TIE, w = fabs(log(width)) >= max - TIE,
          l = fabs(log(depth)) >= max - TIE;
@@ -316,9 +353,9 @@ static void read_pieces(lm_comparison *c)
 void lm_compare_readings(lm_comparison *c)
 {
     static void (*const pairs[])(lm_comparison *) = { read_shape, read_difference, read_kept_heads,
-                                                      read_costs, read_storage, read_pieces };
+                                                      read_costs, read_storage,    read_pieces };
     static void (*const single[])(lm_comparison *, size_t) = {
-        read_attention, read_window, read_experts, read_positions, read_head, read_blocks,
+        read_attention, read_window, read_states, read_experts, read_positions, read_head, read_blocks,
     };
 
     for (size_t k = 0; c->n == 2 && k < sizeof pairs / sizeof *pairs; k++)

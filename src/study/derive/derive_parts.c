@@ -65,7 +65,7 @@ void lm_derive_mla(lm_derivation *d)
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_rank"))
         return;
-    lm_derive(d, "per_layer", _("values cached per token in a layer: the latent and one rotated key"),
+    lm_derive(d, "per_layer", _("values cached per token in a layer: the latent and the shared key"),
               LM_UNIT_ELEMENTS, "kv.elements_per_layer[0]", "kv_rank + rope_dim");
     lm_derivef(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
                "%s * per_layer", lm_layers_formula(d, d->f->s.program->n_caches));

@@ -8,9 +8,9 @@
 static void let_latent(lm_derivation *d)
 {
     lm_let_fact(d, "kv_rank", "R", _("width of the latent of keys and values"), "attention.latent.kv_rank");
-    lm_let_fact(d, "rope_dim", "K_R", _("rotated dimensions of a head, one key for all heads"),
+    lm_let_fact(d, "rope_dim", "K_R", _("dimensions of the key that all heads share"),
                 "attention.latent.rope_dim");
-    lm_let_fact(d, "nope_dim", "K_N", _("dimensions of a query or key head that are not rotated"),
+    lm_let_fact(d, "nope_dim", "K_N", _("dimensions of a query or key head without the shared ones"),
                 "attention.latent.nope_dim");
     lm_let_fact(d, "v_dim", "K_V", _("dimensions of a value head"), "attention.latent.v_dim");
     if (lm_facts_count(d->f, "attention.latent.q_rank"))

@@ -56,3 +56,18 @@ void lm_derive_recurrence(lm_derivation *d)
                     : "state_heads * (5 * key_dim * value_dim + value_dim)");
     derive_all_states(d);
 }
+
+void lm_derive_scan(lm_derivation *d)
+{
+    lm_traits t;
+
+    lm_find_traits(d->f->ledger, &t);
+    if (!t.scan)
+        return;
+    lm_let_fact(d, "width", "D_S", _("dimensions with a state"), "states.scan.width");
+    lm_let_fact(d, "entries", "N_S", _("numbers that a dimension carries"), "states.scan.entries");
+    lm_derive(d, "state", _("state of a layer"), LM_UNIT_ELEMENTS, NULL, "width * entries");
+    lm_derive(d, "operations", _("operations of one token: decay, update, output"), LM_UNIT_FLOPS, NULL,
+              "9 * width * entries + width");
+    derive_all_states(d);
+}

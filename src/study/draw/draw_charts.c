@@ -84,15 +84,15 @@ void lm_draw_kv_growth(lm_drawing *d)
     draw_chart(d, &c);
 }
 
-/* Half-lives of the heads by layer: the shortest, the median, the longest. */
+/* Half-lives of a state by layer: the shortest, the median, the longest. */
 void lm_draw_decay(lm_drawing *d)
 {
     static const char *const members[] = { "longest", "median", "shortest" };
-    const char *const        names[]   = { _("the longest of the layer's heads"), _("the median"),
+    const char *const        names[]   = { _("the longest of the layer"), _("the median"),
                                            _("the shortest") };
     uint64_t n = 0;
 
-    while (lm_facts_has(d->f, "states.recurrence.half_life[%" PRIu64 "].layer", n))
+    while (lm_facts_has(d->f, "states.half_life[%" PRIu64 "].layer", n))
         n++;
     double  *x = lm_arena_new(&d->f->arena, 4 * n + 1, double);
     lm_chart c = { .title = _("half-lives of the state by layer"), .x_title = _("layer"),
@@ -104,11 +104,11 @@ void lm_draw_decay(lm_drawing *d)
         return;
     }
     for (uint64_t i = 0; i < n; i++)
-        x[i] = lm_facts_number(d->f, "states.recurrence.half_life[%" PRIu64 "].layer", i);
+        x[i] = lm_facts_number(d->f, "states.half_life[%" PRIu64 "].layer", i);
     for (uint32_t k = 0; k < 3; k++) {
         double *y = x + (k + 1) * n;
         for (uint64_t i = 0; i < n; i++)
-            y[i] = lm_facts_number(d->f, "states.recurrence.half_life[%" PRIu64 "].%s", i, members[k]);
+            y[i] = lm_facts_number(d->f, "states.half_life[%" PRIu64 "].%s", i, members[k]);
         c.curves[c.n_curves++] = (lm_curve){ names[k], y, k != 1 };
     }
     draw_chart(d, &c);

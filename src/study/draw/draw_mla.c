@@ -5,7 +5,8 @@
 
 /* ---- latent attention and grouped queries ---- */
 
-static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t groups, uint64_t lanes)
+static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t groups, uint64_t lanes,
+                         bool rotary)
 {
     uint64_t hidden = lm_facts_count(f, "architecture.hidden");
 
@@ -15,9 +16,10 @@ static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t grou
                      "for comparison: %" PRIu64 " query heads on %" PRIu64 " key/value heads of %" PRIu64),
                   heads, groups, lanes);
     uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("input\n[T, %s]"), lm_grouped(f, hidden));
-    uint32_t q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("queries\n%s → %s, RoPE"),
+    uint32_t q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, rotary ? _("queries\n%s → %s, RoPE") : _("queries\n%s → %s"),
                               lm_grouped(f, hidden), lm_grouped(f, heads * lanes));
-    uint32_t k = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("keys\n%s → %s, RoPE"), lm_grouped(f, hidden),
+    uint32_t k = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE,
+                              rotary ? _("keys\n%s → %s, RoPE") : _("keys\n%s → %s"), lm_grouped(f, hidden),
                               lm_grouped(f, groups * lanes));
     uint32_t v = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("values\n%s → %s"), lm_grouped(f, hidden),
                               lm_grouped(f, groups * lanes));
@@ -37,7 +39,10 @@ static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t grou
     lm_graph_close(g);
 }
 
-typedef struct latent_sizes { uint64_t hidden, heads, rank, q_rank, rope, nope, v; } latent_sizes;
+typedef struct latent_sizes {
+    uint64_t hidden, heads, rank, q_rank, rope, nope, v;
+    bool     rotary;
+} latent_sizes;
 
 /* Add a matrix: its name in the paper, then what it makes and its sizes. */
 static uint32_t add_matrix(lm_graph *g, const char *name, const char *what)
@@ -57,7 +62,9 @@ static uint32_t add_latent_queries(lm_graph *g, lm_facts *f, const latent_sizes 
     }
     uint32_t all = add_matrix(
         g, s->q_rank ? "W_UQ, W_QR" : "W_Q",
-        lm_arena_printf(&f->arena, _("queries\n%s → %" PRIu64 " × (%" PRIu64 " + %" PRIu64 " rotated)"),
+        lm_arena_printf(&f->arena,
+                        s->rotary ? _("queries\n%s → %" PRIu64 " × (%" PRIu64 " + %" PRIu64 " rotated)")
+                                  : _("queries\n%s → %" PRIu64 " × (%" PRIu64 " + %" PRIu64 ")"),
                         lm_grouped(f, s->q_rank ? s->q_rank : s->hidden), s->heads, s->nope, s->rope));
     lm_graph_link(g, q, all, NULL);
     return all;
@@ -67,7 +74,7 @@ static uint32_t add_latent(lm_graph *g, lm_facts *f, const latent_sizes *s, uint
 {
     uint32_t down = add_matrix(g, "W_DKV, W_KR",
                                lm_arena_printf(&f->arena,
-                                               _("latent and rotated key\n%s → %" PRIu64 " + %" PRIu64),
+                                               _("latent and shared key\n%s → %" PRIu64 " + %" PRIu64),
                                                lm_grouped(f, s->hidden), s->rank, s->rope));
     lm_graph_link(g, x, down, NULL);
     return down;
@@ -149,16 +156,17 @@ void lm_draw_mla(lm_drawing *d)
     }
     lm_traits    t;
     lm_facts    *f = d->f;
-    latent_sizes s = { .hidden = lm_facts_count(f, "architecture.hidden"),
+    lm_find_traits(f->ledger, &t);
+    latent_sizes s = { .rotary = t.rotary,
+                       .hidden = lm_facts_count(f, "architecture.hidden"),
                        .heads = lm_facts_count(f, "attention.latent.heads"),
                        .rank = lm_facts_count(f, "attention.latent.kv_rank"),
                        .q_rank = lm_facts_count(f, "attention.latent.q_rank"),
                        .rope = lm_facts_count(f, "attention.latent.rope_dim"),
                        .nope = lm_facts_count(f, "attention.latent.nope_dim"),
                        .v = lm_facts_count(f, "attention.latent.v_dim") };
-    lm_find_traits(f->ledger, &t);
     draw_naive(g, f, &s, !t.absorbed);
     draw_absorbed(g, f, &s, t.absorbed);
-    draw_grouped(g, f, s.heads, s.heads % 8 ? 1 : 8, s.nope);
+    draw_grouped(g, f, s.heads, s.heads % 8 ? 1 : 8, s.nope, s.rotary);
     lm_draw_graph(d, g);
 }

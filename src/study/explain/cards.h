@@ -35,6 +35,7 @@ lm_fill_sheet lm_sheet_heads, lm_sheet_latent, lm_sheet_activations, lm_sheet_sc
 
 /* A rule about the architecture of a model. */
 typedef bool lm_card_rule(const lm_traits *t);
+lm_card_rule lm_uses_attention;
 lm_card_rule lm_uses_latent;             /* a latent is cached in place of keys and values */
 lm_card_rule lm_routes_apart;            /* the router scores each expert apart */
 

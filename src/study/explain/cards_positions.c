@@ -11,7 +11,7 @@ static bool uses_sinusoids(const lm_traits *t)
     return t->sinusoidal;
 }
 
-static bool attends(const lm_traits *t)
+bool lm_uses_attention(const lm_traits *t)
 {
     return t->attention != NULL;
 }
@@ -97,7 +97,7 @@ static const lm_card cards[] = {
                      "Beltagy et al., Longformer, arXiv 2004.05150",
                      "Xiao et al., Efficient Streaming Language Models with Attention Sinks, arXiv "
                      "2309.17453" },
-        .used = attends,
+        .used = lm_uses_attention,
         .example = "gpt-oss-20b",
     },
     {

@@ -95,7 +95,7 @@ static const lm_card cards[] = {
                         "\\text{softmax}\\left(\\frac{q_i \\mathbf{K}^{\\top}}{\\sqrt{d_k}}\\right) "
                         "\\mathbf{V}" } },
         .special = { lm_uses_latent,
-                     { N_("step i: append c_KV and the rotated key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"),
+                     { N_("step i: append c_KV and the shared key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"),
                        "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; "
                        "v_i],\\quad o_i = \\text{softmax}\\left(\\mathrm{scale} \\cdot q_i "
                        "\\mathbf{K}^{\\top}\\right) \\mathbf{V}" } },
@@ -105,6 +105,7 @@ static const lm_card cards[] = {
         .gains = { N_("A linear instead of a quadratic number of rows.") },
         .costs = { N_("Memory grows with each token; see the topic kv.") },
         .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102" },
+        .used = lm_uses_attention,
         .example = "llama-3.2-3b",
     },
 };

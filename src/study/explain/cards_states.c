@@ -11,6 +11,11 @@ static bool recurs(const lm_traits *t)
     return t->recurrence != NULL;
 }
 
+static bool scans(const lm_traits *t)
+{
+    return t->scan != NULL;
+}
+
 static bool adds_only(const lm_traits *t)
 {
     return t->recurrence && !t->recurrence->recurrence.spec.delta;
@@ -65,6 +70,30 @@ static const lm_card cards[] = {
                      "Yang et al., Gated Delta Networks, arXiv 2412.06464" },
         .used = recurs,
         .example = "qwen3.5-4b",
+    },
+    {
+        .topic = "scan",
+        .title = N_("Selective scan"),
+        .summary = N_("a vector per dimension that each token decays and adds to, in place of a cache"),
+        .what = N_("Each dimension of x carries a vector from token to token; together they are the rows of the "
+                   "matrix S. A token determines the step Δ of every dimension, and the vectors B and C that "
+                   "all dimensions share. Every number of S decays at its own rate A during the step, "
+                   "Δ x is added in the direction of B, and C reads the sum."),
+        .formulas = { { "𝐒 ← exp(−exp(𝐀) ⊙ Δ) ⊙ 𝐒 + (Δ ⊙ x) 𝐁ᵀ,   y = 𝐒 𝐂",
+                        "\\mathbf{S} \\leftarrow \\exp(-\\exp(\\mathbf{A}) \\odot \\Delta) \\odot \\mathbf{S} + "
+                        "(\\Delta \\odot x)\\,\\mathbf{B}^{\\top},\\quad y = \\mathbf{S}\\,\\mathbf{C}" } },
+        .derive = lm_derive_scan,
+        .sheet = lm_sheet_half_life,
+        .diagram = "decay",
+        .why = { N_("The state is of fixed size, and a token selects what it keeps: with a small step it is "
+                    "ignored, with a large one earlier tokens are forgotten.") },
+        .gains = { N_("Memory and time per token do not depend on the context.") },
+        .costs = { N_("Every number of the state has its own decay, so a prompt cannot be computed as "
+                      "products of matrices."),
+                   N_("A state cannot be taken back: to drop tokens, an earlier copy is needed.") },
+        .sources = { "Gu & Dao, Mamba, arXiv 2312.00752" },
+        .used = scans,
+        .example = "mamba-130m",
     },
 };
 

@@ -10,6 +10,11 @@ static bool uses_groups(const lm_traits *t)
            t->attention->attention.spec.n_kv_heads < t->attention->attention.spec.n_heads;
 }
 
+static bool is_latent_without_rotation(const lm_traits *t)
+{
+    return t->latent && !t->rotary;
+}
+
 bool lm_uses_latent(const lm_traits *t)
 {
     return t->latent;
@@ -162,7 +167,7 @@ static const lm_card cards[] = {
         .title = N_("Multi-head latent attention"),
         .summary = N_("one small latent is cached instead of keys and values"),
         .what = N_("Keys and values of all heads are projected from one latent vector of R dimensions. Only "
-                   "the latent and one rotated key shared by all heads are cached. During decoding the "
+                   "the latent and a part of the key that all heads share are cached. During decoding the "
                    "up-projections are absorbed into the query and output projections, so scores are "
                    "computed on the latent itself."),
         .formulas = { { "c_KV = Norm(W_DKV · x);   kᵢ = [W_UK,i · c_KV ; RoPE(W_KR · x)];   vᵢ = W_UV,i · "
@@ -173,6 +178,10 @@ static const lm_card cards[] = {
                       { "qᵢ · (W_UK,i · c_KV) = (W_UK,iᵀ · qᵢ) · c_KV",
                         "q_i^{\\top} (W_{UK}^{(i)}\\,c_{KV}) = \\left((W_{UK}^{(i)})^{\\top} "
                         "q_i\\right)^{\\top} c_{KV}" } },
+        .special = { is_latent_without_rotation,
+                     { "c_KV = Norm(W_DKV · x);   kᵢ = [W_UK,i · c_KV ; W_KR · x];   vᵢ = W_UV,i · c_KV",
+                       "c_{KV} = \\text{Norm}(W_{DKV}\\,x),\\quad k_i = \\left[W_{UK}^{(i)}\\,c_{KV} \\,;\\, "
+                       "W_{KR}\\,x\\right],\\quad v_i = W_{UV}^{(i)}\\,c_{KV}" } },
         .derive = lm_derive_mla,
         .sheet = lm_sheet_latent,
         .diagram = "mla",
@@ -181,7 +190,8 @@ static const lm_card cards[] = {
         .gains = { N_(
             "A cache smaller than that of GQA with eight heads, independent of the number of heads.") },
         .costs = { N_("It needs more arithmetic per key: the latent is wider than a head."),
-                   N_("RoPE cannot be absorbed into the product, so part of the key is stored separately.") },
+                   N_("RoPE cannot be absorbed into the product, so a rotated part of the key is stored "
+                      "separately.") },
         .sources = { "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434",
                      "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
         .used = lm_uses_latent,
@@ -404,13 +414,14 @@ static const lm_card cards[] = {
         .derive = lm_derive_attention,
         .sheet = lm_sheet_heads,
         .diagram = "attention",
-        .why = { N_("It is the only operation that moves information between tokens."),
+        .why = { N_("It moves information from any earlier token directly."),
                  N_("Division by √d_k keeps the variance of the scores near one, so the softmax is neither "
                     "flat nor saturated.") },
         .gains = { N_("A token can access any earlier token within a single layer.") },
         .costs = { N_("Compute per token grows with the context, compute for a prompt with the square of its "
                       "length.") },
         .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
+        .used = lm_uses_attention,
         .example = "llama-3.2-1b",
     },
     {

@@ -68,7 +68,7 @@ lm_status lm_sheet_heads(lm_facts *f, const lm_explain_options *o, lm_sheet *out
 
 /* ---- latent attention: its matrices, then the two forms side by side ---- */
 
-typedef struct latent { uint64_t hidden, heads, rank, q_rank, nope, rope, v; } latent;
+typedef struct latent { uint64_t hidden, heads, rank, q_rank, nope, rope, v; bool rotary; } latent;
 
 static void matrix(lm_sheet *s, lm_facts *f, const char *what, const char *symbols, uint64_t in, uint64_t out)
 {
@@ -81,13 +81,15 @@ static void matrices(lm_sheet *s, lm_facts *f, const latent *x)
     if (x->q_rank) {
         matrix(s, f, "W_DQ:   c_Q = Norm(W_DQ · h)", "[D, R_Q]", x->hidden, x->q_rank);
         matrix(s, f, "W_UQ:   q_N = W_UQ · c_Q", "[R_Q, H · K_N]", x->q_rank, x->heads * x->nope);
-        matrix(s, f, "W_QR:   q_R = RoPE(W_QR · c_Q)", "[R_Q, H · K_R]", x->q_rank, x->heads * x->rope);
+        matrix(s, f, x->rotary ? "W_QR:   q_R = RoPE(W_QR · c_Q)" : "W_QR:   q_R = W_QR · c_Q",
+               "[R_Q, H · K_R]", x->q_rank, x->heads * x->rope);
     } else {
-        matrix(s, f, "W_Q:   [q_N ; q_R],  q_R ← RoPE(q_R)", "[D, H · (K_N + K_R)]", x->hidden,
-               x->heads * (x->nope + x->rope));
+        matrix(s, f, x->rotary ? "W_Q:   [q_N ; q_R],  q_R ← RoPE(q_R)" : "W_Q:   [q_N ; q_R]",
+               "[D, H · (K_N + K_R)]", x->hidden, x->heads * (x->nope + x->rope));
     }
     matrix(s, f, "W_DKV:   c = Norm(W_DKV · h)", "[D, R]", x->hidden, x->rank);
-    matrix(s, f, "W_KR:   k_R = RoPE(W_KR · h)", "[D, K_R]", x->hidden, x->rope);
+    matrix(s, f, x->rotary ? "W_KR:   k_R = RoPE(W_KR · h)" : "W_KR:   k_R = W_KR · h", "[D, K_R]",
+           x->hidden, x->rope);
     matrix(s, f, "W_UK:   k_N,i = W_UK,i · c", "[R, H · K_N]", x->rank, x->heads * x->nope);
     matrix(s, f, "W_UV:   v_i = W_UV,i · c", "[R, H · K_V]", x->rank, x->heads * x->v);
     matrix(s, f, "W_O:   o = W_O · [o_1 … o_H]", "[H · K_V, D]", x->heads * x->v, x->hidden);
@@ -99,7 +101,10 @@ lm_status lm_sheet_latent(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
     (void)e;
     if (!lm_facts_has(f, "attention.latent"))
         return LM_OK;
-    latent x = { .hidden = lm_facts_count(f, "architecture.hidden"),
+    lm_traits t;
+    lm_find_traits(f->ledger, &t);
+    latent x = { .rotary = t.rotary,
+                 .hidden = lm_facts_count(f, "architecture.hidden"),
                  .heads = lm_facts_count(f, "attention.latent.heads"),
                  .rank = lm_facts_count(f, "attention.latent.kv_rank"),
                  .q_rank = lm_facts_count(f, "attention.latent.q_rank"),

@@ -101,14 +101,16 @@ static void add_latent(lm_facts *f, lm_fact *outer, const lm_traits *t)
     lm_add_count(g, "heads", t->attention->attention.spec.n_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM,
                  "of queries, and of keys and values made of the latent");
     lm_add_count(g, "nope_dim", t->nope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
-                 "dimensions of a head that are not rotated");
+                 t->rotary ? "dimensions of a head that are not rotated"
+                           : "dimensions of a head without those of the shared key");
     lm_add_count(g, "rope_dim", t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
-                 "rotated dimensions, whose key all heads share");
+                 t->rotary ? "rotated dimensions, whose key all heads share"
+                           : "dimensions of the key that all heads share");
     lm_add_count(g, "qk_dim", t->nope_dim + t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
                  "of a query or key head");
     lm_add_count(g, "v_dim", t->v_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "of a value head");
     lm_add_count(g, "cached", t->kv_rank + t->rope_dim, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
-                 "of a token in a layer: latent and rotated key");
+                 "of a token in a layer: latent and shared key");
     lm_add_bool(g, "absorbed", t->absorbed, LM_FROM_PROGRAM,
                 "the cache holds latents; else keys and values of every head");
 }

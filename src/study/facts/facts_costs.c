@@ -141,8 +141,8 @@ static lm_cache mha_of(const lm_facts *f, uint32_t cache)
     lm_traits         t;
 
     lm_find_traits(f->ledger, &t);
-    if (t.latent)                /* heads as they are made from the latent, each with the rotated dimensions
-                                    that all share */
+    if (t.latent)                /* heads as they are made from the latent, each with the dimensions that
+                                    all share */
         return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads,
                            .k_dim = t.nope_dim + t.rope_dim,
                            .v_dim = t.v_dim };
@@ -186,7 +186,7 @@ static void fill_mha(lm_facts *f, lm_fact *g)
     uint64_t plain = t.latent ? (uint64_t)t.attention->attention.spec.n_heads * (t.nope_dim + t.v_dim)
                               : mha.first_elements;
     lm_hide_fact(lm_add_count(g, "elements_unrotated_per_layer", plain, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
-                              "as papers on latent attention count: without the rotated key that all heads share"));
+                              "as papers on latent attention count: without the key that all heads share"));
     lm_add_count(g, "elements_per_token", mha.elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_add_count(g, "bytes_per_token", mha.bytes, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
     lm_add_wide(g, "bytes_at_context", (lm_wide)mha.bytes * f->s.context * f->s.batch, LM_UNIT_BYTES,
@@ -285,7 +285,8 @@ void lm_fill_kv(lm_facts *f, lm_fact *g)
                          ? "positions that each layer keeps"
                          : "positions that attention.windowed_layers keep; the others keep all");
     else
-        lm_add_none(g, "window", "every layer keeps every position");
+        lm_add_none(g, "window", f->s.program->n_caches ? "every layer keeps every position"
+                                                        : "no layer keeps keys and values");
     lm_add_list(g, "elements_per_layer", fill_kv_layers, 0);
     lm_add_group(g, "mha", fill_mha, 0);
     lm_add_group(g, "by_method", fill_methods, 0);

@@ -187,7 +187,7 @@ static bool begins_with_attention(const lm_facts *f)
 }
 
 /* Add the formulas of the first layer. */
-static void add_layer(lm_facts *f, lm_fact *g)
+static void add_layer(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
     lm_value at[LM_MAX_STREAMS];
     lm_text   b = { 0 };
@@ -203,7 +203,8 @@ static void add_layer(lm_facts *f, lm_fact *g)
         add_form(f, g, "after_mlp", &b, "norms and residual sums of a layer");
     }
     lm_put_form(f->ledger, &lm_plain_words, at[n - 1], at[0], "x", &b);
-    add_form(f, g, "layer", &b, n == 3 ? "the one put into the other" : "both read the same stream");
+    add_form(f, g, "layer", &b, n == 3 ? "the one put into the other"
+                                 : t->parallel ? "both read the same stream" : "its one branch");
     lm_text_free(&b);
 }
 
@@ -309,7 +310,7 @@ void lm_fill_formulas(lm_facts *f, lm_fact *g)
     if (t.has_act)
         add_mlp(f, g, &t);
     add_norm(f, g, &t);
-    add_layer(f, g);
+    add_layer(f, g, &t);
     add_positions(g, &t);
     if (t.route)
         add_mixture(f, g, &t);

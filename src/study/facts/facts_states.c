@@ -1,4 +1,4 @@
-/* facts_states.c - layers with a state: sizes, and how fast heads forget, from the weights. */
+/* facts_states.c - layers with a state: sizes, and how fast their states forget, from the weights. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,30 +30,53 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Find the half-lives of the heads (or rows) of a decay, sorted: ln 2 / (exp(A) softplus(bias)), or with a
- * bound ln 2 / (-bound sigmoid(exp(A) bias)), the input's own part being zero. `out` [n]. False: the decay
- * has another form, or there are no weights. */
-static bool find_half_life(lm_facts *f, const lm_node *decay, double *out, uint64_t n)
-{
-    const lm_program *p    = f->s.program;
-    const lm_node    *step = &p->nodes[p->values[decay->in[0]].producer];
+/* What decides how fast a state forgets: A and the bias of a step, which are weights, and a bound of the
+ * logarithm of a decay; 0: none. */
+typedef struct forgetting { uint32_t a, bias; double bound; } forgetting;
 
-    double bound = (double)decay->decay.bound;
-    if (step->code == LM_OP_CLAMP)
-        step = &p->nodes[p->values[step->in[0]].producer];
-    const lm_node *sum = bound < 0 ? step : &p->nodes[p->values[step->in[0]].producer];
-    if ((step != sum && (step->code != LM_OP_ACT || step->glu.act != LM_ACT_SOFTPLUS)) ||
-        sum->code != LM_OP_ADD_BIAS)
+static const lm_node *maker(const lm_program *p, lm_value v)
+{
+    return &p->nodes[p->values[v].producer];
+}
+
+/* Read it off a decay or a selective scan. False: the operation is another one, or has another form. */
+static bool find_forgetting(const lm_program *p, const lm_node *n, forgetting *out)
+{
+    bool scans = n->code == LM_OP_SELECTIVE_SCAN;
+
+    if (!scans && n->code != LM_OP_DECAY)
         return false;
-    const float *a = read_vector(f, decay->weights[0]), *bias = read_vector(f, sum->weights[0]);
+    const lm_node *step = maker(p, n->in[scans ? 3 : 0]);
+    if (step->code == LM_OP_CLAMP)
+        step = maker(p, step->in[0]);
+    *out = (forgetting){ .a = n->weights[0], .bound = scans ? 0 : (double)n->decay.bound };
+    if (!(out->bound < 0)) {
+        if (step->code != LM_OP_ACT || step->glu.act != LM_ACT_SOFTPLUS)
+            return false;
+        step = maker(p, step->in[0]);
+    }
+    if (step->code != LM_OP_ADD_BIAS && step->code != LM_OP_LINEAR)
+        return false;
+    out->bias = step->weights[step->code == LM_OP_LINEAR];
+    return out->bias != LM_NONE;
+}
+
+/* Find the half-lives of `n` values, rows or heads of a state, sorted: ln 2 / (exp(A) softplus(bias)), or
+ * with a bound ln 2 / (-bound sigmoid(exp(A) bias)), the input's own part being zero. False: there are no
+ * weights. */
+static bool find_half_life(lm_facts *f, const forgetting *w, double *out, uint64_t n)
+{
+    const lm_program *p = f->s.program;
+    const float      *a = read_vector(f, w->a), *bias = read_vector(f, w->bias);
+
     if (!a || !bias)
         return false;
     bool     gguf = lm_container_kind_of(f->s.tensors) == LM_GGUF;           /* it stores exp(A) or -exp(A) */
-    uint64_t each     = n / p->weights[decay->weights[0]].elements;
+    uint64_t each_a = n / p->weights[w->a].elements, each_bias = n / p->weights[w->bias].elements;
     for (uint64_t i = 0; i < n; i++) {
-        double rate = gguf ? fabs((double)a[i / each]) : exp((double)a[i / each]);
-        out[i]      = log(2) / (bound < 0 ? -bound / (1 + exp(-rate * (double)bias[i]))
-                                          : rate * log1p(exp((double)bias[i])));
+        double rate = gguf ? fabs((double)a[i / each_a]) : exp((double)a[i / each_a]);
+        double at   = (double)bias[i / each_bias];
+        out[i]      = log(2) / (w->bound < 0 ? -w->bound / (1 + exp(-rate * at)) : rate * log1p(exp(at)));
     }
     qsort(out, n, sizeof *out, ascending);
     return true;
@@ -62,18 +85,26 @@ static bool find_half_life(lm_facts *f, const lm_node *decay, double *out, uint6
 static void fill_half_life(lm_facts *f, lm_fact *list)
 {
     const lm_program *p = f->s.program;
+    forgetting        w;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *n     = &p->nodes[i];
-        uint64_t       width = n->code == LM_OP_DECAY ? p->values[n->out].width : 0;
-        double        *at    = width ? lm_arena_new(&f->arena, width, double) : NULL;
-        if (!at || !find_half_life(f, n, at, width))
+        const lm_node *n = &p->nodes[i];
+        if (!find_forgetting(p, n, &w))
+            continue;
+        uint64_t    all = p->weights[w.a].elements, width = p->values[n->out].width;
+        const char *of = "of the values of the layer's state";
+        if (n->code == LM_OP_DECAY) {
+            all = width;
+            of   = "of the heads of the layer";
+        }
+        double *at = lm_arena_new(&f->arena, all, double);
+        if (!at || !find_half_life(f, &w, at, all))
             continue;
         lm_fact *g = lm_add_group(list, NULL, NULL, 0);
         lm_add_count(g, "layer", (uint64_t)n->layer, LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
-        lm_add_number(g, "shortest", at[0], LM_UNIT_TOKENS, LM_FROM_TENSOR, "of the heads of the layer");
-        lm_add_number(g, "median", at[width / 2], LM_UNIT_TOKENS, LM_FROM_TENSOR, "of the heads of the layer");
-        lm_add_number(g, "longest", at[width - 1], LM_UNIT_TOKENS, LM_FROM_TENSOR, "of the heads of the layer");
+        lm_add_number(g, "shortest", at[0], LM_UNIT_TOKENS, LM_FROM_TENSOR, of);
+        lm_add_number(g, "median", at[all / 2], LM_UNIT_TOKENS, LM_FROM_TENSOR, of);
+        lm_add_number(g, "longest", at[all - 1], LM_UNIT_TOKENS, LM_FROM_TENSOR, of);
     }
 }
 
@@ -115,7 +146,16 @@ static void fill_recurrence(lm_facts *f, lm_fact *g)
     lm_add_count(g, "value_dim", r->v_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "columns of the state of a head");
     lm_add_bool(g, "delta_rule", r->delta, LM_FROM_PROGRAM, "what the state returns for a key is replaced");
     lm_add_bool(g, "decay_by_row", r->decay_by_channel, LM_FROM_PROGRAM, "a decay for every row of the state");
-    lm_add_list(g, "half_life", fill_half_life, 0);
+}
+
+static void fill_scan(lm_facts *f, lm_fact *g)
+{
+    lm_traits t;
+
+    lm_find_traits(f->ledger, &t);
+    const lm_recurrence *r = &t.scan->recurrence.spec;
+    lm_add_count(g, "width", r->v_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "dimensions that carry a vector");
+    lm_add_count(g, "entries", r->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "numbers of such a vector");
 }
 
 void lm_fill_states(lm_facts *f, lm_fact *g)
@@ -137,4 +177,8 @@ void lm_fill_states(lm_facts *f, lm_fact *g)
         lm_add_group(g, "convolution", fill_convolution, 0);
     if (t.recurrence)
         lm_add_group(g, "recurrence", fill_recurrence, 0);
+    if (t.scan)
+        lm_add_group(g, "scan", fill_scan, 0);
+    if (t.recurrence || t.scan)
+        lm_add_list(g, "half_life", fill_half_life, 0);
 }

@@ -130,6 +130,7 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
 {
     const lm_node *n = &l->program->nodes[i];
 
+    t->last_layer = n->layer >= 0 ? n->layer : t->last_layer;
     switch (n->code) {
     case LM_OP_ATTENTION:
         see_attention(l->program, t, n);
@@ -147,14 +148,16 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         t->sinusoidal = true;
         break;
     case LM_OP_ROPE:
-        t->rotary   = true;
+        t->rotary = true;
+        t->n_rotated += n->layer != t->last_rotated;
+        t->last_rotated = n->layer;
         t->rope_dim = l->program->ropes[n->rope.table].spec.dim;
         break;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
         t->norm = t->norm ? t->norm : n;
         t->n_norms++;
-        t->n_final_norms += n->layer < 0 && t->attention;
+        t->n_final_norms += n->layer < 0 && t->last_layer >= 0;
         t->qk_norm |= is_qk_norm(l, i);
         break;
     case LM_OP_GLU:
@@ -170,6 +173,9 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         break;
     case LM_OP_LINEAR_RECURRENCE:
         t->recurrence = t->recurrence ? t->recurrence : n;
+        break;
+    case LM_OP_SELECTIVE_SCAN:
+        t->scan = t->scan ? t->scan : n;
         break;
     case LM_OP_ROUTE:
         t->route = t->route ? t->route : n;
@@ -247,7 +253,9 @@ void lm_find_traits(const lm_ledger *l, lm_traits *out)
     const lm_program *p    = l->program;
     const lm_node    *head = &p->nodes[l->head];
 
-    *out = (lm_traits){ .hidden = head->n_in ? p->values[head->in[0]].width : 0 };
+    *out = (lm_traits){ .hidden       = head->n_in ? p->values[head->in[0]].width : 0,
+                        .last_layer   = -1,
+                        .last_rotated = -1 };
     for (uint32_t i = 0; i < p->n_nodes; i++)
         see(l, out, i);
     for (uint32_t i = 0; i < p->n_layers; i++)

@@ -34,7 +34,7 @@ typedef struct lm_traits {
     const lm_node *norm;             /* the first, or NULL */
     const lm_node *experts, *route;  /* the first, or NULL */
     const lm_node *glu;              /* the first gated product, or NULL */
-    const lm_node *convolution, *recurrence;     /* the first, or NULL */
+    const lm_node *convolution, *recurrence, *scan;      /* the first, or NULL */
     lm_head_sharing  sharing;
     lm_norm_kind     norm_kind;
     lm_position_kind position;       /* the first that applies of rotary, learned, sinusoidal, ALiBi */
@@ -44,13 +44,14 @@ typedef struct lm_traits {
     uint32_t hidden, intermediate;   /* the width of the first dense MLP; 0: none */
     uint32_t shared_width;           /* the width of the dense MLP that every token visits besides the
                                         experts; 0: none */
-    uint32_t n_attentions, n_windows;
+    uint32_t n_attentions, n_windows, n_rotated;     /* layers, of which n_rotated rotate queries or keys */
     uint32_t window;                 /* the largest window of any layer; 0: none has one */
     bool     has_act, tied, parallel, qk_norm, latent;       /* latent: one shared latent is cached (MLA) */
     uint32_t kv_rank, nope_dim, rope_dim, v_dim;     /* of latent attention */
     bool     absorbed;               /* the cache contains only the latent */
     bool     bias_qkv, bias_o, bias_mlp, bias_head;
     bool     learned, sinusoidal, rotary, alibi, dense;      /* dense: some layers have a dense MLP */
+    int32_t  last_layer, last_rotated;       /* during the pass over the operations; -1: none yet */
     lm_act   act;
 } lm_traits;
 

@@ -350,6 +350,8 @@ static void write_sequences(lm_document *d)
            weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
+    if (cache <= 0)
+        return;
     lm_fig_count(a, lm_facts_count(f, "kv.context"));
     lm_fig_size(b, cache);
     lm_fig_size(c, weights);

@@ -160,9 +160,9 @@ static const struct letter letters[] = {
 static const struct letter latent_letters[] = {
     { .latex = "H", .path = "attention.latent.heads" },
     { .latex = "K", .path = "attention.latent.qk_dim", .meaning = N_("dimensions of a query or key head, K_N + K_R") },
-    { .latex = "K_N", .path = "attention.latent.nope_dim", .meaning = N_("dimensions of a query or key head that are not rotated") },
+    { .latex = "K_N", .path = "attention.latent.nope_dim", .meaning = N_("dimensions of a query or key head without the shared ones") },
     { .latex = "K_V", .path = "attention.latent.v_dim", .meaning = N_("dimensions of a value head") },
-    { .latex = "K_R", .path = "attention.latent.rope_dim", .meaning = N_("rotated dimensions of a head, one key for all heads") },
+    { .latex = "K_R", .path = "attention.latent.rope_dim", .meaning = N_("dimensions of the key that all heads share") },
     { .latex = "R", .path = "attention.latent.kv_rank" },
     { .latex = "R_q", .path = "attention.latent.q_rank", .meaning = N_("width of the latent of queries") },
 };

@@ -225,7 +225,9 @@ static void write_arguments(lm_doc_table *t, uint32_t m)
         break;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
-        argument(t, "normalized_shape", p->weights[n->weights[0]].elements, _("normalised dimensions"));
+        argument(t, "normalized_shape",
+                 n->weights[0] != LM_NONE ? p->weights[n->weights[0]].elements : p->values[n->out].width,
+                 _("normalised dimensions"));
         lm_inner_row(t, 1);
         lm_cell_code(t, "eps");
         lm_cell_number(t, lm_decimal(n->norm.eps), LM_UNIT_NONE,

@@ -58,9 +58,13 @@ static void write_reach(lm_document *d)
         return;
     some = lm_facts_count(f, "attention.windowed_layers");
     full = lm_facts_count(f, "attention.full_layers");
+    if (!some && !full)
+        return;
     lm_doc_open(d, "reach", NULL, _("How far attention reaches"));
     if (!some)
-        lm_doc_text(d, _("Every layer attends to every earlier token."));
+        lm_doc_text(d, lm_facts_count(f, "states.layers")
+                           ? _("Every layer with attention attends to every earlier token.")
+                           : _("Every layer attends to every earlier token."));
     else if (full)
         lm_doc_textf(d,
                      _("%" PRIu64 " layers have a window; %" PRIu64

@@ -31,10 +31,15 @@ static uint64_t usual_context(lm_facts *f)
     return max && max < USUAL ? max : USUAL;
 }
 
-/* Return the bytes of weights as Q4_K_M and of the cache at that context. */
+static bool has_cache(lm_facts *f)
+{
+    return lm_facts_count(f, "kv.bytes_per_token") > 0;
+}
+
+/* Return the bytes of weights as Q4_K_M, of the states, and of the cache at that context. */
 static double need_of(lm_facts *f)
 {
-    return lm_facts_number(f, "weights.as.Q4_K_M.bytes") +
+    return lm_facts_number(f, "weights.as.Q4_K_M.bytes") + lm_facts_number(f, "states.bytes") +
            lm_facts_number(f, "kv.at[%" PRIu64 "].bytes", usual_context(f));
 }
 
@@ -77,8 +82,12 @@ void lm_part_headline(lm_document *d)
     if (lm_facts_count(d->facts, "parameters.active") != lm_facts_count(d->facts, "parameters.total"))
         lm_figure_row(t, _("of these, active per token"), LM_SHORT, "parameters.active");
     lm_figure_row(t, _("weights as Q4_K_M"), LM_PLAIN, "weights.as.Q4_K_M.bytes");
-    lm_figure_row(t, lm_doc_printf(d, _("cache at %s tokens"), lm_fig_count(context, at)), LM_PLAIN,
-                  lm_doc_printf(d, "kv.at[%" PRIu64 "].bytes", at));
+    lm_fig_count(context, at);
+    if (has_cache(d->facts))
+        lm_figure_row(t, lm_doc_printf(d, _("cache at %s tokens"), context), LM_PLAIN,
+                      lm_doc_printf(d, "kv.at[%" PRIu64 "].bytes", at));
+    if (lm_facts_count(d->facts, "states.layers"))
+        lm_figure_row(t, _("state of a sequence"), LM_PLAIN, "states.bytes");
     lm_figure_row(t, lm_doc_printf(d, _("operations of a token at %s tokens"), context), LM_PLAIN,
                   lm_doc_printf(d, "flops.at[%" PRIu64 "].total", at));
 }
@@ -113,7 +122,17 @@ static void write_devices(lm_document *d)
             list = lm_doc_printf(d, "%s%s%s (%.0f GiB)", list ? list : "", list ? ", " : "", x->title,
                                  (double)x->memory / GIB);
     }
-    if (list)
+    if (!has_cache(f) && list)
+        lm_doc_itemf(d, '+',
+                     _("Weights as Q4_K_M and the states of a sequence take %s; the smallest devices that "
+                       "hold them: %s."),
+                     bytes, list);
+    else if (!has_cache(f))
+        lm_doc_itemf(d, '!',
+                     _("Weights as Q4_K_M and the states of a sequence take %s; no device of the catalogue "
+                       "holds them alone."),
+                     bytes);
+    else if (list)
         lm_doc_itemf(
             d, '+',
             _("Weights as Q4_K_M and a cache of %s tokens take %s; the smallest devices that hold them: %s."),
@@ -128,12 +147,12 @@ static void write_devices(lm_document *d)
 static void write_tuning(lm_document *d)
 {
     lm_facts *f = d->facts;
-    char      bytes[LM_FIG], tokens[LM_FIG];
+    char bytes[LM_FIG], tokens[LM_FIG];
 
     if (!lm_facts_has(f, "tuning.qlora.vram_checkpointed"))
         return;
     double need = lm_facts_number(f, "tuning.qlora.vram_checkpointed");
-    int    card = need <= room_of_card(SMALL_CARD) ? SMALL_CARD : CARD;
+    int card = need <= room_of_card(SMALL_CARD) ? SMALL_CARD : CARD;
     lm_fig_size(bytes, need);
     lm_fig_count(tokens, lm_facts_count(f, "tuning.tokens"));
     lm_doc_itemf(
@@ -150,9 +169,9 @@ static void write_tuning(lm_document *d)
  * unknown. */
 static double rate_on(lm_facts *f, const lm_device *x, uint64_t context)
 {
-    const lm_plan  *p     = NULL;
+    const lm_plan *p = NULL;
     const lm_dtype *types = NULL;
-    lm_prediction   one;
+    lm_prediction one;
 
     for (size_t i = 0; lm_precision_at(i); i++)
         if (lm_precision_at(i) == lm_precision_named("Q4_K_M"))
@@ -177,9 +196,9 @@ static const lm_device *largest(const char *kind)
 
 static void write_phones(lm_document *d)
 {
-    const lm_device *x    = smallest("phone", need_of(d->facts)), *max = largest("phone");
-    double           rate = x ? rate_on(d->facts, x, usual_context(d->facts)) : 0;
-    char             a[LM_FIG], b[LM_FIG];
+    const lm_device *x = smallest("phone", need_of(d->facts)), *max = largest("phone");
+    double rate = x ? rate_on(d->facts, x, usual_context(d->facts)) : 0;
+    char a[LM_FIG], b[LM_FIG];
 
     if (x && rate >= FLUENT)
         lm_doc_itemf(d, '+', _("Suits phones: %s generates up to %s tokens per second."), x->title,
@@ -195,7 +214,7 @@ static void write_phones(lm_document *d)
 static void write_long_texts(lm_document *d)
 {
     uint64_t context = lm_facts_count(d->facts, "architecture.context");
-    char     a[LM_FIG];
+    char a[LM_FIG];
 
     if (context && context < SHORT)
         lm_doc_itemf(d, '!', _("Does not suit long texts: its context has %s positions."),
@@ -206,11 +225,11 @@ static void write_long_texts(lm_document *d)
  * that holds one. */
 static void write_sequences(lm_document *d)
 {
-    lm_facts        *f       = d->facts;
+    lm_facts *f = d->facts;
     double weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes"), need = need_of(f),
            room = room_of_card(CARD);
-    const lm_device *x       = need > room ? smallest("gpu", need) : NULL;
-    char             tokens[LM_FIG], many[LM_FIG];
+    const lm_device *x = need > room ? smallest("gpu", need) : NULL;
+    char tokens[LM_FIG], many[LM_FIG];
 
     if (x)
         room = (double)lm_device_usable(x);

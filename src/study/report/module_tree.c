@@ -34,6 +34,8 @@ static void put_sizes(const lm_facts *f, uint32_t m, lm_text *out)
                        linear.out, linear.bias ? "True" : "False");
         return;
     }
+    if (strstr(x->class_name, "NormGated"))
+        return;
     if (x->end_op == x->first_op || (x->end_op != x->first_op + 1 && n->code != LM_OP_EMBED))
         return;
     switch (n->code) {
@@ -50,8 +52,9 @@ static void put_sizes(const lm_facts *f, uint32_t m, lm_text *out)
         lm_text_printf(out, "%" PRIu64 ", %u", p->weights[n->weights[0]].dims[0], p->values[n->out].width);
         break;
     case LM_OP_RMS_NORM:
-        lm_text_printf(out, "(%" PRIu64 ",), eps=%s", p->weights[n->weights[0]].elements,
-                       lm_number_text(text, lm_decimal(n->norm.eps)));
+        if (n->weights[0] != LM_NONE)
+            lm_text_printf(out, "(%" PRIu64 ",), ", p->weights[n->weights[0]].elements);
+        lm_text_printf(out, "eps=%s", lm_number_text(text, lm_decimal(n->norm.eps)));
         break;
     case LM_OP_LAYER_NORM:
         if (strcmp(x->class_name, "LayerNorm") == 0)
@@ -122,9 +125,11 @@ static void put_repr(const lm_facts *f, uint32_t m, unsigned indent, unsigned de
     lm_text_printf(out, "%s(", x->class_name);
     from = out->size;
     if (leaf || depth == 0) {
-        put_sizes(f, m, out);
+        bool instead = x->extra_repr && *x->extra_repr == '=';
+        if (!instead)
+            put_sizes(f, m, out);
         if (x->extra_repr)
-            lm_text_printf(out, "%s%s", out->size > from ? ", " : "", x->extra_repr);
+            lm_text_printf(out, "%s%s", out->size > from ? ", " : "", x->extra_repr + instead);
         lm_text_printf(out, "%s)\n", leaf ? "" : "…");
         return;
     }

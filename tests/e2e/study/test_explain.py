@@ -1,4 +1,5 @@
 """lamina explain: every formula gives what the program counts. LAMINA_REWRITE=1 rewrites the pages: read the diff."""
+import array
 import json
 import math
 import os
@@ -66,7 +67,7 @@ def explain(lamina, *args):
 def test_formulas_agree_with_what_is_counted(lamina, source, names):
     """No step differs from the fact that it names, for models of every form, each with half of the topics."""
     models = ["deepseek-v2", "mixtral-8x7b", "gpt2", "mpt-7b", "falcon-7b", "gemma-2-2b", "gpt-oss-20b",
-              "granite-3.0-1b-a400m", "llama-3.1-405b", "tests/golden/opt/post-norm"]
+              "granite-3.0-1b-a400m", "llama-3.1-405b", "tests/golden/opt/post-norm", "mamba-130m", "kimi-linear-48b-a3b"]
     checked = 0
     for i, model in enumerate(models):
         for topic in some(names["topics"], i) if SANITIZED else names["topics"][i % 2::2]:
@@ -284,3 +285,35 @@ def test_linear_biases_as_the_model_computes_them(lamina):
     assert math.isclose(steps["slope_last"]["value"], 2 ** (-4 * (2 * 47 + 1) / 64))
     page = lamina("explain", "alibi", "falcon-rw-1b").stdout
     assert "sᵢⱼ = (qᵢ · kⱼ + m_r · j) / √d_k" in page and "0.839844   ✓" in page and "✗" not in page
+
+
+def tensors(file):
+    """Return the numbers of each float32 tensor of a safetensors file."""
+    data = file.read_bytes()
+    n = int.from_bytes(data[:8], "little")
+    places = {k: v["data_offsets"] for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__" and v["dtype"] == "F32"}
+    return {k: array.array("f", data[8 + n + a:8 + n + b]) for k, (a, b) in places.items()}
+
+
+@pytest.mark.parametrize("model, mixer, bias", [
+    ("mamba/tied", "backbone.layers.1.mixer", "dt_proj.bias"), ("falcon_mamba/tied", "backbone.layers.1.mixer", "dt_proj.bias"),
+    ("jamba/mixed", "model.layers.2.mamba", "dt_proj.bias"), ("mamba2/tied", "backbone.layers.1.mixer", "dt_bias"),
+    ("qwen3_5/two", "model.layers.0.linear_attn", "dt_bias"), ("kimi_linear/mixed", "model.layers.1.self_attn", "dt_bias"),
+    ("bailing_hybrid/mixed", "model.layers.1.attention", "dt_bias"),
+])
+def test_half_lives_are_those_of_the_weights(lamina, source, model, mixer, bias):
+    """A state halves after ln 2 / (e^A softplus(b)) tokens, Ling's after ln 2 / (5 sigmoid(e^A b)): of a lane, a row or a head. GGUF files say the same."""
+    folder = source / "tests/golden" / model
+    found = tensors(folder / "model.safetensors")
+    a, b = found[mixer + ".A_log"], found[f"{mixer}.{bias}"]
+    n = max(len(a), len(b))
+    pairs = [(math.exp(a[i * len(a) // n]), b[i * len(b) // n]) for i in range(n)]
+    rates = [5 / (1 + math.exp(-x * y)) if model.startswith("bailing") else x * math.log1p(math.exp(y)) for x, y in pairs]
+    expected = sorted(math.log(2) / r for r in rates)
+    for path in (folder, folder / "model.gguf"):
+        lines = dict(line.split("\t")[:2] for line in lamina("inspect", path, "--view", "facts").stdout.splitlines() if "\t" in line)
+        at = next(k for k, v in lines.items() if k.startswith("states.half_life[") and k.endswith("].layer") and v == mixer.split(".")[2])
+        shown = [float(lines[at.replace("layer", k)]) for k in ("shortest", "median", "longest")]
+        assert shown == pytest.approx([expected[0], expected[n // 2], expected[-1]], rel=1e-4), path
+    page = lamina("explain", "mamba" if "mamba" in model else "state", folder).stdout
+    assert "Half-lives of the" in page and f"{expected[0]:.3g}" in page

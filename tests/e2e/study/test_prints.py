@@ -13,7 +13,7 @@ def test_byte_for_byte(build, source, printed):
 
 
 def test_prints_exist():
-    assert {"gpt2", "gemma-3-270m", "falcon-7b", "phi-3-mini-4k"} <= {p.stem for p in PRINTS} and len(PRINTS) >= 27
+    assert {"gpt2", "gemma-3-270m", "falcon-7b", "phi-3-mini-4k", "mamba2-130m"} <= {p.stem for p in PRINTS} and len(PRINTS) >= 35
 
 
 def test_values_of_the_config_are_printed(build, tmp_path):
