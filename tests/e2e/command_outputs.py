@@ -36,7 +36,7 @@ OUTPUTS = {
     "explain --diagram flow llama-3.2-3b --md": 'n1["embed_tokens<br/>a row of 128,256 × 3,072"]',
     "explain --diagram end-to-end llama-3.2-1b": "o embedding 128,256 × 2,048 o 16 decoder layers GQA, SwiGLU o final norm",
     "explain --diagram heads llama-3.2-3b": "MHA 24 key/value heads Q1 → KV1 Q2 → KV2 … Q24 → KV24 GQA 8 key/value heads (this model)",
-    "explain --diagram mla deepseek-v2": "| o W_DKV, W_KR latent and rotated key, 5,120 → 512 + 64 | +-. | o | W_UK keys of every head",
+    "explain --diagram mla deepseek-v2": "| o W_DKV, W_KR latent and shared key, 5,120 → 512 + 64 | +-. | o | W_UK keys of every head",
     "explain --diagram mla deepseek-v2 --md": 'subgraph g1["absorbed form (this model as it runs)"]',
     "explain --diagram spectrum llama-3.2-1b": "pair radians scaled positions for a turn 0 1 1 6.3",
     "explain --diagram mlp llama-3.2-1b --md": 'n3["SiLU(gate) ⊙ up<br/>8,192 dimensions"]',
