@@ -14,6 +14,8 @@ from modules import ROOT, built
 
 OTHERWISE = {
     "gpt_neox": "checkpoints say embed_out, transformers lm_head",
+    "lfm3": "checkpoints say gate_proj, transformers g_proj",
+    "olmo_hybrid": "checkpoints name norms in layers with a state otherwise",
     "gpt3": "transformers has no such model",
     "ctrl": "positions are no module in transformers",
     "mixtral": "experts", "qwen2_moe": "experts", "qwen3_moe": "experts", "granitemoe": "experts", "gpt_oss": "experts",

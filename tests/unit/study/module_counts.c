@@ -53,7 +53,11 @@ static uint32_t module_at(const lm_program *p, const char *path)
 {
     static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" }, { "lm_head", "embed_out" },
                                               { "model", "backbone" },
-                                              { ".self_attn.forget_gate.", ".self_attn." } };
+                                              { ".self_attn.forget_gate.", ".self_attn." },
+                                              { ".g_proj", ".gate_proj" },
+                                              { ".input_layernorm", ".attention_layer_norm" },
+                                              { ".post_attention_layernorm",
+                                                ".feedforward_layer_norm" } };
     uint32_t                 m            = strcmp(path, ".") == 0 ? 0 : lm_program_module(p, path);
 
     for (size_t i = 0; m == LM_NONE && i < sizeof renamed / sizeof *renamed; i++) {
