@@ -324,6 +324,19 @@ static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logit
     c->v.greedy_agrees = false;
 }
 
+/* Return to position `keep` of the reference's text. Where the states there are not stored, its tokens since
+ * the last stored ones are processed again. */
+static lm_status return_to(check *c, uint64_t b, uint64_t keep, lm_error *e)
+{
+    const lm_golden *g = &c->golden;
+    uint32_t at, end = (uint32_t)g->length;
+
+    LM_TRY(lm_engine_keep(c->g, 0, (uint32_t)keep, &at, e));
+    for (; at < keep; at++)
+        LM_TRY(feed(c, at < end ? lm_golden_id(g, b, at) : lm_golden_greedy(g, b, at - end), at, e));
+    return LM_OK;
+}
+
 /* Generate greedily; after the first different token, also follow the reference. The sequence holds all T
  * tokens. */
 static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
@@ -348,7 +361,7 @@ static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
     if (common + 1 >= g->n_greedy)
         return LM_OK;
 
-    LM_TRY(lm_engine_truncate(c->g, 0, (uint32_t)(g->length + common), e));
+    LM_TRY(return_to(c, b, g->length + common, e));
     for (uint64_t k = common + 1; k < g->n_greedy; k++) {
         lm_token best;
         LM_TRY(feed(c, lm_golden_greedy(g, b, k - 1), g->length + k - 1, e));

@@ -206,6 +206,35 @@ static void a_tap_is_wrong(void **state)
     assert_string_equal(v.first_path, "model.layers.1.self_attn.k_proj");
 }
 
+/* Models with states cannot go back to where their greedy tokens differ; they are reported like any other. */
+static void another_model_with_states_diverges(void **state)
+{
+    static const char *const pairs[][2] = {
+        { "qwen3_5/two", "qwen3_5/further" },
+        { "lfm2/convolutions", "lfm2/biased" },
+        { "falcon_mamba/tied", "falcon_mamba/untied" },
+        { "granitemoehybrid/experts", "granitemoehybrid/rotated" },      /* one greedy token in common */
+    };
+    char file[512], reference[544];
+    lm_verdict v;
+    lm_error e = { 0 };
+    lm_model *m;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        snprintf(file, sizeof file, "%s/golden/%s", getenv("LAMINA_TESTS"), pairs[i][0]);
+        snprintf(reference, sizeof reference, "%s/golden/%s/golden.safetensors", getenv("LAMINA_TESTS"),
+                 pairs[i][1]);
+        assert_int_equal(lm_model_open(file, NULL, &m, &e), LM_OK);
+        if (lm_verify(m, reference, NULL, &v, &e) != LM_OK)
+            fail_msg("%s, %s: %s: %s", pairs[i][0], pairs[i][1], e.where, e.message);
+        assert_true(v.diverges && v.first_path[0] && !v.agrees && !v.greedy_agrees);
+        assert_true(v.chunked && v.stepwise);
+        assert_true(v.greedy_common + 1 < v.greedy_total);
+        lm_model_close(m);
+    }
+}
+
 static void invalid_goldens(void **state)
 {
     int64_t id = 1 << 30;
@@ -303,6 +332,7 @@ int main(void)
         cmocka_unit_test(longer_than_the_context),
         cmocka_unit_test(a_greedy_id_is_wrong),
         cmocka_unit_test(a_tap_is_wrong),
+        cmocka_unit_test(another_model_with_states_diverges),
         cmocka_unit_test(invalid_goldens),
         cmocka_unit_test(a_dump_is_a_golden),
     };
