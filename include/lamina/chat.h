@@ -83,6 +83,27 @@ void lm_chat_truncate(lm_chat *c, size_t n);
 /* Return the engine, for lm_engine_cancel, lm_engine_length …; its model is lm_engine_model. */
 lm_engine *lm_chat_engine(const lm_chat *c);
 
+/* ---- other renderings ---- */
+
+/* What an engine holds of a conversation on one of its sequences, for callers that render prompts
+ * themselves. lm_chat uses one. */
+typedef struct lm_chat_cache lm_chat_cache;
+
+#define LM_CHAT_CHECKPOINTS 4        /* lm_engine_options.checkpoints of lm_chat_open, if they are 0 */
+
+/* Start an empty cache on an engine, which must outlive it, and empty the sequence, which nothing else may
+ * use. LM_USAGE: the engine has no such sequence. */
+lm_status lm_chat_cache_new(lm_engine *g, uint32_t sequence, lm_chat_cache **out, lm_error *e);
+void      lm_chat_cache_free(lm_chat_cache *c);
+
+/* Call lm_generate, from the longest prefix of the prompt that the sequence or an earlier prompt or reply has
+ * left. A sequence that cannot be cut back (states, windows) continues from one of the engine's checkpoints,
+ * when a template drops reasoning or a message is edited. `o` as of lm_generate (NULL: the defaults), except
+ * sequence.sequence, which is the cache's. After a failure the sequence is empty. Errors as of
+ * lm_generate. */
+lm_status lm_chat_cache_generate(lm_chat_cache *c, lm_sampler *s, const lm_token *prompt, size_t n,
+                                 const lm_generate_options *o, lm_generation *out, lm_error *e);
+
 #ifdef __cplusplus
 }
 #endif

@@ -73,9 +73,9 @@ typedef struct lm_engine_options {
      * lm_engine_set_adapters; NULL: 1. */
     const struct lm_adapter *const *adapters;
     const float *adapter_scales;
-    uint64_t    checkpoints;         /* with sliding windows: number of earlier positions, of all sequences
-                                        together, whose windows the cache has additional pages for, so that
-                                        later requests of a schedule can continue from them */
+    uint64_t    checkpoints;         /* with sliding windows or states: number of earlier positions, of all
+                                        sequences together, that the cache has additional pages for, so that
+                                        later requests of a schedule or a chat can continue from them */
     uint64_t    reserved[4];         /* zero */
 } lm_engine_options;
 

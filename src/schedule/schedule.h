@@ -24,7 +24,7 @@
 #include "schedule/budget.h"
 #include "schedule/ensemble.h"
 #include "runtime/sample/sampler.h"
-#include "schedule/prefixes.h"
+#include "runtime/engine/prefixes.h"
 #include "runtime/engine/save.h"
 #include "schedule/ring.h"
 

@@ -54,16 +54,10 @@ uint32_t lm_slot_find_free(const lm_schedule *s)
 
 lm_prefix *lm_keep_tokens(lm_schedule *s, uint32_t slot, uint64_t salt, const lm_token *ids, size_t n)
 {
-    lm_prefix *node = NULL, *next;
+    lm_prefix *node = NULL;
 
-    for (size_t at = 0; n - at >= LM_PAGE; at += LM_PAGE) {
-        lm_prefixes_pin(node);
-        next = lm_prefixes_add(&s->prefixes, node, salt, ids + at, slot);
-        lm_prefixes_unpin(node);
-        if (!next)
-            break;
-        node = next;
-    }
+    lm_prefixes_follow(&s->prefixes, &node, salt, ids, n, n, slot);
+    lm_prefixes_unpin(node);
     lm_prefixes_mark(&s->prefixes, node);
     return node;
 }
@@ -75,23 +69,9 @@ void lm_keep_pages(lm_schedule *s, lm_reply *r)
     if (!r->keeps)
         return;
     lm_sequence_describe(r->sequence, &info);
-    const lm_token *ids = lm_sequence_ids(r->sequence, NULL);
-    while (((size_t)r->pages + 1) * LM_PAGE <= info.n_held) {
-        lm_prefix *next = lm_prefixes_add(&s->prefixes, r->node, r->salt, ids + (size_t)r->pages * LM_PAGE,
-                                          r->slot);
-        if (!next) {
-            r->keeps = false;                            /* no node is free: later pages would have no
-                                                            parent */
-            return;
-        }
-        lm_prefixes_pin(next);
-        lm_prefixes_unpin(r->node);
-        r->node = next;
-        r->pages++;
-        /* the same prompt again continues before its last token */
-        if (r->pages == r->usage.n_prompt / LM_PAGE || r->pages == (r->usage.n_prompt - 1) / LM_PAGE)
-            lm_prefixes_mark(&s->prefixes, next);
-    }
+    r->keeps = lm_prefixes_follow(&s->prefixes, &r->node, r->salt, lm_sequence_ids(r->sequence, NULL),
+                                  info.n_held, r->usage.n_prompt, r->slot);
+    r->pages = r->node ? r->node->depth + 1 : 0;
 }
 
 /* ---- assigning and releasing ---- */

@@ -566,6 +566,17 @@ def test_conversations(lm, engine, gguf):
     for made in (reply, again):
         lm.lm_generation_free(ref(made))
     lm.lm_chat_free(chat)
+    cache = lm.new("lm_chat_cache_new", engine, 1)
+    info = lm.lm_model_info()
+    lm.lm_model_describe(lm.lm_engine_model(engine), ref(info))
+    sampler = lm.new("lm_sampler_new", ref(o.sampler), info.n_vocab, None)
+    one = lm.new("lm_chat_cache_generate", cache, sampler, ids.ids, ids.n, ref(how))
+    two = lm.new("lm_chat_cache_generate", cache, sampler, ids.ids, ids.n, ref(how))
+    assert one.n_reused == 0 and two.n_reused == ids.n - 1 and one.ids.ids[:5] == two.ids.ids[:5]
+    for made in (one, two):
+        lm.lm_generation_free(ref(made))
+    lm.lm_sampler_free(sampler)
+    lm.lm_chat_cache_free(cache)
     with pytest.raises(LaminaError, match="nowhere"):
         lm.new("lm_chat_open", b"/nowhere.gguf", None)
     opened = lm.lm_chat_options(chat_template=form, engine=lm.lm_engine_options(context=64, threads=1))

@@ -96,26 +96,36 @@ static bool take(void *arg, lm_token id, float logprob, const lm_logprob *top, u
     return true;
 }
 
+/* Answer with `n` tokens, by a cache, or without one (NULL). Returns how many tokens of the prompt were
+ * processed. */
+static size_t generate_by(lm_chat_cache *c, dialogue *d, int64_t n)
+{
+    lm_generate_options o = { .sequence = { .max_tokens = n, .ignore_eos = true }, .token = take, .arg = d };
+    lm_sampler         *greedy = NULL;
+    lm_generation       out;
+    lm_error            e = { 0 };
+
+    assert_int_equal(lm_sampler_new(&(lm_sampler_options){ .greedy = true }, n_vocab, NULL, &greedy, NULL),
+                     LM_OK);
+    lm_status status = c ? lm_chat_cache_generate(c, greedy, d->ids, d->n, &o, &out, &e)
+                         : lm_generate(alone, greedy, d->ids, d->n, 0, &o, &out, &e);
+    if (status != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    size_t processed = out.n_prompt - out.n_reused;
+    lm_generation_free(&out);
+    lm_sampler_free(greedy);
+    return processed;
+}
+
 /* Answer with `n` tokens, which must be those of an engine that has no other sequence. Returns how many
  * tokens of the prompt were processed. */
 static size_t read_by(dialogue *d, int64_t n)
 {
-    static dialogue     same;
-    lm_generate_options o = { .sequence = { .max_tokens = n, .ignore_eos = true },
-                              .token = take,
-                              .arg = &same };
-    lm_sampler         *greedy = NULL;
-    lm_generation       out;
-    lm_usage            usage;
-    lm_error            e = { 0 };
+    static dialogue same;
+    lm_usage        usage;
 
     same = *d;
-    assert_int_equal(lm_sampler_new(&(lm_sampler_options){ .greedy = true }, n_vocab, NULL, &greedy, NULL),
-                     LM_OK);
-    if (lm_generate(alone, greedy, d->ids, d->n, 0, &o, &out, &e) != LM_OK)
-        fail_msg("%s: %s", e.where, e.message);
-    lm_generation_free(&out);
-    lm_sampler_free(greedy);
+    generate_by(NULL, &same, n);
     answer(d, n, &usage);
     assert_int_equal(d->n, same.n);
     assert_memory_equal(d->ids, same.ids, d->n * sizeof *d->ids);
@@ -296,6 +306,52 @@ static void slots_continue_from_files(void **state)
     unlink(path);
 }
 
+/* A chat on one sequence: its template drops reasoning from earlier turns, its last question is edited, and
+ * an answer is drawn again. */
+static void chats_continue(void **state)
+{
+    enum { QUESTION = 150, REASONING = 170, ANSWER = 30, TURNS = 8 };
+    static const model_case more[] = { { "falcon_mamba/tied", 0, true }, { "qwen3_5/two", 0, true },
+                                       { "llama/gqa", 0, false } };
+    static dialogue d, same, before;
+
+    (void)state;
+    for (size_t k = 0; k < CASES + 3; k++) {
+        const model_case *c = k < CASES ? &cases[k] : &more[k - CASES];
+        lm_engine_options o = { .context = LONG, .max_rows = 512, .checkpoints = LM_CHAT_CHECKPOINTS,
+                                .threads = 2 };
+        lm_engine        *engine = NULL;
+        lm_chat_cache    *cache = NULL;
+        size_t            page = c->states || c->window ? PAGE : 1, got;
+        open_case(c, 1);
+        assert_int_equal(lm_engine_new(m, &o, &engine, NULL), LM_OK);
+        assert_int_equal(lm_chat_cache_new(engine, 0, &cache, NULL), LM_OK);
+        d.n = 0;
+        for (uint32_t turn = 0; turn < TURNS; turn++) {
+            add_tokens(&d, turn, QUESTION);
+            same = before = d;
+            got = generate_by(cache, &d, REASONING + ANSWER);
+            if (got > QUESTION + (turn ? ANSWER + page - 1 : 0))
+                fail_msg("%s, window %d, turn %u: %zu tokens", c->name, (int)c->window, turn, got);
+            generate_by(NULL, &same, REASONING + ANSWER);
+            assert_memory_equal(d.ids, same.ids, d.n * sizeof *d.ids);
+            if (turn == TURNS - 1)
+                break;
+            d.n -= REASONING + ANSWER;                   /* the reasoning is dropped */
+            memmove(d.ids + d.n, d.ids + d.n + REASONING, ANSWER * sizeof *d.ids);
+            d.n += ANSWER;
+        }
+        d = before;                                      /* the answer again */
+        assert_true(generate_by(cache, &d, 20) <= page);
+        d.n = before.n - QUESTION;                       /* the last question is edited */
+        add_tokens(&d, 99, QUESTION);
+        assert_true(generate_by(cache, &d, 20) < 2 * QUESTION + ANSWER + page);
+        lm_chat_cache_free(cache);
+        lm_engine_free(engine);
+        close_case();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +360,7 @@ int main(void)
         cmocka_unit_test(conversations_continue),
         cmocka_unit_test(many_streams),
         cmocka_unit_test(slots_continue_from_files),
+        cmocka_unit_test(chats_continue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -353,6 +353,7 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t min
         .threads_batch = f->threads_batch,
         .no_repack = f->no_repack,
         .cpu = f->cpu,
+        .checkpoints = f->checkpoints,
     };
     LM_TRY(lm_cache_options(&f->cache, LM_KV_F16, out, e));
     if (f->context != CONTEXT_AUTO)

@@ -62,6 +62,7 @@ typedef struct lm_run_flags {
     int         compute;                 /* lm_compute */
     bool        no_repack;
     const char *cpu;
+    uint64_t    checkpoints;             /* of the engine; not a flag */
 } lm_run_flags;
 
 extern const lm_flag     lm_run_flag_table[];

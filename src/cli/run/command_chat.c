@@ -33,6 +33,7 @@ static void chat_defaults(void *options)
     lm_talk_flags *o = options;
 
     lm_run_defaults(&o->run);
+    o->run.checkpoints = LM_CHAT_CHECKPOINTS;
     lm_sampling_defaults(&o->sampling);
     lm_constraint_defaults(&o->constraint);
     o->predict = -1;
@@ -151,6 +152,7 @@ static lm_status open_talk(lm_cli *cli, lm_talk_flags *o, lm_talk *t, lm_error *
     LM_TRY(lm_loras_open(cli, &o->lora, t->s.model, &t->s.loras, e));
     lm_loras_engine(&t->s.loras, &engine);
     LM_TRY(lm_start_engine(t->s.model, &engine, &t->s.engine, e));
+    LM_TRY(lm_chat_cache_new(t->s.engine, 0, &t->s.cache, e));
     lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, t->s.model, &engine, &t->s.drafting, e));
     if (o->lock)

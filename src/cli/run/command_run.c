@@ -455,7 +455,7 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
     if (s->ensembling)
         lm_ensembling_sequence(s->ensembling, &g.sequence);
     s->answer = (lm_display){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
-    lm_status status = lm_display_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e);
+    lm_status status = lm_display_run(&s->answer, s->engine, s->sampler, &s->ids, NULL, &g, &s->out, e);
     if (status == LM_LIMIT && s->ids.n > lm_engine_context(s->engine))
         lm_fail_hint(e, o->predict > 0 ? "-c %zu or more holds it and its answer"
                                        : "-c %zu or more holds it; without -c, the context is as large as needed",

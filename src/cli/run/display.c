@@ -41,8 +41,8 @@ static bool on_prefill(void *arg, size_t done, size_t total)
     return !lm_interrupted();
 }
 
-lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt, size_t reuse,
-                        lm_generate_options *o, lm_generation *out, lm_error *e)
+lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt,
+                         lm_chat_cache *cache, lm_generate_options *o, lm_generation *out, lm_error *e)
 {
     lm_status status;
 
@@ -53,7 +53,8 @@ lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_to
     o->token = a->logprobs ? on_token : NULL;
     o->prefill = on_prefill;
     o->arg = a;
-    status = lm_generate(g, s, prompt->ids, prompt->n, reuse, o, out, e);
+    status = cache ? lm_chat_cache_generate(cache, s, prompt->ids, prompt->n, o, out, e)
+                   : lm_generate(g, s, prompt->ids, prompt->n, 0, o, out, e);
     lm_progress_end(&a->bar);
     lm_text_free(&a->wrap.word);
     if (status == LM_OK && a->write.code != LM_OK) {

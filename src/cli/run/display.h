@@ -4,6 +4,7 @@
 #define LM_CLI_DISPLAY_H
 
 #include "cli/base/output.h"
+#include "lamina/chat.h"
 
 typedef struct lm_display {
     const lm_model *model;
@@ -16,9 +17,10 @@ typedef struct lm_display {
     bool            ended_line;          /* the last byte shown was a newline */
 } lm_display;
 
-/* Set the callbacks of `o` and run lm_generate. LM_IO: stdout could not be written. */
-lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt, size_t reuse,
-                        lm_generate_options *o, lm_generation *out, lm_error *e);
+/* Set the callbacks of `o` and run lm_generate, or lm_chat_cache_generate if there is a cache. LM_IO: stdout
+ * could not be written. */
+lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt,
+                         lm_chat_cache *cache, lm_generate_options *o, lm_generation *out, lm_error *e);
 
 /* Return the number of tokens generated during generate_seconds: all but the first, whose logits come from
  * the last row of the prompt. */

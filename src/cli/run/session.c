@@ -1,7 +1,6 @@
 /* session.c - a conversation that is continued from the keys and values of its earlier turns.
  *
- * `held` are the ids in the cache of the engine. An answer renders the whole conversation, reuses the prefix
- * that `held` has in common with it, and stores the new ids; after a failure the cache is emptied. An
+ * An answer renders the whole conversation, and continues from what the cache holds of it (lm_chat_cache). An
  * lm_session owns everything that lm_session_close frees, and is used by one thread. */
 #include "cli/run/session.h"
 
@@ -69,37 +68,6 @@ void lm_session_reset(lm_session *s)
     json_decref(first);
 }
 
-/* ---- cache ---- */
-
-static size_t common_prefix(const lm_session *s, const lm_tokens *ids)
-{
-    size_t n = s->held.n < ids->n ? s->held.n : ids->n, i = 0;
-
-    while (i < n && s->held.ids[i] == ids->ids[i])
-        i++;
-    return i;
-}
-
-/* Store the ids that are in the cache: the first lm_engine_length of `ids` followed by `more`. Takes the
- * memory of `ids`. */
-static lm_status remember(lm_session *s, lm_tokens *ids, const lm_tokens *more, lm_error *e)
-{
-    size_t length = lm_engine_length(s->engine, 0), wanted = ids->n + (more ? more->n : 0);
-    lm_token *grown = realloc(ids->ids, (wanted + 1) * sizeof *grown);
-
-    if (!grown)
-        return lm_fail_memory(e, "the conversation", wanted * sizeof *grown);
-    ids->ids = grown;
-    ids->capacity = wanted + 1;
-    if (more && more->n)
-        memcpy(ids->ids + ids->n, more->ids, more->n * sizeof *grown);
-    ids->n = length < wanted ? length : wanted;
-    lm_tokens_free(&s->held);
-    s->held = *ids;
-    *ids = (lm_tokens){ 0 };
-    return LM_OK;
-}
-
 /* ---- answers ---- */
 
 lm_status lm_session_sampler(lm_session *s, lm_error *e)
@@ -124,22 +92,16 @@ static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *ou
 
     lm_drafting_sequence(s->draft, &s->drafting, &o.sequence);
     LM_TRY(lm_constraining_sequence(&s->constraining, ids, &o.sequence, e));
-    return lm_display_run(&answer, s->engine, s->sampler, ids, common_prefix(s, ids), &o, out, e);
+    return lm_display_run(&answer, s->engine, s->sampler, ids, s->cache, &o, out, e);
 }
 
 static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
 {
     lm_generation out = { 0 };
-    lm_status status;
 
     LM_TRY(lm_session_sampler(s, e));
     LM_TRY(lm_prompt_template_tokens(&s->chat, s->messages, ids, NULL, e));
-    status = generate(s, ids, &out, e);
-    if (status != LM_OK) { /* it may have failed at any step: the content of the cache is unknown */
-        lm_engine_truncate(s->engine, 0, 0, NULL);
-        lm_tokens_free(&s->held);
-        return status;
-    }
+    LM_TRY(generate(s, ids, &out, e));
     lm_generation_free(&s->last);
     s->last = out;
     s->answers++;
@@ -151,7 +113,6 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     s->accepted += out.n_accepted;
     s->read_seconds += out.prompt_seconds;
     s->generate_seconds += out.generate_seconds;
-    LM_TRY(remember(s, ids, &out.ids, e));
     return lm_session_add(s, "assistant", out.text.data, out.text.size, e);
 }
 
@@ -264,7 +225,7 @@ void lm_session_close(lm_session *s)
 {
     lm_prompt_template_close(&s->chat);
     lm_generation_free(&s->last);
-    lm_tokens_free(&s->held);
+    lm_chat_cache_free(s->cache);
     json_decref(s->messages);
     lm_sampler_free(s->sampler);
     lm_drafting_close(&s->drafting);

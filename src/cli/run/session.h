@@ -9,6 +9,7 @@
 #include "cli/run/constraining.h"
 #include "cli/run/display.h"
 #include "cli/run/drafting.h"
+#include "lamina/chat.h"
 
 typedef struct lm_session {
     lm_cli            *cli;
@@ -23,7 +24,7 @@ typedef struct lm_session {
     lm_sampler        *sampler;          /* NULL: created for the next answer */
     uint64_t           regenerations;    /* each uses another seed */
     json_t            *messages;         /* [{role, content}] */
-    lm_tokens          held;             /* ids whose keys and values are in the cache */
+    lm_chat_cache     *cache;            /* of the engine's sequence */
     int64_t            predict;
     lm_flag_list       stops;
 

@@ -1,8 +1,6 @@
 /* chat.c - a conversation on one sequence of an engine: lamina/chat.h.
  *
- * Messages are kept as texts and rendered for each reply. `held` are the tokens whose keys and values the
- * engine's sequence holds: the next rendering reuses their common beginning. After a failure the content of
- * the sequence is unknown, and it is emptied.
+ * Messages are kept as texts and rendered for each reply, which continues from the cache.
  *
  * Owns the messages, the template and the sampler; the model and the engine if lm_chat_open made them. Read
  * lm_chat_reply first. */
@@ -27,10 +25,9 @@ struct lm_chat {
     const lm_tokenizer *tokenizer;
     lm_template        *form;
     lm_sampler         *sampler;
-    uint32_t            sequence;
     message            *messages;            /* [capacity] */
     size_t              n, capacity;
-    lm_tokens           held;
+    lm_chat_cache      *cache;
 };
 
 lm_chat_options lm_chat_defaults(void)
@@ -60,7 +57,6 @@ static lm_status prepare(lm_chat *c, lm_engine *g, const lm_chat_options *o, lm_
     lm_model_info   info;
 
     c->engine    = g;
-    c->sequence  = o->sequence;
     c->tokenizer = lm_model_tokenizer(m);
     if (o->sequence >= lm_engine_sequences(g))
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engine has %u", o->sequence,
@@ -74,7 +70,7 @@ static lm_status prepare(lm_chat *c, lm_engine *g, const lm_chat_options *o, lm_
         lm_model_sampling(m, &sampler);
     }
     LM_TRY(lm_sampler_new(&sampler, info.n_vocab, c->tokenizer, &c->sampler, e));
-    return lm_engine_truncate(g, c->sequence, 0, e);
+    return lm_chat_cache_new(g, o->sequence, &c->cache, e);
 }
 
 lm_status lm_chat_new(lm_engine *g, const lm_chat_options *o, lm_chat **out, lm_error *e)
@@ -105,6 +101,8 @@ static lm_status open_engine(const char *name, const lm_chat_options *o, lm_mode
     lm_text_free(&path);
     LM_TRY(status);
     lm_model_describe(*m, &info);
+    if (!engine.checkpoints)
+        engine.checkpoints = LM_CHAT_CHECKPOINTS;
     if (!engine.context)
         engine.context = info.context_length && info.context_length < USUAL_CONTEXT ? info.context_length
                                                                                     : USUAL_CONTEXT;
@@ -140,7 +138,7 @@ void lm_chat_free(lm_chat *c)
         return;
     lm_chat_truncate(c, 0);
     lm_free(c->messages);
-    lm_tokens_free(&c->held);
+    lm_chat_cache_free(c->cache);
     lm_sampler_free(c->sampler);
     lm_template_free(c->form);
     lm_engine_free(c->owned);
@@ -283,52 +281,6 @@ lm_status lm_chat_tokens(const lm_chat *c, lm_tokens *out, lm_error *e)
 
 /* ---- replies ---- */
 
-static size_t common_prefix(const lm_tokens *a, const lm_tokens *b)
-{
-    size_t n = 0;
-
-    while (n < a->n && n < b->n && a->ids[n] == b->ids[n])
-        n++;
-    return n;
-}
-
-static void forget(lm_chat *c)
-{
-    lm_engine_truncate(c->engine, c->sequence, 0, NULL);
-    lm_tokens_free(&c->held);
-}
-
-/* Remember the tokens that the sequence holds: a beginning of the prompt and the chosen ones. Takes the
- * memory of `prompt`. */
-static lm_status remember(lm_chat *c, lm_tokens *prompt, const lm_tokens *chosen, lm_error *e)
-{
-    size_t length = lm_engine_length(c->engine, c->sequence);
-
-    LM_TRY(lm_tokens_append(prompt, chosen->ids, chosen->n, e));
-    prompt->n = prompt->n < length ? prompt->n : length;
-    lm_tokens_free(&c->held);
-    c->held = *prompt;
-    *prompt = (lm_tokens){ 0 };
-    return LM_OK;
-}
-
-/* Generate a reply to `prompt`. It calls the release functions of the options, whatever it returns. */
-static lm_status generate(lm_chat *c, lm_tokens *prompt, lm_generate_options *o, lm_generation *out,
-                          lm_error *e)
-{
-    size_t    reuse  = common_prefix(&c->held, prompt);
-    lm_status status = lm_generate(c->engine, c->sampler, prompt->ids, prompt->n, reuse, o, out, e);
-
-    if (status != LM_OK) {
-        forget(c);
-        return status;
-    }
-    status = remember(c, prompt, &out->ids, e);
-    if (status == LM_OK)
-        status = add(c, LM_ROLE_ASSISTANT, out->text.data ? out->text.data : "", out->text.size, e);
-    return status;
-}
-
 static lm_status reply(lm_chat *c, lm_generate_options *o, lm_generation *out, lm_error *e)
 {
     lm_tokens prompt = { 0 };
@@ -340,10 +292,12 @@ static lm_status reply(lm_chat *c, lm_generate_options *o, lm_generation *out, l
     else
         status = lm_chat_tokens(c, &prompt, e);
     if (status == LM_OK)
-        status = generate(c, &prompt, o, out, e);
+        status = lm_chat_cache_generate(c->cache, c->sampler, prompt.ids, prompt.n, o, out, e);
     else
         lm_sequence_release_hooks(&o->sequence);
     lm_tokens_free(&prompt);
+    if (status == LM_OK)
+        status = add(c, LM_ROLE_ASSISTANT, out->text.data ? out->text.data : "", out->text.size, e);
     return status;
 }
 
@@ -357,8 +311,7 @@ lm_status lm_chat_reply(lm_chat *c, const lm_generate_options *o, lm_generation 
         lm_sequence_release_hooks(&own.sequence);
         return lm_fail_null(e, __func__);
     }
-    own.sequence.sequence = c->sequence;
-    status            = reply(c, &own, &made, e);
+    status = reply(c, &own, &made, e);
     if (status == LM_OK && out)
         *out = made;
     else

@@ -1,5 +1,5 @@
 /* generate.c - the generation loop for one sequence. */
-#include "lamina/generate.h"
+#include "runtime/generate/generate.h"
 
 #include "base/alloc.h"
 #include "base/os/clock.h"
@@ -10,6 +10,7 @@ typedef struct run {
     lm_engine                 *g;
     lm_sequence               *s;
     const lm_generate_options *o;
+    const lm_stepped          *stepped;
     lm_row                    *rows;         /* [lm_engine_max_rows] */
     double                     started, read;        /* clock, seconds: at the beginning, at the end of the
                                                         prompt */
@@ -79,19 +80,30 @@ static lm_status deliver(run *r, lm_error *e)
 
 /* ---- the loop ---- */
 
+/* Return the maximum number of prompt rows of the next step; 0: no maximum. */
+static uint32_t max_prompt(const run *r)
+{
+    uint32_t rows = r->stepped && lm_sequence_reads(r->s) ? r->stepped->rows(r->stepped->arg, r->s) : 0;
+
+    return rows && (!r->o->chunk || rows < r->o->chunk) ? rows : r->o->chunk;
+}
+
 /* Run the loop. A cancelled step ends the generation; it is not a failure. */
 static lm_status generate(run *r, lm_error *e)
 {
-    lm_batch  b = { .rows = r->rows, .max_prompt = r->o->chunk };
+    lm_batch  b = { .rows = r->rows };
     lm_status status;
 
     while (r->out.stop == LM_STOP_NONE) {
+        b.max_prompt = max_prompt(r);
         status = lm_sequences_step(r->g, &r->s, 1, &b, e);
         if (status == LM_CANCELLED)
             lm_sequence_cancel(r->s);
         else
             LM_TRY(status);
         LM_TRY(deliver(r, e));
+        if (r->stepped)
+            r->stepped->ran(r->stepped->arg, r->s);
     }
     lm_engine_cancelled(r->g);
     return LM_OK;
@@ -132,12 +144,13 @@ static void finish(run *r, lm_generation *out)
 }
 
 static lm_status generate_with(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
-                               const lm_generate_options *o, lm_generation *out, lm_error *e)
+                               const lm_generate_options *o, const lm_stepped *stepped, lm_generation *out,
+                               lm_error *e)
 {
     LM_REQUIRE(e, g && s && (prompt || !n) && out);
     LM_CHECK_RESERVED(e, o);
     lm_generate_options defaults = lm_generate_defaults();
-    run       r = { .g = g, .o = o ? o : &defaults, .started = lm_clock_seconds() };
+    run       r = { .g = g, .o = o ? o : &defaults, .stepped = stepped, .started = lm_clock_seconds() };
     lm_status status;
 
     if (!out)
@@ -153,14 +166,21 @@ done:
     return status;
 }
 
-lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
-                      const lm_generate_options *o, lm_generation *out, lm_error *e)
+lm_status lm_generate_stepped(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
+                              const lm_generate_options *o, const lm_stepped *stepped, lm_generation *out,
+                              lm_error *e)
 {
     lm_sequence_options given  = o ? o->sequence : lm_sequence_defaults();
-    lm_status           status = generate_with(g, s, prompt, n, reuse, o, out, e);
+    lm_status           status = generate_with(g, s, prompt, n, reuse, o, stepped, out, e);
 
     lm_sequence_release_hooks(&given);
     return status;
+}
+
+lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
+                      const lm_generate_options *o, lm_generation *out, lm_error *e)
+{
+    return lm_generate_stepped(g, s, prompt, n, reuse, o, NULL, out, e);
 }
 
 void lm_generation_free(lm_generation *x)

@@ -1,6 +1,5 @@
 /* prefixes.c - the tree: nodes in a pool, found by a hash of parent and tokens, in two lists by use. */
-#include "schedule/prefixes.h"
-
+#include "runtime/engine/prefixes.h"
 
 #include <string.h>
 
@@ -421,4 +420,21 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
                lm_engine_n_adapters(p->g) * sizeof(float));
     insert(p, x);
     return x;
+}
+
+bool lm_prefixes_follow(lm_prefixes *p, lm_prefix **node, uint64_t salt, const lm_token *ids, size_t n_held,
+                        size_t n_prompt, uint32_t sequence)
+{
+    for (size_t pages = *node ? (*node)->depth + 1 : 0; (pages + 1) * LM_PAGE <= n_held;) {
+        lm_prefix *next = lm_prefixes_add(p, *node, salt, ids + pages++ * LM_PAGE, sequence);
+        if (!next)
+            return false;
+        lm_prefixes_pin(next);
+        lm_prefixes_unpin(*node);
+        *node = next;
+        /* the same prompt again continues before its last token */
+        if (pages == n_prompt / LM_PAGE || pages == (n_prompt - 1) / LM_PAGE)
+            lm_prefixes_mark(p, next);
+    }
+    return true;
 }

@@ -14,8 +14,8 @@
  * that a sequence uses (pins) and their ancestors are not evicted.
  *
  * lm_prefixes_open allocates all memory. All functions are called by the thread that steps. */
-#ifndef LM_SCHEDULE_PREFIXES_H
-#define LM_SCHEDULE_PREFIXES_H
+#ifndef LM_RUNTIME_PREFIXES_H
+#define LM_RUNTIME_PREFIXES_H
 
 #include "runtime/engine/page_owners.h"
 
@@ -74,6 +74,12 @@ void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence,
  * its new or existing node; NULL: no node is free. */
 lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const lm_token *tokens,
                            uint32_t sequence);
+
+/* Add the further full pages of a sequence that holds `n_held` tokens, after those of *node, which is pinned
+ * (NULL: none), and pin the last one instead of it. Where the prompt of `n_prompt` tokens ends is a
+ * checkpoint. Returns false if no node is free: later pages would have no parent. */
+bool lm_prefixes_follow(lm_prefixes *p, lm_prefix **node, uint64_t salt, const lm_token *ids, size_t n_held,
+                        size_t n_prompt, uint32_t sequence);
 
 static inline void lm_prefixes_pin(lm_prefix *node)   { if (node) node->pins++; }
 static inline void lm_prefixes_unpin(lm_prefix *node) { if (node) node->pins--; }
