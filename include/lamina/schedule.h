@@ -69,8 +69,8 @@ typedef struct lm_schedule_options {
     uint32_t    ring_bytes;          /* size of a reply's ring of unread events; 0: 32768. At least the size
                                         of eight tokens */
     double      itl_target;          /* target seconds between two tokens while prompts are processed; 0:
-                                        twice the time of a step without prompts, from lm_engine_forecast and
-                                        measured steps. At least 8 prompt rows per step */
+                                        twice the measured time of a step without prompts. At least 8 prompt
+                                        rows per step */
     double      stall_seconds;       /* a request ends if its ring is full and not read for this long; 0:
                                         30 */
     bool        no_prefixes;         /* no prefix cache */
@@ -85,8 +85,6 @@ typedef struct lm_schedule_options {
                                         used by this schedule only */
     uint32_t    draft_sequences;     /* no draft tokens in steps with more generating sequences than this; 0:
                                         4. Each draft token takes one of the engine's `max_logits` */
-    bool        no_forecast;         /* do not time kernels at the start (about 0.1 s each); estimate from
-                                        steps only */
     lm_log      log;                 /* messages of the prefix store; called by lm_schedule_new and the
                                         schedule's thread */
     /* Ensemble: each step runs the same rows in all of these engines; samplers, hooks and log-probabilities

@@ -1,4 +1,4 @@
-/* budget.c - costs of rows, from a forecast and measured steps. */
+/* budget.c - costs of rows, from measured steps. */
 #include "schedule/budget.h"
 
 enum { UNKNOWN = 64 };               /* prompt rows while costs are unknown */
@@ -14,36 +14,19 @@ static unsigned size_of(uint32_t rows)
     return i;
 }
 
-/* Return the seconds of a step without prompt rows, of the nearest known size; 0: none is known. */
+/* Return the seconds of a step without prompt rows, from the nearest known size: what a smaller one lacks
+ * counts as prompt rows. 0: none is known. */
 static double alone(const lm_budget *b, uint32_t written)
 {
     unsigned i = size_of(written);
 
     for (unsigned d = 0; d < LM_BUDGET_SIZES; d++) {
         if (i >= d && b->alone[i - d] > 0)
-            return b->alone[i - d];
+            return b->alone[i - d] + (d ? b->row * (written - (UINT32_C(1) << (i - d))) : 0);
         if (i + d < LM_BUDGET_SIZES && b->alone[i + d] > 0)
             return b->alone[i + d];
     }
     return 0;
-}
-
-void lm_budget_open(lm_budget *b, lm_engine *g, double target, bool forecast)
-{
-    uint32_t rows = lm_engine_max_rows(g), active = lm_engine_sequences(g), depth = lm_engine_context(g) / 4;
-    lm_forecast f;
-
-    *b = (lm_budget){ .target = target, .max = rows };
-    if (!forecast)
-        return;
-    active = active < rows ? active : rows;
-    if (lm_engine_forecast(g, 0, 1, depth, &f, NULL) == LM_OK && !f.unknown)
-        b->alone[0] = f.seconds;
-    if (active > 1 && lm_engine_forecast(g, 0, active, depth, &f, NULL) == LM_OK && !f.unknown)
-        b->alone[size_of(active)] = f.seconds;
-    rows = rows < lm_engine_context(g) ? rows : lm_engine_context(g);
-    if (lm_engine_forecast(g, rows, 1, 0, &f, NULL) == LM_OK && !f.unknown)
-        b->row = f.seconds / rows;
 }
 
 double lm_budget_target(const lm_budget *b, uint32_t written)
@@ -69,7 +52,11 @@ static void nearer(double *known, double seen)
     if (*known > 0 && seen > 2 * *known)                 /* the processor ran other processes: not a cost of
                                                             this step */
         seen = 2 * *known;
-    *known = *known > 0 ? *known + (seen - *known) / 8 : seen;
+    if (*known > 0 && seen > *known / 2)
+        *known += (seen - *known) / 8;
+    else
+        *known = seen;                                   /* the first step, or the first one that did not have
+                                                            to read the weights from disk */
 }
 
 void lm_budget_ran(lm_budget *b, uint32_t written, uint32_t prompt, double seconds)

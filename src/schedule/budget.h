@@ -2,23 +2,21 @@
  * token.
  *
  * The time of a step without prompts, by its number of rows, and the time that a prompt row adds are
- * estimated from a forecast, then from measured steps. */
+ * estimated from measured steps. */
 #ifndef LM_SCHEDULE_BUDGET_H
 #define LM_SCHEDULE_BUDGET_H
 
-#include "lamina/engine.h"
+#include <stdint.h>
 
 enum { LM_BUDGET_SIZES = 16, LM_BUDGET_LEAST = 8 };
 
+/* A budget with a target and a maximum, and nothing else, is ready: no cost is known. */
 typedef struct lm_budget {
     double   target;                 /* seconds; 0: twice what the step takes without prompts */
     double   alone[LM_BUDGET_SIZES]; /* seconds of a step without prompts of up to 2^i rows; 0: unknown */
     double   row;                    /* seconds that a prompt row adds; 0: unknown */
     uint32_t max;                    /* rows in a step */
 } lm_budget;
-
-/* Open the budget. With `forecast`, costs that can be forecast are; the others are unknown. */
-void lm_budget_open(lm_budget *b, lm_engine *g, double target, bool forecast);
 
 /* Return the number of prompt rows that fit next to `written` other rows; the whole step if there are
  * none. */

@@ -288,7 +288,7 @@ static lm_status open_schedule(lm_schedule *s, const lm_schedule_options *o, lm_
     LM_TRY(lm_prefixes_open(&s->prefixes, s->g, s->o.prefix_bytes, e));
     LM_TRY(lm_store_open(s, e));
     LM_TRY(lm_tasks_open(s, e));
-    lm_budget_open(&s->budget, s->g, s->o.itl_target, !s->o.no_forecast);
+    s->budget = (lm_budget){ .target = s->o.itl_target, .max = lm_engine_max_rows(s->g) };
     return start_thread(s, e);
 }
 

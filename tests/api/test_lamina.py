@@ -669,7 +669,7 @@ def test_models_of_an_ensemble(lm, model):
     handles = (type(engines[1]) * 1)(engines[1])
     others, so = lm.lm_schedule_others(mixture=mixture), lm.lm_schedule_defaults()
     others.engines = ctypes.cast(handles, type(others.engines))
-    so.no_forecast, so.others = True, ctypes.pointer(others)
+    so.others = ctypes.pointer(others)
     schedule = lm.new("lm_schedule_new", engines[0], ref(so))
     prompt = (lm.lm_token * 9)(*range(5, 14))
     request = lm.lm_request(prompt=prompt, n_prompt=9, sequence=lm.lm_sequence_options(max_tokens=4, ignore_eos=True, logprobs=1), contributions=True)
@@ -694,7 +694,7 @@ def test_many_sequences(lm, model, tmp_path):
     o = lm.lm_engine_options(context=320, sequences=3, max_rows=32, max_logits=4, threads=1)
     engine = lm.new("lm_engine_new", model, ref(o))
     so = lm.lm_schedule_defaults()
-    so.no_forecast, so.prefix_store = True, str(tmp_path / "prefixes").encode()
+    so.prefix_store = str(tmp_path / "prefixes").encode()
     schedule = lm.new("lm_schedule_new", engine, ref(so))
     assert lm.lm_schedule_fingerprint(schedule).startswith(b"fp_") and lm.lm_schedule_slots(schedule) == 3
     prompt = (lm.lm_token * 150)(*(5 + i % 40 for i in range(150)))

@@ -51,7 +51,6 @@ static uint16_t port(void)
                                   .sampling = lm_sampler_defaults(),
                                   .predict = 4,
                                   .metrics = true,
-                                  .schedule = { .no_forecast = true },
                                   .engine = {
                                       .sequences = 2, .max_logits = 4, .context = 64, .threads = 1 } };
     PROMISE(lm_server_start(&o, false, &server, &e) == LM_OK);

@@ -326,8 +326,7 @@ static void the_store_stays_small(void **state)
     lm_schedule_free(f.s);
     f.s = NULL;
     assert_int_equal(
-        lm_schedule_new(f.g, &(lm_schedule_options){ .prefix_store = "/dev/null/x", .no_forecast = true }, &s,
-                        &e),
+        lm_schedule_new(f.g, &(lm_schedule_options){ .prefix_store = "/dev/null/x" }, &s, &e),
         LM_IO);
     close_fixture();
 }

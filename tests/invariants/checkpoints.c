@@ -37,7 +37,7 @@ static void open_case(const model_case *c, uint32_t sequences)
 {
     lm_engine_options   o  = { .context = LONG, .sequences = sequences, .max_rows = 512, .max_logits = 8,
                                .checkpoints = sequences, .threads = 2 };
-    lm_schedule_options so = { .no_forecast = true };
+    lm_schedule_options so = { 0 };
     lm_model_info       info;
     lm_error            e = { 0 };
     lm_engine_options   one = { .context = LONG, .threads = 2 };

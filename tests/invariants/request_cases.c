@@ -119,7 +119,6 @@ lm_schedule *start_schedule(lm_engine *g, lm_schedule_options o)
     lm_schedule *s = NULL;
     lm_error     e = { 0 };
 
-    o.no_forecast = true;
     if (lm_schedule_new(g, &o, &s, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
     return s;

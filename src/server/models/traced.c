@@ -180,7 +180,7 @@ lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool 
     o.queue = 1;
     o.ring_bytes = s->o.schedule.ring_bytes;
     o.stall_seconds = s->o.schedule.stall_seconds;
-    o.no_prefixes = o.no_forecast = true;
+    o.no_prefixes = true;
     status = lm_schedule_new(lm_tracer_engine(tracer), &o, &t->listed.schedule, e);
     if (status == LM_OK)
         status = list(t, e);

@@ -64,12 +64,44 @@ static void one_slow_step_does_not_decide(void **state)
     assert_true(lm_budget_rows(&b, 8) > before / 2 && lm_budget_rows(&b, 8) < 2 * before);
 }
 
+/* The first step may have read the weights from disk: what is learned from it does not last. */
+static void a_slow_first_step_is_soon_forgotten(void **state)
+{
+    lm_budget b = { .target = 0.05, .max = 512 };
+
+    (void)state;
+    lm_budget_ran(&b, 0, 100, 20);
+    lm_budget_ran(&b, 8, 0, 5);
+    for (int step = 0; step < 2; step++) {
+        lm_budget_ran(&b, 8, 0, step_seconds(8, 0));
+        lm_budget_ran(&b, 8, 100, step_seconds(8, 100));
+    }
+    double gap = step_seconds(8, lm_budget_rows(&b, 8));
+    assert_true(gap > 0.8 * b.target && gap < 1.1 * b.target);
+}
+
+/* A size that no step without prompts had yet is estimated from a smaller one. */
+static void more_sequences_take_more_time(void **state)
+{
+    lm_budget b = { .max = 512 };
+
+    (void)state;
+    lm_budget_ran(&b, 0, 100, step_seconds(0, 100));
+    lm_budget_ran(&b, 1, 0, step_seconds(1, 0));
+    double one = lm_budget_target(&b, 1), many = lm_budget_target(&b, 32);
+    assert_true(many > one && many < 2 * step_seconds(0, 32) + one);
+    lm_budget_ran(&b, 32, 0, step_seconds(32, 0));
+    assert_true(lm_budget_target(&b, 32) == 2 * step_seconds(32, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaps_come_near_the_target),
         cmocka_unit_test(some_rows_are_always_read),
         cmocka_unit_test(one_slow_step_does_not_decide),
+        cmocka_unit_test(a_slow_first_step_is_soon_forgotten),
+        cmocka_unit_test(more_sequences_take_more_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
