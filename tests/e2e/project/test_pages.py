@@ -111,7 +111,7 @@ def folder(tmp_path):
         shutil.copytree(SOURCE / "tests/golden/adapters/llama", tmp_path / adapter)
     (tmp_path / "models").mkdir()
     (tmp_path / "models/tiny.gguf").symlink_to(MODEL)
-    (tmp_path / "text.txt").write_text("The sky is blue, and water is made of hydrogen and oxygen. A river carries water from the hills to the sea.\n" * 60)
+    (tmp_path / "text.txt").write_text("The sky is blue, and water is made of hydrogen and oxygen. A river carries water from the hills to the sea.\n" * 45)
     return tmp_path
 
 
