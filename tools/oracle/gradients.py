@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba"}
+FULL = {"llama", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba"}
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
@@ -112,7 +112,13 @@ def everything(c: cases.Case, folder: Path, ids, labels, dtype=torch.float64) ->
     loss.backward()
     stored = load_file(folder / "model.safetensors")
     name = lambda n: next((x for x in (n, c.in_files(n)) if x in stored), n.replace("lm_head", "embed_out"))      # in files of GPT-NeoX
-    return {"loss": loss.detach()[None], **{f"grad.{name(n)}": p.grad.float() for n, p in model.named_parameters() if p.grad is not None}}
+    out = {"loss": loss.detach()[None]}
+    for n, p in model.named_parameters():
+        if p.grad is not None:
+            parts = [name(n)] if name(n) in stored else [x for w in "qkv" if (x := n.replace(".conv1d.", f".{w}_conv1d.")) in stored] or [name(n)]
+            sizes = [len(stored[x]) for x in parts] if len(parts) > 1 else [len(p)]           # OLMo Hybrid's convolution is three in files
+            out.update((f"grad.{x}", part.float().contiguous()) for x, part in zip(parts, p.grad.split(sizes)))
+    return out
 
 
 def rounding(exact: dict, rounded: dict) -> float:

@@ -71,3 +71,15 @@ void lm_derive_scan(lm_derivation *d)
               "9 * width * entries + width");
     derive_all_states(d);
 }
+
+void lm_derive_gated(lm_derivation *d)
+{
+    lm_traits t;
+
+    lm_find_traits(d->f->ledger, &t);
+    if (!t.gated)
+        return;
+    lm_let_fact(d, "width", "D_S", _("dimensions with a state"), "states.gated.width");
+    lm_derive(d, "operations", _("operations of one token: decay, update"), LM_UNIT_FLOPS, NULL, "13 * width");
+    derive_all_states(d);
+}

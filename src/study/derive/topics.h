@@ -14,7 +14,8 @@ lm_topic_steps lm_derive_parameters, lm_derive_kv, lm_derive_kv_cache, lm_derive
     lm_derive_swiglu, lm_derive_moe, lm_derive_norm, lm_derive_residual, lm_derive_mlp, lm_derive_relu,
     lm_derive_gelu, lm_derive_silu, lm_derive_router, lm_derive_learned, lm_derive_sinusoidal, lm_derive_mask,
     lm_derive_tokenizer, lm_derive_attention, lm_derive_embedding, lm_derive_tying, lm_derive_sampling,
-    lm_derive_estimate, lm_derive_convolution, lm_derive_recurrence, lm_derive_scan;
+    lm_derive_estimate, lm_derive_convolution, lm_derive_recurrence, lm_derive_scan,
+    lm_derive_gated;
 
 /* Name the sizes that formulas use: hidden, layers, heads and so on, as far as the model has them. */
 void lm_let_sizes(lm_derivation *d);

@@ -46,11 +46,12 @@ static const struct {
     { "bpe", { "tokenizer" }, NULL },
     { "merges", { "tokenizer" }, NULL },
     { "tied", { "tying" }, NULL },
-    { "state", { "recurrence", "scan", "convolution" }, NULL },
+    { "state", { "recurrence", "scan", "rg-lru", "convolution" }, NULL },
     { "conv", { "convolution" }, NULL },
     { "ssm", { "recurrence", "scan" }, NULL },
     { "mamba", { "scan", "recurrence" }, NULL },
     { "selective-scan", { "scan" }, NULL },
+    { "griffin", { "rg-lru" }, NULL },
     { "linear-attention", { "recurrence" }, NULL },
     { "delta-rule", { "recurrence" }, NULL },
 };

@@ -16,6 +16,11 @@ static bool scans(const lm_traits *t)
     return t->scan != NULL;
 }
 
+static bool is_gated(const lm_traits *t)
+{
+    return t->gated != NULL;
+}
+
 static bool adds_only(const lm_traits *t)
 {
     return t->recurrence && !t->recurrence->recurrence.spec.delta;
@@ -94,6 +99,30 @@ static const lm_card cards[] = {
         .sources = { "Gu & Dao, Mamba, arXiv 2312.00752" },
         .used = scans,
         .example = "mamba-130m",
+    },
+    {
+        .topic = "rg-lru",
+        .title = N_("Gated linear recurrence (RG-LRU)"),
+        .summary = N_("a number per dimension that each token decays and adds to, in place of a cache"),
+        .what = N_("Each dimension carries one number h from token to token. A token determines two gates per "
+                   "dimension: r scales the trained rate at which h decays, and i what is added. The more is "
+                   "kept, the less is added, so h neither grows nor vanishes."),
+        .formulas = { { "𝐚 = exp(−8 𝐫 ⊙ ln(1 + exp(Λ))),   𝐡 ← 𝐚 ⊙ 𝐡 + √(1 − 𝐚²) ⊙ 𝐢 ⊙ x",
+                        "\\mathbf{a} = \\exp(-8\\,\\mathbf{r} \\odot \\ln(1 + \\exp(\\Lambda))),\\quad \\mathbf{h} "
+                        "\\leftarrow \\mathbf{a} \\odot \\mathbf{h} + \\sqrt{1 - \\mathbf{a}^2} \\odot "
+                        "\\mathbf{i} \\odot x" } },
+        .derive = lm_derive_gated,
+        .sheet = lm_sheet_half_life,
+        .diagram = "decay",
+        .why = { N_("Attention reads every earlier key for every token; the recurrence reads one number per "
+                    "dimension.") },
+        .gains = { N_("Memory and time per token do not depend on the context.") },
+        .costs = { N_("One number per dimension holds less than a matrix per head; layers with a window keep "
+                      "the last tokens exactly."),
+                   N_("A state cannot be taken back: to drop tokens, an earlier copy is needed.") },
+        .sources = { "De et al., Griffin, arXiv 2402.19427" },
+        .used = is_gated,
+        .example = "recurrentgemma-2b",
     },
 };
 

@@ -13,17 +13,19 @@ static const char *tokens(lm_facts *f, uint64_t i, const char *member)
     return lm_sheet_text(f, "%s", text);
 }
 
-/* Half-lives of heads, or of the numbers that a scan carries, if there are weights: with an input of zero,
- * ln 2 / (exp(A) softplus(bias)). */
+/* Half-lives of heads, or of the numbers that a scan or RG-LRU carries, if there are weights: with an input
+ * of zero, ln 2 / (exp(A) softplus(bias)), or ln 2 / (8 sigmoid(bias) softplus(A)). */
 lm_status lm_sheet_half_life(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e)
 {
     lm_traits t;
 
     (void)o, (void)e;
     lm_find_traits(f->ledger, &t);
-    out->title      = t.scan ? N_("Half-lives of the state's numbers in tokens, from the weights")
+    out->title      = t.scan || t.gated ? N_("Half-lives of the state's numbers in tokens, from the weights")
                              : N_("Half-lives of the heads in tokens, from the weights");
-    out->note       = N_("The token's own part of the step size is left out; it makes a step longer or shorter.");
+    out->note       = t.gated ? N_("The token's own part of the gate is left out; a larger gate makes a half-life shorter, "
+                                   "a smaller one longer.")
+                              : N_("The token's own part of the step size is left out; it makes a step longer or shorter.");
     out->columns[0] = N_("layer");
     out->columns[1] = N_("shortest");
     out->columns[2] = N_("median");

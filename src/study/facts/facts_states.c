@@ -30,13 +30,22 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What decides how fast a state forgets: A and the bias of a step, which are weights, and a bound of the
- * logarithm of a decay; 0: none. */
-typedef struct forgetting { uint32_t a, bias; double bound; } forgetting;
+/* What decides how fast a state forgets: A and the bias of a step or gate, which are weights, and a bound of
+ * the logarithm of a decay; 0: none. */
+typedef struct forgetting { uint32_t a, bias; double bound; bool gated; } forgetting;
 
 static const lm_node *maker(const lm_program *p, lm_value v)
 {
     return &p->nodes[p->values[v].producer];
+}
+
+/* Read it off a gate, the sigmoid of a product with a bias. */
+static bool find_gate(const lm_program *p, const lm_node *n, forgetting *out)
+{
+    const lm_node *gate = maker(p, n->in[1]), *bias = maker(p, gate->in[0]);
+
+    *out = (forgetting){ .a = n->weights[0], .bias = bias->weights[0], .gated = true };
+    return gate->code == LM_OP_ACT && gate->glu.act == LM_ACT_SIGMOID && bias->code == LM_OP_ADD_BIAS;
 }
 
 /* Read it off a decay or a selective scan. False: the operation is another one, or has another form. */
@@ -44,6 +53,8 @@ static bool find_forgetting(const lm_program *p, const lm_node *n, forgetting *o
 {
     bool scans = n->code == LM_OP_SELECTIVE_SCAN;
 
+    if (n->code == LM_OP_GATED_RECURRENCE)
+        return find_gate(p, n, out);
     if (!scans && n->code != LM_OP_DECAY)
         return false;
     const lm_node *step = maker(p, n->in[scans ? 3 : 0]);
@@ -61,9 +72,18 @@ static bool find_forgetting(const lm_program *p, const lm_node *n, forgetting *o
     return out->bias != LM_NONE;
 }
 
-/* Find the half-lives of `n` values, rows or heads of a state, sorted: ln 2 / (exp(A) softplus(bias)), or
- * with a bound ln 2 / (-bound sigmoid(exp(A) bias)), the input's own part being zero. False: there are no
- * weights. */
+/* Return the half-life of a value from A, as folders store it, and its bias, the input's own part being
+ * zero. */
+static double half_life(const forgetting *w, double a, double bias)
+{
+    if (w->gated)
+        return log(2) * (1 + exp(-bias)) / (8 * log1p(exp(a)));
+    if (w->bound < 0)
+        return log(2) / (-w->bound / (1 + exp(-exp(a) * bias)));
+    return log(2) / (exp(a) * log1p(exp(bias)));
+}
+
+/* Find the half-lives of `n` values, rows or heads of a state, sorted. False: there are no weights. */
 static bool find_half_life(lm_facts *f, const forgetting *w, double *out, uint64_t n)
 {
     const lm_program *p = f->s.program;
@@ -74,9 +94,8 @@ static bool find_half_life(lm_facts *f, const forgetting *w, double *out, uint64
     bool     gguf = lm_container_kind_of(f->s.tensors) == LM_GGUF;           /* it stores exp(A) or -exp(A) */
     uint64_t each_a = n / p->weights[w->a].elements, each_bias = n / p->weights[w->bias].elements;
     for (uint64_t i = 0; i < n; i++) {
-        double rate = gguf ? fabs((double)a[i / each_a]) : exp((double)a[i / each_a]);
-        double at   = (double)bias[i / each_bias];
-        out[i]      = log(2) / (w->bound < 0 ? -w->bound / (1 + exp(-rate * at)) : rate * log1p(exp(at)));
+        double own = (double)a[i / each_a];
+        out[i]     = half_life(w, gguf && !w->gated ? log(fabs(own)) : own, (double)bias[i / each_bias]);
     }
     qsort(out, n, sizeof *out, ascending);
     return true;
@@ -158,6 +177,15 @@ static void fill_scan(lm_facts *f, lm_fact *g)
     lm_add_count(g, "entries", r->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "numbers of such a vector");
 }
 
+static void fill_gated(lm_facts *f, lm_fact *g)
+{
+    lm_traits t;
+
+    lm_find_traits(f->ledger, &t);
+    lm_add_count(g, "width", t.gated->recurrence.spec.v_dim, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "dimensions that carry a number");
+}
+
 void lm_fill_states(lm_facts *f, lm_fact *g)
 {
     const lm_program *p      = f->s.program;
@@ -179,6 +207,8 @@ void lm_fill_states(lm_facts *f, lm_fact *g)
         lm_add_group(g, "recurrence", fill_recurrence, 0);
     if (t.scan)
         lm_add_group(g, "scan", fill_scan, 0);
-    if (t.recurrence || t.scan)
+    if (t.gated)
+        lm_add_group(g, "gated", fill_gated, 0);
+    if (t.recurrence || t.scan || t.gated)
         lm_add_list(g, "half_life", fill_half_life, 0);
 }

@@ -177,6 +177,9 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
     case LM_OP_SELECTIVE_SCAN:
         t->scan = t->scan ? t->scan : n;
         break;
+    case LM_OP_GATED_RECURRENCE:
+        t->gated = t->gated ? t->gated : n;
+        break;
     case LM_OP_ROUTE:
         t->route = t->route ? t->route : n;
         break;

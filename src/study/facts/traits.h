@@ -34,7 +34,7 @@ typedef struct lm_traits {
     const lm_node *norm;             /* the first, or NULL */
     const lm_node *experts, *route;  /* the first, or NULL */
     const lm_node *glu;              /* the first gated product, or NULL */
-    const lm_node *convolution, *recurrence, *scan;      /* the first, or NULL */
+    const lm_node *convolution, *recurrence, *scan, *gated;    /* the first, or NULL */
     lm_head_sharing  sharing;
     lm_norm_kind     norm_kind;
     lm_position_kind position;       /* the first that applies of rotary, learned, sinusoidal, ALiBi */

@@ -33,7 +33,7 @@ def state_of_layer(f):
     """Return the elements of a layer's state: the rows before the current one of each convolution, and the matrices of the heads or lanes."""
     heads = [f[f"states.{kind}.{k}"] for kind, keys in (("recurrence", ("heads", "key_dim", "value_dim")), ("scan", ("width", "entries"))) for k in keys
              if f"states.{kind}.{k}" in f]
-    return (f["states.convolution.taps"] - 1) * sum(convolved(f)) + (math.prod(heads) if heads else f.get("config.lru_width", 0))
+    return (f["states.convolution.taps"] - 1) * sum(convolved(f)) + (math.prod(heads) if heads else f.get("states.gated.width", 0))
 
 
 def states_of_layer(f, m):
@@ -311,6 +311,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"states\.recurrence\.key_dim", lambda f, m: described(f, "linear_key_head_dim", "mamba_d_state", "ssm_state_size", "state_size")),
     (r"states\.recurrence\.value_dim", lambda f, m: described(f, "linear_value_head_dim", "mamba_d_head", "mamba_head_dim", "linear_attn_config.head_dim", "head_dim")),
     (r"states\.scan\.width", lambda f, m: f["config.mamba_expand"] * f["architecture.hidden"] if "config.mamba_expand" in f else described(f, "intermediate_size")),
+    (r"states\.gated\.width", lambda f, m: described(f, "lru_width")),
     (r"states\.scan\.entries", lambda f, m: described(f, "state_size", "mamba_d_state")),
     (r"states\.bytes", lambda f, m: 4 * f["states.elements"]),
     (r"kv\.context", lambda f, m: f["architecture.context"]),

@@ -299,18 +299,20 @@ def tensors(file):
     ("mamba/tied", "backbone.layers.1.mixer", "dt_proj.bias"), ("falcon_mamba/tied", "backbone.layers.1.mixer", "dt_proj.bias"),
     ("jamba/mixed", "model.layers.2.mamba", "dt_proj.bias"), ("mamba2/tied", "backbone.layers.1.mixer", "dt_bias"),
     ("qwen3_5/two", "model.layers.0.linear_attn", "dt_bias"), ("kimi_linear/mixed", "model.layers.1.self_attn", "dt_bias"),
-    ("bailing_hybrid/mixed", "model.layers.1.attention", "dt_bias"),
+    ("bailing_hybrid/mixed", "model.layers.1.attention", "dt_bias"), ("recurrent_gemma/griffin", "model.layers.1.temporal_block.rg_lru", "recurrent_gate_bias"),
 ])
 def test_half_lives_are_those_of_the_weights(lamina, source, model, mixer, bias):
-    """A state halves after ln 2 / (e^A softplus(b)) tokens, Ling's after ln 2 / (5 sigmoid(e^A b)): of a lane, a row or a head. GGUF files say the same."""
+    """A state halves after ln 2 / (e^A softplus(b)) tokens, Ling's after ln 2 / (5 sigmoid(e^A b)), RG-LRU's after ln 2 / (8 sigmoid(b) softplus(A)):
+    of a lane, a row or a head. GGUF files say the same."""
     folder = source / "tests/golden" / model
     found = tensors(folder / "model.safetensors")
-    a, b = found[mixer + ".A_log"], found[f"{mixer}.{bias}"]
+    gated = model.startswith("recurrent")
+    a, b = found[mixer + (".recurrent_param" if gated else ".A_log")], found[f"{mixer}.{bias}"]
     n = max(len(a), len(b))
     pairs = [(math.exp(a[i * len(a) // n]), b[i * len(b) // n]) for i in range(n)]
-    rates = [5 / (1 + math.exp(-x * y)) if model.startswith("bailing") else x * math.log1p(math.exp(y)) for x, y in pairs]
+    rates = [8 * math.log1p(x) / (1 + math.exp(-y)) if gated else 5 / (1 + math.exp(-x * y)) if model.startswith("bailing") else x * math.log1p(math.exp(y)) for x, y in pairs]
     expected = sorted(math.log(2) / r for r in rates)
-    for path in (folder, folder / "model.gguf"):
+    for path in (folder, folder / "model.gguf")[:1 if gated else 2]:           # RG-LRU has no form in GGUF
         lines = dict(line.split("\t")[:2] for line in lamina("inspect", path, "--view", "facts").stdout.splitlines() if "\t" in line)
         at = next(k for k, v in lines.items() if k.startswith("states.half_life[") and k.endswith("].layer") and v == mixer.split(".")[2])
         shown = [float(lines[at.replace("layer", k)]) for k in ("shortest", "median", "longest")]
