@@ -136,6 +136,7 @@ typedef struct lm_family {
     /* For families that share a GGUF architecture: only if this key is greater than 0 ("expert_count"), has
      * this value ("expert_gating_func=2") or is absent ("!logit_scale"); NULL: always. */
     const char *gguf_key;
+    bool       (*gguf_suits)(const lm_source *s);   /* and only if this returns true; NULL: always */
     bool        gguf_renormalises;       /* llama.cpp always does: its files have no expert_weights_norm */
     /* For families that share a model_type: whether this config.json is one of theirs; NULL: always. */
     bool       (*suits)(const lm_source *s);

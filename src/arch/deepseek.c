@@ -1,40 +1,16 @@
 /* deepseek.c - DeepSeek-V2, V2-Lite and V3 (arXiv 2405.04434, 2412.19437): latent attention, mixtures of many
  * narrow experts with shared experts that process every token. */
-#include <math.h>
-
 #include "arch/families.h"
 
 /* Plain MLPs are in the first layers, and in those whose index is not a multiple of `moe_every`. */
 typedef struct deepseek { uint32_t dense_layers, moe_every; } deepseek;
 LM_OWN_FITS(deepseek);
 
-static lm_value attention(lm_builder *b, const lm_config *c, lm_value x)
-{
-    lm_push(b, "self_attn", "%sAttention");
-    lm_value o = lm_linear(b, "o_proj", lm_latent_heads(b, c, x), c->hidden, c->bias_o);
-    lm_pop(b);
-    return o;
-}
-
-static lm_value mixture(lm_builder *b, const lm_config *c, lm_value x)
-{
-    lm_mixture_names names = { .module = "mlp",
-                               .class_name = c->route.sigmoid ? "%sMoE" : "%sMoe",
-                               .correction = c->route.sigmoid ? "gate.e_score_correction_bias" : NULL,
-                               .parts = { "gate_proj", "up_proj", "down_proj" } };
-
-    return lm_shared_mixture(b, c, &names, x);
-}
-
 static lm_value deepseek_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    const deepseek *own   = lm_own(c);
-    bool            dense = layer < own->dense_layers || layer % own->moe_every != 0;
-    lm_value        h     = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
+    const deepseek *own = lm_own(c);
 
-    x = lm_add(b, x, attention(b, c, h));
-    h = lm_rms_norm(b, "post_attention_layernorm", x, c->norm_eps);
-    return lm_add(b, x, dense ? lm_llama_mlp(b, c, h) : mixture(b, c, h));
+    return lm_latent_layer(b, c, layer < own->dense_layers || layer % own->moe_every != 0, x);
 }
 
 static lm_value deepseek_build(lm_builder *b, const lm_config *c)
@@ -50,31 +26,25 @@ static const lm_own_number deepseek_own[] = {
     { 0 },
 };
 
-/* Read sizes, latents, rotation and mixture, but not groups. The scores are also multiplied by the square of
- * YaRN's magnitude. */
+/* Read sizes, latents and rotation. */
 static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    static const lm_latent_keys  latent_keys  = { .context = "max_position_embeddings" };
-    static const lm_mixture_keys mixture_keys = { "n_routed_experts", "num_experts_per_tok",
-                                                  "n_shared_experts" };
+    static const lm_latent_keys latent_keys = { .context = "max_position_embeddings" };
 
     LM_TRY(lm_read_latent_sizes(s, &latent_keys, c, e));
-    LM_TRY(lm_read_rope(s, c->latent.rope_dim, 10000, c, e));
-    c->rope.pairing = LM_ROPE_PAIR;
-    double m = c->rope.type != LM_ROPE_DEFAULT && c->rope.factor > 1
-                   ? 0.1 * c->rope.mscale_all_dim * log(c->rope.factor) + 1
-                   : 1;
-    c->attention.scale = (float)(m * m / sqrt(c->head_dim));
-    LM_TRY(lm_read_own(s, deepseek_own, c, e));
-    return lm_read_shared_mixture(s, &mixture_keys, c, e);
+    LM_TRY(lm_read_latent_rotation(s, c, e));
+    return lm_read_own(s, deepseek_own, c, e);
 }
 
 static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
+    static const lm_mixture_keys mixture_keys = { "n_routed_experts", "num_experts_per_tok",
+                                                  "n_shared_experts" };
     lm_view  method = LM_VIEW("group_limited_greedy");
     uint32_t scoring;
 
     LM_TRY(configure(s, c, e));
+    LM_TRY(lm_read_shared_mixture(s, &mixture_keys, c, e));
     /* 0: unspecified, which also means softmax */
     LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));
     LM_TRY(lm_expect_word(s, "scoring_func", "softmax", e));
@@ -93,19 +63,12 @@ static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_erro
 
 static lm_status deepseek_v3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    uint32_t scoring;
-    bool     pairs;
+    bool pairs;
 
     LM_TRY(configure(s, c, e));
-    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
-    LM_TRY(lm_expect_word(s, "scoring_func", "sigmoid", e));
-    LM_TRY(lm_expect_word(s, "topk_method", "noaux_tc", e));
-    LM_TRY(lm_read_expert_groups(s, "n_group", c, e));
-    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", false, &c->route.renormalise, e));
+    LM_TRY(lm_read_corrected_mixture(s, false, c, e));
     LM_TRY(lm_read_bool(s, "rope_interleave", NULL, true, &pairs, e));
-    c->rope.pairing        = pairs ? LM_ROPE_PAIR : LM_ROPE_HALF;
-    c->route.sigmoid       = true;
-    c->route.group_sum_two = true;
+    c->rope.pairing = pairs ? LM_ROPE_PAIR : LM_ROPE_HALF;
     return LM_OK;
 }
 
@@ -113,17 +76,8 @@ static const lm_name deepseek_names[] = {
     LM_DECODER_NAMES,
     LM_LATENT_NAMES("model.layers.*.self_attn"),
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
-    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
-    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
-    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
-    { "model.layers.*.mlp.gate", "blk.*.ffn_gate_inp" },
-    { "model.layers.*.mlp.gate.e_score_correction_bias", "blk.*.exp_probs_b" },
-    { "model.layers.*.mlp.experts.gate_proj", "blk.*.ffn_gate_exps" },
-    { "model.layers.*.mlp.experts.up_proj", "blk.*.ffn_up_exps" },
-    { "model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps" },
-    { "model.layers.*.mlp.shared_experts.gate_proj", "blk.*.ffn_gate_shexp" },
-    { "model.layers.*.mlp.shared_experts.up_proj", "blk.*.ffn_up_shexp" },
-    { "model.layers.*.mlp.shared_experts.down_proj", "blk.*.ffn_down_shexp" },
+    LM_GATED_MLP_NAMES,
+    LM_ROUTED_MLP_NAMES,
     { NULL, NULL },
 };
 

@@ -64,6 +64,8 @@ extern const lm_family lm_family_falcon_mamba;
 extern const lm_family lm_family_jamba;
 extern const lm_family lm_family_recurrent_gemma;
 extern const lm_family lm_family_bailing_hybrid;
+extern const lm_family lm_family_glm4_moe;
+extern const lm_family lm_family_glm4_moe_lite;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
@@ -209,6 +211,10 @@ typedef struct lm_mixture_names {
     const char *parts[3];            /* lm_experts */
 } lm_mixture_names;
 lm_value  lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_names *names, lm_value x);
+/* The same of DeepSeek: "mlp", with a correction of the choice where scores are sigmoids; and its layer with
+ * latent attention and that mixture or a plain MLP. */
+lm_value  lm_routed_mlp(lm_builder *b, const lm_config *c, lm_value x);
+lm_value  lm_latent_layer(lm_builder *b, const lm_config *c, bool dense, lm_value x);
 /* Read the sizes of the decoder and of its heads; GGUF may have 0 for the key/value heads of layers with a
  * state. */
 typedef struct lm_latent_keys {
@@ -218,6 +224,12 @@ typedef struct lm_latent_keys {
 lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e);
 typedef struct lm_mixture_keys { const char *experts, *top_k, *shared; } lm_mixture_keys;
 lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e);
+/* The same for DeepSeek-V3's mixture: sigmoids, whose choice is corrected, and groups by their best two.
+ * normalised: config.json without the key renormalises the weights. */
+lm_status lm_read_corrected_mixture(const lm_source *s, bool normalised, lm_config *c, lm_error *e);
+/* Read the rotation of latent attention, in pairs; the scores are also multiplied by the square of YaRN's
+ * magnitude. */
+lm_status lm_read_latent_rotation(const lm_source *s, lm_config *c, lm_error *e);
 /* Check that config.json has as many key/value heads as heads. */
 lm_status lm_read_same_kv_heads(const lm_source *s, const lm_config *c, lm_error *e);
 /* Read which layers have a plain MLP: mlp_layer_types, else the first ones. */
@@ -233,6 +245,20 @@ lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c
     { attention ".kv_b_proj", "blk.*.attn_kv_b" },            \
     { attention ".k_b_proj", "blk.*.attn_k_b" },              \
     { attention ".v_b_proj", "blk.*.attn_v_b" }
+
+#define LM_GATED_MLP_NAMES                                        \
+    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },         \
+    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },             \
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" }
+#define LM_ROUTED_MLP_NAMES                                                             \
+    { "model.layers.*.mlp.gate", "blk.*.ffn_gate_inp" },                                \
+    { "model.layers.*.mlp.gate.e_score_correction_bias", "blk.*.exp_probs_b" },         \
+    { "model.layers.*.mlp.experts.gate_proj", "blk.*.ffn_gate_exps" },                  \
+    { "model.layers.*.mlp.experts.up_proj", "blk.*.ffn_up_exps" },                      \
+    { "model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps" },                  \
+    { "model.layers.*.mlp.shared_experts.gate_proj", "blk.*.ffn_gate_shexp" },          \
+    { "model.layers.*.mlp.shared_experts.up_proj", "blk.*.ffn_up_shexp" },              \
+    { "model.layers.*.mlp.shared_experts.down_proj", "blk.*.ffn_down_shexp" }
 
 /* Kimi delta attention (kda.c): a gated delta rule with a decay for each row of the state, after separate
  * short convolutions of q, k and v. */

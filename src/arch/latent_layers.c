@@ -65,6 +65,28 @@ lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_n
     return y;
 }
 
+lm_value lm_routed_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_mixture_names names = { .module = "mlp",
+                               .class_name = c->route.sigmoid ? "%sMoE" : "%sMoe",
+                               .correction = c->route.sigmoid ? "gate.e_score_correction_bias" : NULL,
+                               .parts = { "gate_proj", "up_proj", "down_proj" } };
+
+    return lm_shared_mixture(b, c, &names, x);
+}
+
+lm_value lm_latent_layer(lm_builder *b, const lm_config *c, bool dense, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
+
+    lm_push(b, "self_attn", "%sAttention");
+    h = lm_linear(b, "o_proj", lm_latent_heads(b, c, h), c->hidden, c->bias_o);
+    lm_pop(b);
+    x = lm_add(b, x, h);
+    h = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, dense ? lm_llama_mlp(b, c, h) : lm_routed_mlp(b, c, h));
+}
+
 /* ---- metadata ---- */
 
 static lm_status read_decoder(const lm_source *s, const char *context, lm_config *c, lm_error *e)
@@ -178,6 +200,33 @@ lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, l
         return lm_wrong(s, k->shared, "expert_shared_count", e,
                         "%u times the width of an expert, %u, is beyond 1048576", shared, c->expert_width);
     c->shared_width = shared * c->expert_width;
+    return LM_OK;
+}
+
+lm_status lm_read_corrected_mixture(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
+{
+    static const lm_mixture_keys keys = { "n_routed_experts", "num_experts_per_tok", "n_shared_experts" };
+    uint32_t                     scoring;
+
+    LM_TRY(lm_read_shared_mixture(s, &keys, c, e));
+    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
+    LM_TRY(lm_expect_word(s, "scoring_func", "sigmoid", e));
+    LM_TRY(lm_expect_word(s, "topk_method", "noaux_tc", e));
+    LM_TRY(lm_read_expert_groups(s, "n_group", c, e));
+    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", normalised, &c->route.renormalise, e));
+    c->route.sigmoid       = true;
+    c->route.group_sum_two = true;
+    return LM_OK;
+}
+
+lm_status lm_read_latent_rotation(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_rope(s, c->latent.rope_dim, 10000, c, e));
+    c->rope.pairing = LM_ROPE_PAIR;
+    double m = c->rope.type != LM_ROPE_DEFAULT && c->rope.factor > 1
+                   ? 0.1 * c->rope.mscale_all_dim * log(c->rope.factor) + 1
+                   : 1;
+    c->attention.scale = (float)(m * m / sqrt(c->head_dim));
     return LM_OK;
 }
 

@@ -24,6 +24,7 @@ static const lm_family *const families[] = {
     &lm_family_falcon,
     &lm_family_gpt_neox,
     &lm_family_gptj,
+    &lm_family_glm4_moe_lite,        /* before DeepSeek's, because its GGUF files have that architecture */
     &lm_family_deepseek_v3,          /* before v2, because its GGUF files have that architecture */
     &lm_family_deepseek_v2,
     &lm_family_phi,
@@ -60,6 +61,7 @@ static const lm_family *const families[] = {
     &lm_family_jamba,
     &lm_family_recurrent_gemma,
     &lm_family_bailing_hybrid,
+    &lm_family_glm4_moe,
     &lm_family_gpt_oss,
     &lm_family_lfm2,
     &lm_family_lfm2_moe,
@@ -106,6 +108,11 @@ static bool has_key(const lm_source *s, const lm_family *f, lm_view arch)
     return value ? v.u == strtoull(value, NULL, 10) : v.u > 0;
 }
 
+static bool unsuited(const lm_source *s, bool (*suits)(const lm_source *s))
+{
+    return suits && !suits(s);
+}
+
 lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 {
     const char *key = s->kind == LM_GGUF ? "general.architecture" : "model_type";
@@ -116,7 +123,7 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
     for (size_t i = 0; lm_family_at(i); i++) {
         const lm_family *f = lm_family_at(i);
         if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type) && has_key(s, f, type) &&
-            (s->kind == LM_GGUF || !f->suits || f->suits(s))) {
+            !unsuited(s, s->kind == LM_GGUF ? f->gguf_suits : f->suits)) {
             *out = f;
             lm_text_free(&known);
             return LM_OK;
@@ -280,6 +287,19 @@ static void set_window(const lm_source *s, lm_config *c, lm_text *warnings)
     c->attention.window = window;
 }
 
+/* Warn about layers after the last, which predict further tokens. */
+static void report_further(const lm_source *s, const lm_config *c)
+{
+    const char *form = s->kind == LM_GGUF ? "blk.%u.attn_norm.weight" : "model.layers.%u.input_layernorm.weight";
+    char        name[64];
+
+    snprintf(name, sizeof name, form, c->n_layers);
+    if (lm_has_tensor(s, name))
+        lm_source_warn(s, "layers from %u on predict further tokens: they are not run", c->n_layers);
+    else if (c->n_further && s->tensors)
+        lm_source_warn(s, "nextn_predict_layers is %u, but the file contains no such layers", c->n_further);
+}
+
 /* Configure with the family; for a GGUF file, also check the keys that it has not read. */
 static lm_status configure(const lm_source *s, const lm_family *f, lm_config *c, lm_error *e)
 {
@@ -318,6 +338,8 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     LM_TRY(read_tied(&source, config, e));
     LM_TRY(read_printed(&source, f, config, e));
     LM_TRY(configure(&source, f, config, e));
+    if (f->layers)
+        report_further(&source, config);
     if (s->kind == LM_GGUF && f->gguf_implied)
         f->gguf_implied(&source, config);
     if (s->sliding_window)

@@ -50,6 +50,7 @@ CASES = {
     "bamba": ("Bamba", {"num_hidden_layers": 2}), "mamba2": ("Mamba2", {"num_hidden_layers": 2}), "mamba": ("Mamba", {"num_hidden_layers": 2}),
     "falcon_mamba": ("FalconMamba", {"num_hidden_layers": 2}), "jamba": ("Jamba", {"num_hidden_layers": 10}), "recurrent_gemma": ("RecurrentGemma", {}),
     "kimi_linear": ("KimiLinear", {"num_hidden_layers": 5}), "bailing_hybrid": ("BailingHybrid", {"num_hidden_layers": 7}),
+    "glm4_moe": ("Glm4Moe", {"num_hidden_layers": 3, "head_dim": 128}), "glm4_moe_lite": ("Glm4MoeLite", {"num_hidden_layers": 3}),
     "lfm2_moe": ("Lfm2Moe", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention", "conv", "full_attention"]}),
 }
 SCALED = {"yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "rope_theta": 10000.0},

@@ -62,7 +62,7 @@ def linears(model):
     head = model.get_output_embeddings()
     refused = {"nemotron_h": "out_proj", "falcon_h1": "out_proj", "mamba2": "out_proj", "mamba": ("out_proj", "dt_proj"),
                "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj"}.get(model.config.model_type, ())
-    mixtures = model.config.model_type.startswith(("deepseek", "qwen3_next", "kimi_linear"))
+    mixtures = model.config.model_type.startswith(("deepseek", "qwen3_next", "kimi_linear", "glm4_moe"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
             and not name.endswith((".gate", ".router", "router.layer")) and not (mixtures and ".mlp." in name) and not name.endswith(refused)]
@@ -151,7 +151,7 @@ def main() -> None:
     done = set()
     for c in cases.all_cases():
         folder = GOLDEN / c.path
-        if c.family in done or not (folder / "config.json").exists() or c.quantise or c.relaid or (c.stored and not callable(c.module)) or c.dtype != "F32" or c.extra or \
+        if c.family in done or not (folder / "config.json").exists() or c.quantise or c.relaid or (c.stored and not callable(c.module)) or c.dtype != "F32" or \
                 not any(fnmatch.fnmatch(c.family, x) for x in args.patterns):
             continue
         try:

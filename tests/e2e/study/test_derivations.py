@@ -186,10 +186,13 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"weights\.as\.(\w+)\.bits_per_weight", lambda f, m: 8 * f[f"weights.as.{m[1]}.bytes"] / f["parameters.total"]),
     (r"kv\.elements_per_token", lambda f, m: sum(v for p, v in f.items() if p.startswith("kv.elements_per_layer["))),
     (r"kv\.bytes_per_token", lambda f, m: 2 * f["kv.elements_per_token"]),
-    (r"kv\.elements_per_layer\[\d+\]", lambda f, m: f["attention.latent.cached"] if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, f["attention.kv_heads"]) if alike(f) else None),
-    (r"kv\.by_method\.mha", lambda f, m: kv_rows(f, f["attention.heads"]) if alike(f) else None),
-    (r"kv\.by_method\.gqa", lambda f, m: kv_rows(f, f["attention.kv_heads"]) if alike(f) else None),
-    (r"kv\.by_method\.mqa", lambda f, m: kv_rows(f, 1) if alike(f) else None),
+    (r"kv\.elements_per_layer\[\d+\]", lambda f, m: f["attention.latent.cached"] if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, f["attention.kv_heads"]) if same_heads(f) else None),
+    (r"mlp\.shared_width", lambda f, m: f.get("config.moe_shared_expert_intermediate_size", f["config.n_shared_experts"] * f["config.moe_intermediate_size"])
+        if "config.n_shared_experts" in f else None),
+    (r"mlp\.router_scale", lambda f, m: f.get("config.routed_scaling_factor")),
+    (r"kv\.by_method\.mha", lambda f, m: kv_rows(f, f["attention.heads"]) if same_heads(f) else None),
+    (r"kv\.by_method\.gqa", lambda f, m: kv_rows(f, f["attention.kv_heads"]) if same_heads(f) else None),
+    (r"kv\.by_method\.mqa", lambda f, m: kv_rows(f, 1) if same_heads(f) else None),
     (r"kv\.bytes_at_context", lambda f, m: f["kv.bytes_per_token"] * min(f["kv.context"], f.get("kv.window") or f["kv.context"])
         if alike(f) or f["attention.windowed_layers"] == 0 else None),
     (r"kv\.mha\.elements_per_token", lambda f, m: f["kv.mha.elements_per_token_per_layer"] * attention_layers(f) if alike(f) or f["states.layers"] else None),
@@ -385,6 +388,12 @@ def plain_norms(f):
 def alike(f):
     """Return whether all layers are of one kind, with queries, keys and values of one width each."""
     return f["architecture.kinds_of_layer"] == 1 and "attention.kv_heads" in f and "attention.latent.kv_rank" not in f
+
+
+def same_heads(f):
+    """Return whether all layers have queries, keys and values of one width each, from separate matrices; their MLPs may differ."""
+    return alike(f) or (not latent(f) and "attention.kv_heads" in f and not f["states.layers"]
+                        and sum(n for name, _, _, _, n in leaves(f) if name == "k_proj") == f["architecture.layers"] == max(n for *_, n in leaves(f)))
 
 
 def plain_head(f):

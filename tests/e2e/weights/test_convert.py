@@ -125,6 +125,18 @@ def test_logits_and_the_way_back(lamina, tmp_path, case):
     assert case == "gemma3/rotations" or (near(a, c) if rounded else a == c)
 
 
+@pytest.mark.parametrize("case", ["glm4_moe/air", "glm4_moe_lite/flash"])
+def test_layers_that_predict_further_tokens_are_reported(lamina, tmp_path, case):
+    """Also those that a file counts and does not contain: llama.cpp's converter counts them with --no-mtp too."""
+    golden, renamed = GOLDEN / case / "golden.safetensors", tmp_path / "model.gguf"
+    for model in GOLDEN / case, GOLDEN / case / "model.gguf":
+        done = lamina("verify", model, golden)
+        assert done.returncode == 0 and "warning: layers from 2 on predict further tokens: they are not run" in done.stderr, done.stderr
+    renamed.write_bytes((GOLDEN / case / "model.gguf").read_bytes().replace(b"blk.2.", b"blk.3."))
+    done = lamina("verify", renamed, golden)
+    assert done.returncode == 0 and "warning: nextn_predict_layers is 1, but the file contains no such layers" in done.stderr, done.stderr
+
+
 def explained(what, case, side):
     return any(fnmatch.fnmatchcase(what, d[0]) and fnmatch.fnmatchcase(case, d[1]) and d[2] == side for d in DIFFERENCES)
 

@@ -339,6 +339,48 @@ static void descriptions_of_ling(void **state)
     lm_program_free(p);
 }
 
+#define GLM(type, rest) \
+    "{\"model_type\": \"" type "\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 3, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"intermediate_size\": 40, \"n_routed_experts\": 8, " \
+    "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16" rest "}"
+#define GLM_4 ", \"head_dim\": 12"
+#define GLM_LITE ", \"q_lora_rank\": 8, \"kv_lora_rank\": 16, \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 12"
+
+/* Which layers are mixtures, what rotates, and values with another meaning. */
+static void descriptions_of_glm(void **state)
+{
+    static const struct { const char *json, *where; } bad[] = {
+        { GLM("glm4_moe", GLM_4 ", \"scoring_func\": \"softmax\""), "scoring_func" },
+        { GLM("glm4_moe", GLM_4 ", \"topk_method\": \"greedy\""), "topk_method" },
+        { GLM("glm4_moe", GLM_4 ", \"n_group\": 3"), "n_group" },
+        { GLM("glm4_moe", GLM_4 ", \"n_group\": 0"), "n_group" },
+        { GLM("glm4_moe", GLM_4 ", \"partial_rotary_factor\": 0"), "partial_rotary_factor" },
+        { GLM("glm4_moe_lite", GLM_LITE ", \"mlp_layer_types\": [\"dense\"]"), "mlp_layer_types" },
+        { GLM("glm4_moe_lite", GLM_LITE ", \"mlp_layer_types\": [\"dense\", \"moe\", \"sparse\"]"), "mlp_layer_types" },
+    };
+    lm_program *p;
+    lm_error    e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (describe(bad[i].json, false, &p, &e) == LM_OK)
+            fail_msg("accepted: %s", bad[i].json);
+        assert_string_equal(e.where, bad[i].where);
+    }
+    p = program(GLM("glm4_moe", GLM_4 ", \"first_k_dense_replace\": 2"), false);
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(is_mixture(p, i), i >= 2);
+    assert_int_equal(p->ropes[0].spec.dim, 6);
+    assert_int_equal(p->ropes[0].spec.pairing, LM_ROPE_HALF);
+    lm_program_free(p);
+    p = program(GLM("glm4_moe_lite", GLM_LITE
+                    ", \"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]"), false);
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(is_mixture(p, i), i != 1);
+    assert_int_equal(p->ropes[0].spec.pairing, LM_ROPE_PAIR);
+    lm_program_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +391,7 @@ int main(void)
         cmocka_unit_test(other_sums_are_rejected),
         cmocka_unit_test(lists_of_layers_of_kimi),
         cmocka_unit_test(descriptions_of_ling),
+        cmocka_unit_test(descriptions_of_glm),
         cmocka_unit_test(the_table_of_gpt3),
         cmocka_unit_test(gpt3_has_no_window_unasked),
     };

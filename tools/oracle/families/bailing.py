@@ -16,13 +16,17 @@ BASE = dict(vocab_size=135, hidden_size=32, intermediate_size=40, num_hidden_lay
 KDA = (".q_conv1d", ".b_proj", ".f_proj")
 
 
-def rounded(case, model, g):
+def round_corrections(case, model):
     """Round what the file stores in 16 bits and the model does not count as a parameter."""
-    lively(case, model, g)
     with torch.no_grad():
         for name, b in model.named_buffers():
             if case.dtype == "BF16" and name.endswith("e_score_correction_bias"):
                 b.copy_(b.bfloat16().float())
+
+
+def rounded(case, model, g):
+    lively(case, model, g)
+    round_corrections(case, model)
 
 
 def published(tensors):
