@@ -18,7 +18,9 @@ sys.path += sorted(str(room) for room in pathlib.Path(__file__).parent.iterdir()
 
 SOURCE = pathlib.Path(os.environ.setdefault("LAMINA_SOURCE", str(pathlib.Path(__file__).resolve().parents[2])))
 BUILD = pathlib.Path(os.environ.setdefault("LAMINA_BUILD", str(SOURCE / "build/test")))
-MODEL = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
+DEMO = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
+SHALLOW = BUILD / "tests/e2e" / DEMO.name               # random weights in two layers, with the vocabulary and the widths of the demo model
+MODEL = SHALLOW if os.environ.get("LAMINA_SHALLOW") else DEMO
 
 # An environment without a cache: it has no models and no measurements.
 BARE = {"LAMINA_CACHE": "/dev/null/nothing"}
@@ -27,7 +29,7 @@ BARE = {"LAMINA_CACHE": "/dev/null/nothing"}
 CACHE = tempfile.TemporaryDirectory(prefix="lamina-cache-")
 os.environ["LAMINA_CACHE"] = CACHE.name
 (pathlib.Path(CACHE.name) / "models").mkdir()
-(pathlib.Path(CACHE.name) / "models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(MODEL)
+(pathlib.Path(CACHE.name) / "models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(DEMO)
 
 os.environ["LAMINA_LANG"] = "en"                        # tests expect English in every locale; test_languages.py selects others
 

@@ -4,7 +4,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from conftest import MODEL, PATIENCE, SOURCE, some
+from conftest import PATIENCE, SHALLOW, SOURCE, some
 from test_pages import folder, program, server, started  # noqa: F401 (fixtures)
 
 MEASURES = ("bench", "eval", "imatrix", "verify")         # what takes long, and is the same with one layer
@@ -17,16 +17,8 @@ def test_every_command_has_an_example(build):
     assert all(c["examples"] for c in described) and sum(len(c["examples"]) for c in described) == len(EXAMPLES)
 
 
-@pytest.fixture(scope="module")
-def shallow(build, tmp_path_factory):
-    """A model with one layer, and the vocabulary and widths of the others."""
-    made = tmp_path_factory.mktemp("shallow") / "model.gguf"
-    subprocess.run([build / "src/cli/lamina", "synth", "smollm2-135m", made, "--layers", "1", "--type", "q4_1", "--tokenizer", MODEL], check=True)
-    return made
-
-
 @pytest.mark.parametrize("example", some(EXAMPLES))
-def test_example_of_the_help(example, build, program, server, shallow, folder):
+def test_example_of_the_help(example, build, program, server, folder):
     """Each example succeeds where the files that it names exist."""
     if example.startswith("lamina serve "):
         for made in started(SimpleNamespace(body=example), build, folder, example):
@@ -36,7 +28,7 @@ def test_example_of_the_help(example, build, program, server, shallow, folder):
         (folder / "store.db").symlink_to(server().store)
     for name in ("model.gguf", "small.gguf", "large.gguf") if example.split()[1] in MEASURES else ():
         (folder / name).unlink()
-        (folder / name).symlink_to(shallow)
+        (folder / name).symlink_to(SHALLOW)
     (folder / "data.jsonl").write_text('{"prompt": "The sky is", "completion": " blue."}\n')
     (folder / "card.md").write_text("- Layers: 16\n")
     before = "lamina convert folder model-f16.gguf && " if example.startswith("lamina quantize ") else ""

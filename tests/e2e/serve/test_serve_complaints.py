@@ -128,9 +128,9 @@ def test_turns_of_a_model_with_windows_are_found_in_the_cache(build):
 
 # 14: nothing is sent during a long wait
 def test_a_waiting_stream_sends_keep_alives(build, model):
-    s = Server(build, "-c", 512, "-np", 1, "--temp", 0).ready()
+    s = Server(build, "-c", 8192, "-np", 1, "--temp", 0).ready()
     try:
-        first = s.stream({"prompt": "Tell me", "max_tokens": 480, "ignore_eos": True})        # has the only slot
+        first = s.stream({"prompt": "Tell me", "max_tokens": 8000, "ignore_eos": True})        # has the only slot
         first.recv(64)
         second, text = s.stream({"prompt": "And then", "max_tokens": 2, "sse_ping_interval": 1}), b""
         while b"\r\n: " not in text and b"data: " not in text:
@@ -163,7 +163,7 @@ def test_reasoning_goes_by_both_names(server):
 def test_calls_of_one_answer_are_counted(server, client):
     """OpenAI's accumulator puts the pieces of each call together by its index."""
     requested = {"model": "demo", "messages": ASKED, "tools": [WEATHER, CLOCK], "max_tokens": 200, "temperature": 0}
-    more = {"extra_body": {"logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}}
+    more = {"extra_body": {"reasoning_budget": 4, "logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}}
     with client.chat.completions.stream(**requested, tool_choice="required", **more) as stream:
         received = list(stream)
     chunks = [c for e in received if e.type == "chunk" for c in (e.chunk.choices[0].delta.tool_calls or [] if e.chunk.choices else [])]

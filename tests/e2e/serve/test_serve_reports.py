@@ -10,6 +10,8 @@ from dialects import SAY, body_of, each, ok, refused, server, text_of  # noqa: F
 from servers import ENDS
 from test_answers import ASKED
 
+MARK = re.compile(r"<[|\w-]+>")                                   # a special token, which is no text
+
 @pytest.fixture(scope="module")
 def client(server):
     return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=ENDS)
@@ -26,7 +28,7 @@ def test_bytes_equal_the_vocabulary(server, client, text):
     grammar = {"grammar": f'root ::= "{text}"'}
     reply = client.chat.completions.create(model="demo", messages=SAY, max_tokens=60, logprobs=True, top_logprobs=4, extra_body=grammar).choices[0]
     tokens = reply.logprobs.content
-    assert reply.message.content == text and b"".join(bytes(t.bytes) for t in tokens if not t.token.startswith("<|")) == text.encode()
+    assert reply.message.content == text and b"".join(bytes(t.bytes) for t in tokens if not MARK.fullmatch(t.token)) == text.encode()
     for t in tokens:
         for one in [t, *t.top_logprobs]:
             try:
@@ -34,7 +36,7 @@ def test_bytes_equal_the_vocabulary(server, client, text):
             except UnicodeDecodeError:
                 assert one.token == "bytes:" + "".join(f"\\x{b:02x}" for b in one.bytes)
     native = ok(server, "/completion", {"prompt": "x", "n_predict": 60, "n_probs": 3, **grammar})
-    assert b"".join(bytes(t["bytes"]) for t in native["completion_probabilities"] if not t["token"].startswith("<|")) == text.encode()
+    assert b"".join(bytes(t["bytes"]) for t in native["completion_probabilities"] if not MARK.fullmatch(t["token"])) == text.encode()
 
 
 @pytest.mark.parametrize("text", PARTS)
@@ -57,7 +59,7 @@ def test_offsets_match_the_text(server, text, echo, stream):
     at = b""
     for token, piece, offset, own, top in zip(p["tokens"], raw, p["text_offset"], p["token_logprobs"], p["top_logprobs"]):
         assert offset == len(at.decode(errors="ignore"))
-        if token.startswith("<|"):
+        if MARK.fullmatch(token):
             continue
         rest = whole[offset:].encode()
         assert piece in rest[:len(piece) + 3]
@@ -68,7 +70,7 @@ def test_offsets_match_the_text(server, text, echo, stream):
 def test_run_returns_bytes_too(build, model):
     j = json.loads(run(build / "src/cli/lamina", "run", model, "-p", "x", "-n", 40, "--temp", 0, "--grammar", 'root ::= "🦙é"', "--logprobs", 2, "--json").stdout)
     tokens = j["logprobs"]
-    assert b"".join(bytes(t["bytes"]) for t in tokens if not t["text"].startswith("<|")) == "🦙é".encode(), tokens
+    assert b"".join(bytes(t["bytes"]) for t in tokens if not MARK.fullmatch(t["text"])) == "🦙é".encode(), tokens
     assert all(one["bytes"] for t in tokens for one in t["top"])
 
 
@@ -139,9 +141,10 @@ def test_a_complete_constraint_ends_a_text_with_ignore_eos(server, dialect):
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
 def test_a_complete_tool_call_ends_an_answer_with_ignore_eos(server, dialect):
     tool = {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}
-    forms = {"messages": {"tools": [{"name": "now", "input_schema": tool["parameters"]}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
-             "responses": {"tools": [{"type": "function", **tool}], "tool_choice": "required", "parallel_tool_calls": False}}
-    chat = {"tools": [{"type": "function", "function": tool}], "tool_choice": "required", "parallel_tool_calls": False}
+    forms = {"messages": {"tools": [{"name": "now", "input_schema": tool["parameters"]}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+                          "thinking": {"type": "disabled"}},
+             "responses": {"tools": [{"type": "function", **tool}], "tool_choice": "required", "parallel_tool_calls": False, "reasoning_budget": 0}}
+    chat = {"tools": [{"type": "function", "function": tool}], "tool_choice": "required", "parallel_tool_calls": False, "reasoning_budget": 0}
     assert '"now"' in json.dumps(ok(server, *body_of(dialect, 64, ignore_eos=True, **forms.get(dialect, chat))))
 
 
@@ -497,7 +500,7 @@ def test_ollama_returns_log_probabilities(server):
     """ollama's api/types.go: Logprob {token, logprob, bytes, top_logprobs}, next to the message, in each piece of a stream."""
     body = {"messages": SAY, "logprobs": True, "top_logprobs": 2, "options": {"num_predict": 6, "temperature": 0}}
     whole = ok(server, "/api/chat", body | {"stream": False})
-    assert "".join(t["token"] for t in whole["logprobs"] if not t["token"].startswith("<|")) == whole["message"]["content"]
+    assert "".join(t["token"] for t in whole["logprobs"] if not MARK.fullmatch(t["token"])) == whole["message"]["content"]
     assert all(len(t["top_logprobs"]) == 2 and t["top_logprobs"][0]["logprob"] >= t["logprob"] for t in whole["logprobs"])
     lines = [json.loads(line) for line in server.post("/api/chat", body)[1].decode().splitlines()]
     assert sum((line.get("logprobs", []) for line in lines), []) == whole["logprobs"]
