@@ -66,6 +66,7 @@ typedef struct lm_config {
     bool     tied;
     lm_rope_spec      rope;
     lm_attention_spec attention;         /* with the window of the layers that have one */
+    lm_temperature_spec temperature;     /* of queries */
     bool     full[LM_MAX_LAYERS];        /* layers with full attention although others have a window */
     bool     stateful[LM_MAX_LAYERS];    /* layers with a state instead of attention */
     bool     no_attention[LM_MAX_LAYERS], no_mlp[LM_MAX_LAYERS];     /* layers with only one of the parts */
@@ -154,6 +155,10 @@ typedef struct lm_family {
     const char *const *ignorable;        /* tensors in checkpoints that are not needed; '*' matches digits, or
                                             at an end any text */
     const char *state_word;              /* the layers with a state, in layer_types: "conv"; NULL: none has */
+    bool        whole_mscale;            /* GGUF's rope.scaling.yarn_log_multiplier is mscale_all_dim; else
+                                            a tenth of it */
+    const char *temperature;             /* rotary parameter of config.json for the temperature of queries;
+                                            NULL: they have none */
     bool        lists_states;            /* GGUF lists these layers in attention.recurrent_layers; else
                                             attention.head_count_kv is 0 there */
     bool        experts_only;            /* no layer has a plain MLP: GGUF has no feed_forward_length */
@@ -286,6 +291,10 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
  * `local_base` as its default base. */
 lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base,
                             lm_config *c, lm_rope_spec *local, lm_error *e);
+
+/* Read the temperature of queries, after the rotation, whose trained length is that of its steps. `hf`: its
+ * key in config.json's rotary parameters. GGUF files without it: `absent`, with a warning unless it is 0. */
+lm_status lm_read_temperature(const lm_source *s, const char *hf, double absent, lm_config *c, lm_error *e);
 
 /* Return whether config.json describes the rotation. `{}` in rope_scaling does not count, in rope_parameters
  * it does. */

@@ -6,6 +6,7 @@
 
 extern const lm_family lm_family_llama;
 extern const lm_family lm_family_mistral;
+extern const lm_family lm_family_ministral3;
 extern const lm_family lm_family_mixtral;
 extern const lm_family lm_family_qwen2;
 extern const lm_family lm_family_qwen3;

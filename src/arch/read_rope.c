@@ -484,6 +484,33 @@ lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_bas
     return read_local(s, local_base, c, local, e);
 }
 
+lm_status lm_read_temperature(const lm_source *s, const char *hf, double absent, lm_config *c, lm_error *e)
+{
+    lm_temperature_spec *t = &c->temperature;
+    lm_rope_keys         k;
+    double               beta;
+
+    t->length = c->rope.original_context;
+    if (s->kind == LM_GGUF) {
+        LM_TRY(gguf_f64(s, "attention.temperature_scale", 0, 1e3, -1, &beta, e));
+        if (beta < 0 && absent > 0)
+            lm_source_warn(s, "attention.temperature_scale is missing: %g is taken, as published models have it",
+                           absent);
+        LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, t->length,
+                           &t->length, e));
+        LM_TRY(lm_read_u32(s, NULL, "attention.temperature_length", 1, UINT32_MAX, t->length, &t->length, e));
+        beta = beta < 0 ? absent : beta;
+    } else {
+        LM_TRY(choose(s, false, &k, e));
+        LM_TRY(number(&k, hf, 0, 1e3, NAN, &beta, e));
+    }
+    t->beta = (float)beta;
+    if (beta > 0 && c->rope.type != LM_ROPE_YARN && !s->rope_scaling)
+        return lm_no_form(s, s->kind == LM_GGUF ? "rope.scaling.type" : "rope_parameters",
+                          "a temperature of the queries without YaRN is not supported", e);
+    return LM_OK;
+}
+
 bool lm_rope_is_given(const lm_source *s)
 {
     bool scaling = false;

@@ -11,6 +11,7 @@ static const lm_family *const families[] = {
     &lm_family_mixtral,              /* before llama, because its GGUF files have that architecture */
     &lm_family_llama,
     &lm_family_mistral,
+    &lm_family_ministral3,
     &lm_family_qwen2,
     &lm_family_qwen3,
     &lm_family_granite,

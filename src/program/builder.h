@@ -136,6 +136,7 @@ void lm_between_in_gguf(lm_builder *b, lm_value x);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_mul(lm_builder *b, const char *word, lm_value x, lm_value y);    /* lane by lane */
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
+lm_value lm_temperature(lm_builder *b, lm_value x, const lm_temperature_spec *spec);  /* of queries */
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
 /* act(gate) * x, not a module; each lane of the gate is for an equal part of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);

@@ -174,6 +174,7 @@ typedef struct lm_module {
     X(ADD, add) \
     X(MUL, mul) \
     X(SCALE, scale) \
+    X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \
     X(SCALE_BY_WEIGHT, scale_by_weight) \
     X(DECAY, decay) \
@@ -195,6 +196,12 @@ typedef struct lm_module {
 
 #define LM_OP_CODE(code, name) LM_OP_##code,
 typedef enum lm_op_code { LM_OPS(LM_OP_CODE) LM_OP_COUNT } lm_op_code;
+
+/* A factor of queries that grows with their position p: 1 + beta ln(1 + floor((p + offset) / length)). */
+typedef struct lm_temperature_spec {
+    float    beta;               /* 0: the factor is 1 */
+    uint32_t length, offset;
+} lm_temperature_spec;
 
 /* Scores, mask and cache of one attention. */
 typedef struct lm_attention_spec {
@@ -290,6 +297,7 @@ typedef struct lm_node {
         struct { uint32_t state; lm_recurrence spec; } recurrence;   /* of
                                                                 SELECTIVE_SCAN and GATED_RECURRENCE, too */
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP */
+        struct { lm_temperature_spec spec; } temperature;
         struct { float low, high; } clamp;
         struct { float bound; } decay;       /* of ln y, from below; 0: none */
         struct { lm_act act; } glu;          /* of GLU and ACT */

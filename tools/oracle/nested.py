@@ -24,6 +24,8 @@ SIGLIP2 = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_at
 CLIP = VIT | dict(model_type="clip_vision_model", projection_dim=16)
 QWEN = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=16)
 MROPE = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]}
+TEMPERED = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 8.0, "original_max_position_embeddings": 4, "beta_fast": 32.0, "beta_slow": 1.0,
+            "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4}
 DELTA = TEXT | dict(num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4,
                     rope_parameters=MROPE | dict(mrope_interleaved=True, partial_rotary_factor=0.25))
 MIXTURE = {k: v for k, v in DELTA.items() if k != "intermediate_size"} | dict(
@@ -35,6 +37,8 @@ KINDS = {
     "mistral3": ("Mistral3", TEXT | dict(model_type="mistral", sliding_window=None, rope_parameters={"rope_type": "default", "rope_theta": 1e9}),
                  VIT | dict(model_type="pixtral", head_dim=8), dict(tie_word_embeddings=False)),
     "mistral3-tied": ("Mistral3", TEXT | dict(model_type="mistral"), VIT | dict(model_type="pixtral", head_dim=8), {}),
+    "mistral3-ministral3": ("Mistral3", TEXT | dict(model_type="ministral3", rope_parameters=TEMPERED), VIT | dict(model_type="pixtral", head_dim=8),
+                            dict(tie_word_embeddings=True)),
     "llava": ("Llava", TEXT | dict(model_type="llama"), CLIP, {}),
     "llava_next": ("LlavaNext", TEXT | dict(model_type="mistral", sliding_window=6), CLIP, {}),
     "llava_onevision": ("LlavaOnevision", PLAIN | dict(model_type="qwen2"), SIGLIP, {}),
@@ -90,7 +94,7 @@ def classes():
     """Return the default sizes of each text class that the kinds use."""
     found = {}
     for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Lfm2", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText",
-                 "Qwen3_5Text", "Qwen3_5MoeText"):
+                 "Qwen3_5Text", "Qwen3_5MoeText", "Ministral3"):
         module = transformers.models
         kind = getattr(transformers, name + "Config", None)
         if kind is None:

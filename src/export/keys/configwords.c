@@ -433,6 +433,8 @@ static lm_status add_rope(words *w, lm_error *e)
         scaling = yarn(r);
     else if (r->type == LM_ROPE_LONGROPE)
         LM_TRY(find_longrope(w, &scaling, e));
+    if (scaling && w->f->temperature)
+        json_object_set_new(scaling, w->f->temperature, lm_json_float((double)w->c->temperature.beta));
     if (scaling)
         json_object_set_new(w->json, "rope_scaling", scaling);
     return LM_OK;

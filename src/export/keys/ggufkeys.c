@@ -87,7 +87,8 @@ static void add_window(keys *k, const lm_config *c)
         lm_gguf_add_bools(k->w, key(k, "attention.sliding_window_pattern"), list, c->n_layers);
 }
 
-static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_error *e)
+static lm_status add_rope(keys *k, const lm_family *f, const lm_config *c, const lm_program *p,
+                          lm_error *e)
 {
     const lm_rope_spec *r = &c->rope;
 
@@ -113,7 +114,9 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
         lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("yarn"));
         real(k, "rope.scaling.factor", r->factor);
         whole(k, "rope.scaling.original_context_length", r->original_context);
-        if (c->latent.kv_rank && r->mscale_all_dim != 0)
+        if (f->whole_mscale && r->mscale == 1)
+            real(k, "rope.scaling.yarn_log_multiplier", r->mscale_all_dim);
+        else if (c->latent.kv_rank && r->mscale_all_dim != 0)
             real(k, "rope.scaling.yarn_log_multiplier", 0.1 * r->mscale_all_dim);
         else if (r->attention_factor > 0 || r->mscale_all_dim != 0)
             real(k, "rope.scaling.yarn_attn_factor", magnitude(r));
@@ -249,6 +252,10 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
     /* with latents it follows from the rotation */
     if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)
         real(k, "attention.scale", (double)a->scale);
+    if (c->temperature.beta > 0)
+        real(k, "attention.temperature_scale", (double)c->temperature.beta);
+    if (c->temperature.beta > 0 && c->latent.kv_rank)        /* else the rotation's trained length */
+        whole(k, "attention.temperature_length", c->temperature.length);
     if (a->softcap > 0)
         real(k, "attn_logit_softcapping", (double)a->softcap);
     if (a->alibi > 0)
@@ -277,5 +284,5 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
         lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);
     if (caps)
         real(&k, "final_logit_softcapping", (double)caps->scale.factor);
-    return add_rope(&k, c, p, e);
+    return add_rope(&k, f, c, p, e);
 }

@@ -1,5 +1,5 @@
 /* op_rope.c - rope: rotate heads by position, with tables that operations share (RoFormer, arXiv
- * 2104.09864). */
+ * 2104.09864); temperature: scale queries by position. */
 #include <stdio.h>
 #include <string.h>
 
@@ -127,5 +127,62 @@ const lm_op lm_op_rope = {
     .form          = "RoPE({x})",
     .work          = "rope and store",
     .in_place      = true,
+    .trains_inputs = 1,
+};
+
+/* ---- temperature ---- */
+
+lm_value lm_temperature(lm_builder *b, lm_value x, const lm_temperature_spec *spec)
+{
+    if (b->failed || spec->beta == 0)
+        return x;
+    lm_record_need(b, spec->length > 0, "temperature", "a length of 0");
+    lm_node *n = lm_record_unary(b, LM_OP_TEMPERATURE, lm_record_path(b, "q_temperature"), x,
+                                 lm_record_width(b, x));
+    n->temperature.spec = *spec;
+    return n->out;
+}
+
+/* the factor: add, divide, floor, add, ln, multiply, add */
+static void temperature_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = lm_width_out(p, n) + 7;
+    c->reads  = lm_width_out(p, n);
+    c->writes = lm_width_out(p, n);
+}
+
+static void temperature_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    const lm_temperature_spec *t = &n->temperature.spec;
+
+    (void)p;
+    lm_text_printf(out, "× 1 + %g ln(1 + ⌊", (double)t->beta);
+    if (t->offset)
+        lm_text_printf(out, "(p + %u) / %u⌋)", t->offset, t->length);
+    else
+        lm_text_printf(out, "p / %u⌋)", t->length);
+}
+
+static const lm_op_number temperature_numbers[] = {
+    LM_NODE_NUMBER(FLOAT, temperature.spec.beta, "multipliers"),
+    LM_NODE_NUMBER(U32, temperature.spec.length, "multipliers"),
+    LM_NODE_NUMBER(U32, temperature.spec.offset, "multipliers"),
+    { 0 }
+};
+
+const lm_op lm_op_temperature = {
+    .name          = "temperature",
+    .numbers       = temperature_numbers,
+    .cost          = temperature_cost,
+    .describe      = temperature_describe,
+    .formula       = N_("(1 + β ln(1 + ⌊(position + o) / n⌋)) x"),
+    .form          = "τ_p {x}",
+    .expression    = "temperature({0}, {beta}, {length}, {offset})",
+    .helper        = "def temperature(q, beta, length, offset):\n"
+                     "    \"\"\"q times 1 + beta ln(1 + floor((position + offset) / length)).\"\"\"\n"
+                     "    steps = ($.arange(len(q)) + offset) // length\n"
+                     "    return q * (1 + beta * $.log(1.0 + steps))[:, None]\n\n\n",
+    .in_place      = true,
+    .lanewise      = true,
     .trains_inputs = 1,
 };

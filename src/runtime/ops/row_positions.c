@@ -1,4 +1,5 @@
-/* row_positions.c - functions of a row's position: sinusoid, rope. */
+/* row_positions.c - functions of a row's position: sinusoid, rope, temperature. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/ops/rowops.h"
@@ -54,3 +55,30 @@ static void rope_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *
 }
 
 const lm_row_op lm_row_rope = { .forward = rope, .reverse = rope_back, .scratch_rows = 2 };
+
+/* ---- temperature ---- */
+
+static float temperature_of(const lm_rows *r, uint64_t i)
+{
+    const lm_temperature_spec *t = &r->node->temperature.spec;
+    uint64_t steps = ((uint64_t)r->positions[lm_row_number(r, i)] + t->offset) / t->length;
+
+    return 1 + t->beta * logf(1 + (float)steps);
+}
+
+static void temperature(const lm_rows *r, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++)
+        r->kernels->scale(lm_row_of(r->out, i), lm_row_of(r->in[0], i), temperature_of(r, i),
+                          lm_lanes_of(r, r->node->out));
+}
+
+static void temperature_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
+{
+    (void)scratch;
+    for (uint64_t i = from; i < to; i++)
+        lm_put_gradient(lm_row_of(b->din[0], i), lm_row_of(b->dout, i), temperature_of(&b->rows, i),
+                        lm_lanes_of(&b->rows, b->rows.node->out), b->first[0]);
+}
+
+const lm_row_op lm_row_temperature = { .forward = temperature, .reverse = temperature_back };

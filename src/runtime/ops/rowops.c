@@ -9,6 +9,7 @@
     X(ADD, add) \
     X(MUL, mul) \
     X(SCALE, scale) \
+    X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \
     X(SCALE_BY_WEIGHT, scale_by_weight) \
     X(DECAY, decay) \

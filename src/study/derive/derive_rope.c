@@ -249,6 +249,26 @@ static void derive_magnitude(lm_derivation *d, const lm_rope_spec *s)
                   "sqrt(1 + ln(factor) / ln(trained))");
 }
 
+/* Derive the factor of the last query of the context, in models that scale queries by position. */
+static void derive_temperature(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_temperature_spec *t = &p->nodes[i].temperature.spec;
+        if (p->nodes[i].code != LM_OP_TEMPERATURE)
+            continue;
+        lm_derive_heading(d, _("Queries are multiplied by a factor that grows with their position (temperature)"));
+        lm_let_number(d, "beta", "\\beta", _("growth of the factor"), lm_decimal(t->beta));
+        lm_let_number(d, "length", "n", _("positions between two steps of the factor"), t->length);
+        lm_let_number(d, "last", "p", _("position of the last query of the context"),
+                      (double)(d->f->s.context ? d->f->s.context - 1 : 0) + t->offset);
+        lm_derive(d, "temperature", _("factor of this query"), LM_UNIT_NONE, NULL,
+                  "beta * ln(floor(last / length) + 1) + 1");
+        return;
+    }
+}
+
 void lm_derive_rope(lm_derivation *d)
 {
     uint64_t pairs;
@@ -272,4 +292,5 @@ void lm_derive_rope(lm_derivation *d)
         derive_pair(d, pairs - 1);
     derive_magnitude(d, main_rope(d));
     derive_distance(d, "theta_0");
+    derive_temperature(d);
 }

@@ -293,6 +293,47 @@ static void lists_of_layers_of_kimi(void **state)
     lm_program_free(p);
 }
 
+#define MINISTRAL(rope) \
+    "{\"model_type\": \"ministral3\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 8, \"intermediate_size\": 40" rope "}"
+#define ROTATED(rest) MINISTRAL(", \"rope_parameters\": {\"rope_theta\": 10000.0" rest "}")
+#define SCALED ", \"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 16"
+
+/* The temperature of queries: its numbers, its default, and what is no temperature. */
+static void temperature_of_ministral(void **state)
+{
+    static const struct { const char *json, *where; } bad[] = {
+        { ROTATED(SCALED), "rope_parameters/llama_4_scaling_beta" },
+        { ROTATED(SCALED ", \"llama_4_scaling_beta\": -0.1"), "rope_parameters/llama_4_scaling_beta" },
+        { ROTATED(SCALED ", \"llama_4_scaling_beta\": 1e9"), "rope_parameters/llama_4_scaling_beta" },
+        { ROTATED(SCALED ", \"llama_4_scaling_beta\": \"much\""), "rope_parameters/llama_4_scaling_beta" },
+        { ROTATED(", \"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 0, "
+                  "\"llama_4_scaling_beta\": 0.1"), "rope_parameters/original_max_position_embeddings" },
+        { ROTATED(", \"rope_type\": \"default\", \"llama_4_scaling_beta\": 0.1"), "rope_parameters" },
+    };
+    lm_program *p;
+    lm_error    e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (describe(bad[i].json, false, &p, &e) == LM_OK)
+            fail_msg("accepted: %s", bad[i].json);
+        assert_string_equal(e.where, bad[i].where);
+    }
+    p = program(ROTATED(SCALED ", \"llama_4_scaling_beta\": 0.0"), false);
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        assert_int_not_equal(p->nodes[i].code, LM_OP_TEMPERATURE);
+    lm_program_free(p);
+    p = program(ROTATED(SCALED ", \"llama_4_scaling_beta\": 0.25"), false);
+    assert_true(first(p, LM_OP_TEMPERATURE)->temperature.spec.beta == 0.25f);
+    assert_int_equal(first(p, LM_OP_TEMPERATURE)->temperature.spec.length, 16);
+    lm_program_free(p);
+    p = program(MINISTRAL(""), false);                   /* as the class of transformers */
+    assert_int_equal(first(p, LM_OP_TEMPERATURE)->temperature.spec.length, 16384);
+    assert_true(p->ropes[0].spec.factor == 16 && p->ropes[0].spec.base == 1e6);
+    lm_program_free(p);
+}
+
 #define LING(rest) \
     "{\"model_type\": \"bailing_hybrid\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 4, " \
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"intermediate_size\": 40, \"kv_lora_rank\": 16, " \
@@ -390,6 +431,7 @@ int main(void)
         cmocka_unit_test(routes_match_the_version),
         cmocka_unit_test(other_sums_are_rejected),
         cmocka_unit_test(lists_of_layers_of_kimi),
+        cmocka_unit_test(temperature_of_ministral),
         cmocka_unit_test(descriptions_of_ling),
         cmocka_unit_test(descriptions_of_glm),
         cmocka_unit_test(the_table_of_gpt3),

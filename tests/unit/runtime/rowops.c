@@ -153,6 +153,12 @@ static lm_value join_shared(lm_builder *b, lm_value x, lm_value y)
     return lm_join(b, "both", x, y, 3, true);
 }
 
+static lm_value temperature(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_temperature(b, x, &(lm_temperature_spec){ .beta = 0.5f, .length = 4, .offset = 1 });
+}
+
 static lm_value route(lm_builder *b, lm_value x, lm_value y)
 {
     (void)y;
@@ -165,7 +171,7 @@ typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
 static const maker makers[] = {
     rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul, rms_groups,
     columns, softcap, clamp,       join, join_shared, route,
-    unit,    bias,    by_weight,   decay, softplus,   gate_lanes, bounded_decay, gate_heads,
+    unit,    bias,    by_weight,   decay, softplus,   gate_lanes, bounded_decay, gate_heads, temperature,
 };
 
 /* ---- values ---- */
@@ -189,7 +195,10 @@ static void fill(float *x, uint32_t n, uint64_t seed)
 
 static void set_up(const lm_program *p, const lm_node *n, data *d, const lm_row_kernels *k, lm_rows *r)
 {
-    *r = (lm_rows){ .program = p, .node = n, .kernels = k, .out = { d->out, p->values[n->out].width } };
+    static const uint32_t positions[ROWS] = { 2, 3, 40 };
+
+    *r = (lm_rows){ .program = p, .node = n, .kernels = k, .positions = positions,
+                    .out = { d->out, p->values[n->out].width } };
     for (uint32_t i = 0; i < n->n_in; i++) {
         fill(d->in[i], ROWS * p->values[n->in[i]].width, 7 + i);
         r->in[i] = (lm_operand){ d->in[i], p->values[n->in[i]].width };
