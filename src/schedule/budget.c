@@ -1,8 +1,6 @@
 /* budget.c - costs of rows, from measured steps. */
 #include "schedule/budget.h"
 
-enum { UNKNOWN = 64 };               /* prompt rows while costs are unknown */
-
 #define MARGIN 0.9                   /* share of the remaining time to use: step times vary */
 
 static unsigned size_of(uint32_t rows)
@@ -41,7 +39,9 @@ uint32_t lm_budget_rows(const lm_budget *b, uint32_t written)
 
     if (written == 0 || room <= LM_BUDGET_LEAST)
         return room;
-    rows = b->row > 0 && alone(b, written) > 0 ? MARGIN * left / b->row : UNKNOWN;
+    if (alone(b, written) == 0)
+        return 0;                                        /* one step without prompts shows what it costs */
+    rows = b->row > 0 ? MARGIN * left / b->row : 0;
     if (rows < LM_BUDGET_LEAST)
         return LM_BUDGET_LEAST;
     return rows < room ? (uint32_t)rows : room;

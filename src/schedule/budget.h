@@ -19,7 +19,7 @@ typedef struct lm_budget {
 } lm_budget;
 
 /* Return the number of prompt rows that fit next to `written` other rows; the whole step if there are
- * none. */
+ * none. The first step with other rows has no prompt rows: it is measured. */
 uint32_t lm_budget_rows(const lm_budget *b, uint32_t written);
 
 /* Return the target in seconds; 0: nothing is known yet. */
