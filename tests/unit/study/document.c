@@ -270,7 +270,7 @@ static void memory_may_run_out(void **state)
 
     (void)state;
     assert_int_equal(lm_model_open(LM_PRESET_PREFIX "gpt2", &o, &m, NULL), LM_OK);
-    for (uint64_t n = 1; n < 60000; n += n < 40 ? 1 : n / 7) {
+    for (uint64_t n = 1; n < 60000; n += n < 40 ? 1 : n / 2) {
         lm_facts *f = NULL;
         if (lm_facts_new(m, NULL, &f, NULL) != LM_OK)
             fail();
