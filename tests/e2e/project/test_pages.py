@@ -207,6 +207,12 @@ def test_unit_of_systemd(build, model, tmp_path):
     assert (tmp_path / "store.db").exists() and server.close(signal.SIGTERM) == 0
 
 
+def test_models_are_listed(build):
+    """The table of models has what the presets and their plans say."""
+    made = subprocess.run([SOURCE / "scripts/models", build / "src/cli/lamina", "--print"], capture_output=True, text=True, check=True).stdout
+    assert made == (SOURCE / "docs/guide/supported-models.md").read_text(), "scripts/models writes another page"
+
+
 def test_metrics_are_listed(server):
     served = re.findall(r"^# TYPE (\S+) ", server().get("/metrics")[1].decode(), re.M)
     listed = re.findall(r"`((?:lamina_|llamacpp:|vllm:)\w+)`", (SOURCE / "docs/server/operations.md").read_text())
