@@ -36,6 +36,16 @@ static bool is_wanted(const collecting *c, const lm_weight *w)
     return strncmp(w->gguf, "blk.", 4) == 0 || (c->o->head && strcmp(w->gguf, "output.weight") == 0);
 }
 
+/* Return the name of the tensor of the file; NULL: it is that of another weight, which comes before. */
+static const char *name_of(const collecting *c, uint32_t weight)
+{
+    const lm_weight *w = &c->g->program->weights[weight];
+
+    if (lm_container_kind_of(c->g->model->container) != LM_GGUF || !c->g->model->interleaved[weight])
+        return w->gguf;
+    return w->interleaved.first ? NULL : w->interleaved.gguf;
+}
+
 static lm_status find_weights(collecting *c, lm_error *e)
 {
     const lm_program *p = c->g->program;
@@ -46,8 +56,9 @@ static lm_status find_weights(collecting *c, lm_error *e)
     for (uint32_t pass = 0; pass < 2; pass++)            /* adding entries moves existing ones */
         for (uint32_t i = 0; i < p->n_weights; i++) {
             const lm_weight *w = &p->weights[i];
-            if (is_wanted(c, w))
-                LM_TRY(lm_imatrix_entry_of(c->m, lm_view_of(w->gguf), w->dims[w->n_dims - 1],
+            const char      *name = name_of(c, i);
+            if (name && is_wanted(c, w))
+                LM_TRY(lm_imatrix_entry_of(c->m, lm_view_of(name), w->dims[w->n_dims - 1],
                                            lm_weight_matrices(w), &c->sums[i], e));
         }
     return LM_OK;

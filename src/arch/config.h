@@ -68,6 +68,13 @@ typedef struct lm_config {
     lm_attention_spec attention;         /* with the window of the layers that have one */
     lm_temperature_spec temperature;     /* of queries */
     bool     full[LM_MAX_LAYERS];        /* layers with full attention although others have a window */
+    struct {                             /* layers with a window whose heads have another width; head_dim 0:
+                                            all layers are alike */
+        uint32_t     head_dim, n_kv_heads;
+        lm_rope_spec rope;
+    } local;
+    uint32_t n_readers;                  /* last layers, which read the keys and values of earlier ones */
+    bool     wide_readers;               /* and whose MLPs are twice as wide */
     bool     stateful[LM_MAX_LAYERS];    /* layers with a state instead of attention */
     bool     no_attention[LM_MAX_LAYERS], no_mlp[LM_MAX_LAYERS];     /* layers with only one of the parts */
     struct {                             /* layers with a Mamba-2 or Mamba mixer; n_heads 0: none */
@@ -141,6 +148,7 @@ typedef struct lm_family {
     bool        gguf_renormalises;       /* llama.cpp always does: its files have no expert_weights_norm */
     /* For families that share a model_type: whether this config.json is one of theirs; NULL: always. */
     bool       (*suits)(const lm_source *s);
+    bool        fixed_scale;             /* scores have one scale in all its models: GGUF has no key for it */
     bool        coarse_mixture;          /* llama.cpp's quantizer keeps fewer of its layers in finer types */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
@@ -187,7 +195,9 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
 /* Return attention.head_count_kv of the first layer in GGUF files, which llama-quantize looks at. */
 static inline uint32_t lm_first_kv_heads(const lm_family *f, const lm_config *c)
 {
-    return (c->stateful[0] || c->no_attention[0]) && !f->lists_states ? 0 : c->n_kv_heads;
+    uint32_t local = c->local.head_dim && !c->full[0] ? c->local.n_kv_heads : c->n_kv_heads;
+
+    return (c->stateful[0] || c->no_attention[0]) && !f->lists_states ? 0 : local;
 }
 
 /* Return whether a tensor that no operation uses is allowed. */
@@ -237,6 +247,11 @@ lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
  * others must be equal. `fallback` as in lm_read_u32. */
 lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf, int64_t fallback,
                             const lm_config *c, bool *none, uint32_t *out, lm_error *e);
+
+/* Read a number that GGUF may store once per layer: out[0] is that of the layers that are false in kind
+ * [c->n_layers], out[1] that of the others; those of one kind must be equal. */
+lm_status lm_read_by_kind(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
+                          const bool *kind, const lm_config *c, uint32_t out[2], lm_error *e);
 
 /* Read the number of layers. GGUF counts layers that predict further tokens, which are not run, and come
  * last. */
@@ -309,7 +324,7 @@ bool lm_act_spelled(const char *word, lm_act *out);
 /* Read hidden_act or a similar key into act and act_class. */
 lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_config *c, lm_error *e);
 
-/* Return the attention of a layer: with the window, unless it is a full-attention layer. */
+/* Return the attention of a layer: with the window and its heads, unless it is a full-attention layer. */
 lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer);
 
 /* Read sliding_window (a number; null or absent: `fallback`, 0 for none) and layer_types. */

@@ -25,6 +25,7 @@ extern const lm_family lm_family_deepseek_v2;
 extern const lm_family lm_family_gemma;
 extern const lm_family lm_family_gemma2;
 extern const lm_family lm_family_gemma3;
+extern const lm_family lm_family_gemma4;
 extern const lm_family lm_family_olmo2;
 extern const lm_family lm_family_smollm3;
 extern const lm_family lm_family_ernie;

@@ -116,7 +116,7 @@ static lm_value inner_norm(lm_builder *b, const lm_config *c, const char *name, 
     case LM_INNER_WEIGHTED:
         return lm_rms_norm(b, name, x, c->mamba.inner_eps);
     case LM_INNER_UNWEIGHTED:
-        return lm_rms_unweighted(b, name, x, c->mamba.inner_eps);
+        return lm_rms_unweighted(b, name, "%sWeightlessRMSNorm", x, 1, c->mamba.inner_eps);
     default:
         return x;
     }

@@ -10,6 +10,7 @@
 
 const lm_nested_kind lm_nested_kinds[] = {
     { "gemma3", "gemma3_text", false },
+    { "gemma4", "gemma4_text", false },
     { "mistral3", "mistral", false },
     { "llava", "llama", false },
     { "llava_next", "llama", false },

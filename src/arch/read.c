@@ -263,6 +263,36 @@ lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf
     return read_per_layer(s, hf, gguf, MAX_WIDTH, fallback, c, none, out, e);
 }
 
+lm_status lm_read_by_kind(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
+                          const bool *kind, const lm_config *c, uint32_t out[2], lm_error *e)
+{
+    char          key[128];
+    lm_meta_value v, item;
+    bool          any[2] = { false, false };
+
+    if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) ||
+        v.kind != LM_META_ARRAY) {
+        LM_TRY(lm_read_u32(s, hf, gguf, 1, max, -1, &out[0], e));
+        out[1] = out[0];
+        return LM_OK;
+    }
+    warn_of_pair(s, hf, gguf);
+    if (v.a.n != c->n_layers)
+        return lm_wrong(s, hf, gguf, e, "%" PRIu64 " entries for %u layers", v.a.n, c->n_layers);
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        bool k = kind[i];
+        if (!lm_meta_at(&v, i, &item) || item.kind != LM_META_UINT || item.u < 1 || item.u > max)
+            return lm_wrong(s, hf, gguf, e, "entry %u is not a whole number from 1 to %u", i, max);
+        if (any[k] && item.u != out[k])
+            return lm_wrong(s, hf, gguf, e, "layers of one kind differ: %u and %" PRIu64, out[k], item.u);
+        out[k] = (uint32_t)item.u;
+        any[k] = true;
+    }
+    for (int k = 0; k < 2; k++)
+        out[k] = any[k] ? out[k] : out[!k];
+    return LM_OK;
+}
+
 lm_status lm_wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
 {
     char    buffer[128], message[256];
@@ -527,8 +557,12 @@ lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer)
 {
     lm_attention_spec s = c->attention;
 
-    if (c->full[layer])
+    if (c->full[layer]) {
         s.window = 0;
+    } else if (c->local.head_dim) {
+        s.n_kv_heads = c->local.n_kv_heads;
+        s.k_dim = s.v_dim = c->local.head_dim;
+    }
     return s;
 }
 

@@ -39,6 +39,7 @@ static const lm_family *const families[] = {
     &lm_family_gemma,
     &lm_family_gemma2,
     &lm_family_gemma3,
+    &lm_family_gemma4,
     &lm_family_olmo2,
     &lm_family_smollm3,
     &lm_family_ernie,
@@ -217,9 +218,8 @@ static lm_status find_own_head(const lm_source *s, const lm_program *p, bool *ow
     const lm_tensor_info *table = NULL;
 
     *own = false;
-    for (uint32_t i = 0; head && i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_EMBED)
-            table = embedding(s, p->weights[p->nodes[i].weights[0]].path);
+    if (head)
+        table = embedding(s, p->weights[p->nodes[lm_program_head(p)].weights[0]].path);
     if (!head || !table)
         return LM_OK;
     if (head->type != table->type || head->bytes != table->bytes) {

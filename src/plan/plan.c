@@ -33,6 +33,18 @@ static lm_dtype placed_type(const lm_compiler *c, const lm_weight *w, uint32_t i
     return type;
 }
 
+/* Return whether a table is looked up by token besides the embedding. It stays in the file, of which only the
+ * rows of the tokens are read: the inputs of all layers are as large as the layers together. */
+static bool is_further_table(const lm_program *p, uint32_t weight)
+{
+    for (uint32_t i = 0, n = 0; i < p->n_nodes; i++) {
+        if (p->nodes[i].code == LM_OP_EMBED && p->nodes[i].weights[0] == weight)
+            return n > 0 && p->weights[weight].uses == 1;
+        n += p->nodes[i].code == LM_OP_EMBED;
+    }
+    return false;
+}
+
 static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset, lm_error *e)
 {
     const lm_weight  *w  = &c->p->weights[i];
@@ -48,7 +60,8 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
         return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel for matrices of type %s",
                        lm_dtype_of(type)->name);
     LM_TRY(row_size(w, type, &row, &bytes, e));
-    bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || own || w->cut);
+    bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || own || w->cut) &&
+                  (own || w->cut || !is_further_table(c->p, i));
     at->type      = type;
     at->row_bytes = row;
     bool copied   = w->cut && w->kind != LM_HEADS;           /* a cut of LM_HEADS selects whole matrices */

@@ -238,11 +238,13 @@ static void compile_attention(lm_compiler *c, uint32_t index)
     const lm_node *n      = &c->p->nodes[index];
     lm_domain      domain = lm_domain_of(c, n->out);
     uint32_t       q      = lm_plan_input(c, n->in[0], domain);
-    lm_step       *store  = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
 
-    store->in[0]  = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
-    if (n->n_in > 2)
-        store->in[1] = lm_plan_input(c, n->in[2], LM_ALL_ROWS);
+    if (!n->attention.stored) {
+        lm_step *store = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
+        store->in[0]   = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
+        if (n->n_in > 2)
+            store->in[1] = lm_plan_input(c, n->in[2], LM_ALL_ROWS);
+    }
     lm_step *s    = lm_plan_step(c, LM_STEP_ATTENTION, index, domain);
     s->in[0]      = q;
     s->out        = lm_plan_value(c, n->out);

@@ -77,8 +77,9 @@ lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t
 /* The same, then multiplied by act(gate), in one module. */
 lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value gate, uint32_t n_heads,
                            float eps, lm_act act);
-/* The same as lm_rms_norm, without a weight. */
-lm_value lm_rms_unweighted(lm_builder *b, const char *name, lm_value x, float eps);
+/* The same without a weight, in a module of this class. */
+lm_value lm_rms_unweighted(lm_builder *b, const char *name, const char *class_name, lm_value x,
+                           uint32_t n_heads, float eps);
 /* Divide each of n_heads equal parts by its length, sqrt(sum(x^2) + eps), and multiply by `factor`; no
  * weight, not a module. */
 lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
@@ -96,6 +97,9 @@ lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32
 lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec *spec);
 /* `v` is ignored if spec->v_in_k is set: values are then lanes of the keys. */
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *spec);
+/* Attention to the keys and values of an earlier attention, whose output is `other`: nothing more is stored.
+ * The specs must agree in all that the cache depends on. */
+lm_value lm_shared_attention(lm_builder *b, lm_value q, lm_value other, const lm_attention_spec *spec);
 /* A depthwise convolution over positions, causal: y[t][c] = bias[c] + sum over j < taps of
  * w[c][j] x[t - taps + 1 + j][c]; x is zero before the first position. */
 lm_value lm_causal_conv(lm_builder *b, const char *name, lm_value x, uint32_t taps, bool bias);
@@ -182,6 +186,9 @@ void lm_latent_naive(lm_builder *b);
 /* `correction`: name of a vector [E] that is added to the scores only for the choice
  * ("e_score_correction_bias"), or NULL. */
 lm_value lm_route(lm_builder *b, lm_value router_logits, const lm_route_spec *spec, const char *correction);
+/* Multiply the weights of the experts in these routes by the entries of a vector [E], a parameter of the open
+ * module. */
+void lm_scale_routes(lm_builder *b, lm_value route, const char *name);
 /* The experts' gated MLPs. names[3]: gate, up and down ("gate_proj" …) within "NAME.*". */
 typedef struct lm_expert_spec {
     uint32_t    n_experts, top_k, width;

@@ -53,9 +53,10 @@ typedef struct lm_joint {
 /* The storage of weights of experts in folders that combine several weights of the program in one tensor
  * [experts, of, in]: this weight is the rows first, first + step … (a vector: [experts, of]). In four bits,
  * codes [experts, of, in/32, 16] and exponents [experts, of, in/32] are separate tensors. GGUF stores each
- * weight separately. */
+ * weight separately, or combines them, too. */
 typedef struct lm_interleaved {
     const char *path, *codes, *exponents;    /* path NULL: not combined */
+    const char *gguf;            /* the combined tensor in GGUF files, if there is one; NULL: there is none */
     uint32_t    first, step, of;
     bool        transposed;      /* stored [experts, in, of] */
 } lm_interleaved;
@@ -290,7 +291,8 @@ typedef struct lm_node {
          * each with its own. */
         struct { float eps; uint32_t groups; bool own; } norm;
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
-        struct { lm_attention_spec spec; uint32_t cache; } attention;
+        /* stored: an earlier operation stores the keys and values of this cache */
+        struct { lm_attention_spec spec; uint32_t cache; bool stored; } attention;
         struct { uint32_t index; } state;    /* of all operations with a state (lm_op.state): the first member
                                                 of their struct, an index into states */
         struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
@@ -302,8 +304,8 @@ typedef struct lm_node {
         struct { float bound; } decay;       /* of ln y, from below; 0: none */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
-        struct { lm_route_spec spec; } route;                /* weights[0]: correction added only for the
-                                                                choice, or none */
+        /* weights[0]: correction added only for the choice; [1]: factors of the experts' weights; or none */
+        struct { lm_route_spec spec; } route;
         /* weights: gate, up, down [E][…], then biases or none; limit: of the gates, see lm_expert_spec. */
         struct { uint32_t n_experts, top_k, width; lm_act act; float limit; } experts;
         struct { uint32_t groups, offset; } columns;         /* takes the lanes from `offset` on in each
@@ -329,7 +331,7 @@ typedef struct lm_value_info {
     uint32_t producer;           /* index of the operation */
 } lm_value_info;
 
-/* The data that one attention layer stores per position. */
+/* The data that one attention layer stores per position. Later layers may read it, too. */
 typedef struct lm_cache {
     int32_t  layer;
     uint32_t n_kv_heads, k_dim, v_dim;

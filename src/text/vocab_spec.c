@@ -249,6 +249,34 @@ static lm_status replaces(lm_tokenizer *t, lm_view what, lm_view by, lm_error *e
     return lm_normalizers_add(&t->normalizers, &n, "pre", e);
 }
 
+/* Pieces spell spaces as marks, and bytes that no piece has as "<0x41>". */
+static lm_status decode_marks(lm_tokenizer *t, lm_error *e)
+{
+    lm_decode_step step = { .kind = LM_DECODE_REPLACE, .text = LM_VIEW(" ") };
+
+    LM_TRY(lm_regex_literal(LM_VIEW("\xE2\x96\x81"), &step.pattern, e));
+    t->decoder.steps[t->decoder.n++] = step;
+    t->decoder.fallback              = true;
+    return LM_OK;
+}
+
+/* Spaces become marks, and the whole text is one word. */
+static lm_status make_gemma4(maker *m)
+{
+    lm_tokenizer *t = m->t;
+
+    LM_TRY(replaces(t, LM_VIEW(" "), LM_VIEW("\xE2\x96\x81"), m->e));
+    LM_TRY(id_of(m, "bos_token_id", m->s->bos, -1, &t->bos));
+    LM_TRY(id_of(m, "eos_token_id", m->s->eos, -1, &t->eos));
+    LM_TRY(surround(m, t->bos >= 0, m->s->add_eos > 0));     /* llama.cpp adds it, whatever the file says */
+    lm_bpe_init(&t->bpe, &t->vocab);
+    LM_TRY(id_of(m, "unknown_token_id", m->s->unknown, -1, &t->bpe.unknown));
+    t->bpe.byte_fallback = true;
+    LM_TRY(decode_marks(t, m->e));
+    t->kind = "SentencePiece BPE by merges";
+    return read_merges(m);
+}
+
 static lm_status make_llama(maker *m)
 {
     lm_tokenizer *t      = m->t;
@@ -277,10 +305,7 @@ static lm_status make_llama(maker *m)
     lm_free(zeros);
     LM_TRY(status);
 
-    lm_decode_step step = { .kind = LM_DECODE_REPLACE, .text = space };
-    LM_TRY(lm_regex_literal(mark, &step.pattern, m->e));
-    t->decoder.steps[t->decoder.n++] = step;
-    t->decoder.fallback              = true;
+    LM_TRY(decode_marks(t, m->e));
     t->decoder.strip                 = space;
     t->decoder.start                 = prefix;
     t->kind                          = "SentencePiece BPE";
@@ -299,17 +324,20 @@ lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_o
 {
     maker     m      = { .s = spec, .e = e };
     lm_status status = LM_OK;
-    bool      gpt2   = spec->model && strcmp(spec->model, "gpt2") == 0;
+    lm_status (*make)(maker *) = NULL;
+    const char *model = spec->model ? spec->model : "";
+    bool        gpt2  = strcmp(model, "gpt2") == 0;
 
-    if (!gpt2 && !(spec->model && strcmp(spec->model, "llama") == 0))
+    make = strcmp(model, "llama") == 0 ? make_llama : strcmp(model, "gemma4") == 0 ? make_gemma4 : NULL;
+    if (!gpt2 && !make)
         return lm_fail(e, LM_UNSUPPORTED, key(&m, "model"), LM_NO_OFFSET,
-                       "tokenizers of the kind '%s' are not supported", spec->model ? spec->model : "");
+                       "tokenizers of the kind '%s' are not supported", model);
     if (spec->n == 0 || spec->n > LM_MAX_VOCAB)
         return lm_fail(e, LM_BAD_MODEL, key(&m, "tokens"), LM_NO_OFFSET, "%u tokens, expected 1 to %d",
                        spec->n, LM_MAX_VOCAB);
     LM_TRY(lm_tokenizer_new(spec->n, &m.t, e));
     LM_TRY_GOTO(status, read_pieces(&m), done);
-    LM_TRY_GOTO(status, gpt2 ? make_gpt2(&m, o) : make_llama(&m), done);
+    LM_TRY_GOTO(status, gpt2 ? make_gpt2(&m, o) : make(&m), done);
     LM_TRY_GOTO(status, read_added(&m), done);
     for (uint32_t i = 0; i < spec->n_ends; i++) {
         if (spec->ends[i] >= spec->n)

@@ -10,7 +10,7 @@
 
 typedef struct lm_vocab_spec {
     const char    *model;            /* "gpt2": byte-level BPE by merges; "llama": SentencePiece BPE by
-                                        scores */
+                                        scores; "gemma4": SentencePiece's pieces by merges */
     const char    *pre;              /* name of the pre-tokenizer (gpt2); NULL: "default", with a warning */
     uint32_t       n;
     const lm_view *tokens;           /* [n] */

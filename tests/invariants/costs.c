@@ -113,6 +113,21 @@ static void check_steps(const subject *s)
     }
 }
 
+/* Return the bytes of keys and values that a token reads: several layers may read one cache. */
+static lm_wide bytes_seen(const subject *s, uint64_t keys)
+{
+    const lm_program *p   = s->g->program;
+    lm_wide           sum = 0;
+
+    for (uint32_t n = 0; n < p->n_nodes; n++) {
+        uint64_t window = p->nodes[n].attention.spec.window;
+        if (p->nodes[n].code == LM_OP_ATTENTION)
+            sum += (lm_wide)lm_cache_bytes(&p->caches[p->nodes[n].attention.cache], s->kv) *
+                   (window && window < keys ? window : keys);
+    }
+    return sum;
+}
+
 static void check_token(const subject *s)
 {
     const lm_program *p = s->g->program;
@@ -133,9 +148,9 @@ static void check_token(const subject *s)
              work.logits.f32,
          flops.per_token_matmul);
     same(s, "operations of a token", x.operations, lm_flops_at(p, PROMPT + 1));
-    same(s, "bytes of a token", x.bytes, work.weight_bytes + kv.bytes_at_context);
+    same(s, "bytes of a token", x.bytes, work.weight_bytes + bytes_seen(s, PROMPT + 1));
     if (!kv.n_windows)
-        same(s, "bytes of a position", work.kv_bytes, kv.bytes_per_token);
+        same(s, "bytes of a position", work.kv_bytes, bytes_seen(s, 1));
 }
 
 /* A prompt in steps with the logits of its last row: all counts omit what the plan skips for the other

@@ -34,7 +34,9 @@ CASES = {
     "gpt_neo": ("GPTNeo", {}), "opt": ("OPT", {}), "opt-after": ("OPT", {"do_layer_norm_before": False}), "bloom": ("Bloom", {}),
     "gpt_bigcode": ("GPTBigCode", {}), "phi": ("Phi", {}), "phi3": ("Phi3", {}), "starcoder2": ("Starcoder2", {}), "stablelm": ("StableLm", {}),
     "cohere": ("Cohere", {}), "cohere2": ("Cohere2", {}), "xglm": ("XGLM", {}), "ctrl": ("CTRL", {}), "openai-gpt": ("OpenAIGPT", {}),
-    "gemma": ("Gemma", {}), "gemma2": ("Gemma2", {}), "gemma3": ("Gemma3Text", {}), "olmo2": ("Olmo2", {}), "smollm3": ("SmolLM3", {}),
+    "gemma": ("Gemma", {}), "gemma2": ("Gemma2", {}), "gemma3": ("Gemma3Text", {}), "gemma4": ("Gemma4Text", {"num_hidden_layers": 8}),
+    "gemma4-mixture": ("Gemma4Text", {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 64, "num_kv_shared_layers": 6, "use_double_wide_mlp": True}),
+    "olmo2": ("Olmo2", {}), "smollm3": ("SmolLM3", {}),
     "smollm3-window": ("SmolLM3", WINDOW | {"sliding_window": 512}), "glm": ("Glm", {}), "glm4": ("Glm4", {}), "ernie4_5": ("Ernie4_5", {}),
     "qwen2_moe": ("Qwen2Moe", {}), "qwen2_moe-window": ("Qwen2Moe", WINDOW), "qwen2_moe-dense": ("Qwen2Moe", {"mlp_only_layers": [0, 3]}),
     "qwen3_moe": ("Qwen3Moe", {}), "qwen3_moe-window": ("Qwen3Moe", WINDOW), "qwen3_moe-dense": ("Qwen3Moe", {"decoder_sparse_step": 2}),
@@ -116,7 +118,7 @@ def main():
         if "layer_types" in described:           # the older spelling, without the list of layers with a window
             emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, requested)
         rope = described.get("rope_parameters")
-        if rope and "-" not in name and name != "lfm3":      # which has no older spelling
+        if rope and "-" not in name and name not in ("lfm3", "gemma4"):      # which has no older spelling
             old = store.v4(described | {"dtype": None})
             emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype"}, requested)
 

@@ -33,7 +33,7 @@ def counts(model):
     out = {}
     for path, module in model.named_modules():
         n = sum(p.numel() for p in module.parameters())
-        n += sum(b.numel() for name, b in module.named_buffers() if name.endswith(("e_score_correction_bias", "expert_bias")))
+        n += sum(b.numel() for name, b in module.named_buffers() if name.endswith(("e_score_correction_bias", "expert_bias", "layer_scalar")))
         found = LAYER.search(path)
         key = (path[:found.start(3)] + "*" + path[found.end(3):], int(found[3])) if found else (path or ".", None)
         if n and not (model.config.model_type == "olmo_hybrid" and path.endswith(".conv1d")):

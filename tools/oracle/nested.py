@@ -34,6 +34,9 @@ MIXTURE = {k: v for k, v in DELTA.items() if k != "intermediate_size"} | dict(
 # kind: class, text_config, vision_config, other members
 KINDS = {
     "gemma3": ("Gemma3", TEXT | dict(num_hidden_layers=7, sliding_window=5), SIGLIP, dict(mm_tokens_per_image=1)),
+    "gemma4": ("Gemma4", TEXT | dict(layer_types=["sliding_attention", "full_attention"], per_layer_config={"1": {"head_dim": 16}}, sliding_window=5,
+                                     hidden_size_per_layer_input=8, vocab_size_per_layer_input=96),
+               VIT | dict(num_key_value_heads=2, head_dim=8, position_embedding_size=16), {}),
     "mistral3": ("Mistral3", TEXT | dict(model_type="mistral", sliding_window=None, rope_parameters={"rope_type": "default", "rope_theta": 1e9}),
                  VIT | dict(model_type="pixtral", head_dim=8), dict(tie_word_embeddings=False)),
     "mistral3-tied": ("Mistral3", TEXT | dict(model_type="mistral"), VIT | dict(model_type="pixtral", head_dim=8), {}),
@@ -76,6 +79,7 @@ def make(kind, out):
     model.save_pretrained(out)
     (out / "generation_config.json").unlink(missing_ok=True)
     config = json.loads((out / "config.json").read_text())
+    config = {k: v for k, v in config.items() if k != "audio_config"}      # null: there is no such part
     for part, given in (("text_config", text), ("vision_config", vision)):
         config[part] = {k: v for k, v in config[part].items() if k in given or k == "model_type" or (part == "text_config" and k == "rope_parameters")}
     if kind == "qwen2_5_vl":

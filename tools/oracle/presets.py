@@ -4,7 +4,7 @@
     tools/oracle/presets.py >tests/golden/presets/transformers.tsv
 
 Models are built on the meta device: shapes without memory. The correction of the router's choice in DeepSeek-V3 and LFM2-MoE is in their
-checkpoints, a parameter in DeepSeek's code; transformers stores it as a buffer. It is counted. GPT-3 is counted as GPT-2, which has the same
+checkpoints, a parameter in DeepSeek's code; transformers stores it as a buffer. It is counted, and so are the factors of Gemma 4's layers. GPT-3 is counted as GPT-2, which has the same
 weights; "-" if its heads do not fill the width, which GPT-2 cannot represent. "-" for Ling with a latent of queries, which transformers' Ling lacks.
 """
 import json
@@ -27,7 +27,7 @@ def count(config):
     config = AutoConfig.for_model(config.pop("model_type"), **config)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    return model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n.endswith(("e_score_correction_bias", "expert_bias")))
+    return model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n.endswith(("e_score_correction_bias", "expert_bias", "layer_scalar")))
 
 
 def main():

@@ -8,6 +8,7 @@
 
 const lm_config_word lm_config_words[] = {
     { "attention_bias", { "true", "false" } },
+    { "attention_k_eq_v", { "true", "false" } },
     { "mlp_bias", { "true", "false" } },
     { "use_bias", { "true", "false" } },
     { "bias", { "true", "false" } },
@@ -417,6 +418,18 @@ static json_t *yarn(const lm_rope_spec *r)
     return s;
 }
 
+/* Write the rotation of each kind of layer. Takes the reference. */
+static void add_two_ropes(words *w, json_t *scaling)
+{
+    json_t *full  = scaling ? scaling : json_pack("{s:s}", "rope_type", "default");
+    json_t *local = json_pack("{s:s, s:o}", "rope_type", "default", "rope_theta",
+                              lm_json_float(w->c->local.rope.base));
+
+    json_object_set_new(full, "rope_theta", lm_json_float(w->c->rope.base));
+    json_object_set_new(w->json, "rope_parameters",
+                        json_pack("{s:o, s:o}", "full_attention", full, "sliding_attention", local));
+}
+
 static lm_status add_rope(words *w, lm_error *e)
 {
     const lm_rope_spec *r       = &w->c->rope;
@@ -424,7 +437,8 @@ static lm_status add_rope(words *w, lm_error *e)
 
     if (!w->p->n_ropes)
         return LM_OK;
-    json_object_set_new(w->json, "rope_theta", lm_json_float(r->base));
+    if (!w->c->local.rope.dim)
+        json_object_set_new(w->json, "rope_theta", lm_json_float(r->base));
     if (r->stored_divisors && r->type == LM_ROPE_DEFAULT)
         LM_TRY(find_divided(w, &scaling, e));
     else if (r->type == LM_ROPE_LINEAR)
@@ -435,9 +449,26 @@ static lm_status add_rope(words *w, lm_error *e)
         LM_TRY(find_longrope(w, &scaling, e));
     if (scaling && w->f->temperature)
         json_object_set_new(scaling, w->f->temperature, lm_json_float((double)w->c->temperature.beta));
-    if (scaling)
+    if (w->c->local.rope.dim)
+        add_two_ropes(w, scaling);
+    else if (scaling)
         json_object_set_new(w->json, "rope_scaling", scaling);
     return LM_OK;
+}
+
+/* Write what differs between layers with a window and others, and between the last layers and others. */
+static void add_kinds(words *w)
+{
+    const lm_config *c = w->c;
+
+    if (!c->local.head_dim)
+        return;
+    json_object_set_new(w->json, "num_key_value_heads", json_integer(c->local.n_kv_heads));
+    json_object_set_new(w->json, "intermediate_size", json_integer(c->intermediate));
+    whole(w, "num_global_key_value_heads", c->n_kv_heads);
+    whole(w, "vocab_size_per_layer_input", c->vocab_size);
+    set(w, "use_double_wide_mlp", json_boolean(c->wide_readers));
+    set(w, "enable_moe_block", json_boolean(c->route.n_experts > 0));
 }
 
 /* Write the numbers that only this family has, and that GGUF files imply. */
@@ -461,6 +492,7 @@ lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm
     add_mamba(&w);
     add_experts(&w);
     add_act(&w);
+    add_kinds(&w);
     add_own(&w);
     return add_rope(&w, e);
 }

@@ -101,6 +101,10 @@ static lm_status add_rope(keys *k, const lm_family *f, const lm_config *c, const
         lm_gguf_add_i32s(k->w, key(k, "rope.dimension_sections"),
                          (const int32_t[]){ c->sections[0], c->sections[1], c->sections[2], 0 }, 4);
     real(k, "rope.freq_base", r->base);
+    if (c->local.rope.dim) {
+        whole(k, "rope.dimension_count_swa", c->local.rope.dim);
+        real(k, "rope.freq_base_swa", c->local.rope.base);
+    }
     switch (r->type) {
     case LM_ROPE_DEFAULT:
     case LM_ROPE_LLAMA3:             /* the scaling is stored as the tensor rope_freqs.weight */
@@ -167,7 +171,8 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     }
 }
 
-/* Write 0 for the layers that have a state instead, or list them. */
+/* Write 0 for the layers that have a state instead, or list them, and the number of each layer if they
+ * differ. */
 static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
 {
     int32_t list[LM_MAX_LAYERS];
@@ -175,9 +180,10 @@ static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
     uint32_t heads = c->latent.kv_rank ? 1 : c->n_kv_heads;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        bool none = c->stateful[i] || c->no_attention[i];
-        list[i]   = none ? 0 : (int32_t)heads;
-        mixed |= none;
+        bool     none  = c->stateful[i] || c->no_attention[i];
+        uint32_t local = c->local.head_dim && !c->full[i] ? c->local.n_kv_heads : heads;
+        list[i]        = none ? 0 : (int32_t)local;
+        mixed |= none || local != heads;
     }
     if (f->lists_states)
         lm_gguf_add_bools(k->w, key(k, "attention.recurrent_layers"), c->stateful, c->n_layers);
@@ -187,15 +193,16 @@ static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
         whole(k, "attention.head_count_kv", heads);
 }
 
-/* Write 0 for the layers that have no MLP. */
+/* Write 0 for the layers that have no MLP, and the width of each if they differ. */
 static void add_mlp_widths(keys *k, const lm_config *c)
 {
     int32_t list[LM_MAX_LAYERS];
     bool    mixed = false;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        list[i] = c->no_mlp[i] ? 0 : (int32_t)c->intermediate;
-        mixed |= c->no_mlp[i];
+        bool wide = c->wide_readers && i >= c->n_layers - c->n_readers;
+        list[i]   = c->no_mlp[i] ? 0 : (int32_t)(c->intermediate << wide);
+        mixed |= c->no_mlp[i] || wide;
     }
     if (mixed && c->intermediate)
         lm_gguf_add_i32s(k->w, key(k, "feed_forward_length"), list, c->n_layers);
@@ -246,11 +253,16 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
     add_kv_heads(k, f, c);
     whole(k, "attention.key_length", c->latent.kv_rank ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
     whole(k, "attention.value_length", c->latent.kv_rank ? c->latent.kv_rank : a->v_dim);
+    if (c->local.head_dim) {
+        whole(k, "attention.key_length_swa", c->local.head_dim);
+        whole(k, "attention.value_length_swa", c->local.head_dim);
+        whole(k, "attention.shared_kv_layers", c->n_readers);
+    }
     add_epsilon(k, p);
     if (a->window)
         add_window(k, c);
     /* with latents it follows from the rotation */
-    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)
+    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank && !f->fixed_scale)
         real(k, "attention.scale", (double)a->scale);
     if (c->temperature.beta > 0)
         real(k, "attention.temperature_scale", (double)c->temperature.beta);

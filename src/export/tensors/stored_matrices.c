@@ -164,7 +164,7 @@ static lm_status place_heads(lm_matrices *m, const lm_weight *w, place *at, lm_e
 
 static lm_status place_between(lm_matrices *m, const lm_weight *w, place *at, lm_error *e)
 {
-    at->tensor = find(m, w->interleaved.path);
+    at->tensor = find(m, is_gguf(m) ? w->interleaved.gguf : w->interleaved.path);
     if (at->tensor) {
         at->how = w->interleaved.transposed ? BETWEEN_TURNED : BETWEEN;
         uint64_t last = w->n_dims == 2              ? w->interleaved.of
@@ -203,7 +203,7 @@ static lm_status place_weight(lm_matrices *m, uint32_t i, lm_error *e)
         at->rows = w->kind == LM_EXPERTS ? at->rows : 1;
     if (w->kind == LM_HEADS)
         return place_heads(m, w, at, e);
-    if (!is_gguf(m) && w->interleaved.path)
+    if (is_gguf(m) ? w->interleaved.gguf && find(m, w->interleaved.gguf) : w->interleaved.path != NULL)
         return place_between(m, w, at, e);
     if (part_name(m, w, 0, name, sizeof name))
         return place_each(m, w, at, e);

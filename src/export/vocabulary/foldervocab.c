@@ -225,9 +225,11 @@ static json_t *sentencepiece_decoder(bool prefix)
 
 static lm_status make(const lm_vocab_spec *s, const lm_tokenizer *t, json_t **out, lm_error *e)
 {
-    bool          bytes  = strcmp(s->model, "gpt2") == 0, prefix = s->add_space_prefix != 0;
+    bool          bytes  = strcmp(s->model, lm_vocab_kind(true)) == 0,
+                  scored = strcmp(s->model, lm_vocab_kind(false)) == 0,
+                  prefix = scored && s->add_space_prefix != 0;
     lm_pre_traits traits = { 0 };
-    json_t       *merges = bytes ? listed_merges(s) : scored_merges(s, e);
+    json_t       *merges = scored ? scored_merges(s, e) : listed_merges(s);
 
     if (!merges)
         return LM_NO_MEMORY;

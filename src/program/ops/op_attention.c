@@ -7,10 +7,10 @@
 #include "program/record.h"
 #include "tensor/dtype.h"
 
-lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *s)
+/* Record attention to the keys and values of this cache. */
+static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, uint32_t cache,
+                       const lm_attention_spec *s)
 {
-    if (b->failed)
-        return LM_NONE;
     const char *path = lm_record_path(b, "scores");
 
     lm_record_need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path,
@@ -20,14 +20,12 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
                        lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
                        (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
                    path, "widths of q, k, v are not heads times dimensions");
-    if (!LM_GROW(b, caches, b->p->n_caches))
-        return LM_NONE;
     lm_node *n         = lm_record_unary(b, LM_OP_ATTENTION, path, q, s->n_heads * s->v_dim);
     n->n_in            = s->v_in_k ? 2 : 3;
     n->in[1]           = k;
     n->in[2]           = s->v_in_k ? LM_NONE : v;
     n->attention.spec  = *s;
-    n->attention.cache = b->p->n_caches;
+    n->attention.cache = cache;
     if (s->sinks) {
         /* stored as "….sinks" by checkpoints and as "….sinks.weight" by GGUF */
         const char *parent = lm_record_here(b);
@@ -37,6 +35,14 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
             w->gguf      = lm_record_gguf(b, w->path, "weight");
         }
     }
+    return n;
+}
+
+lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *s)
+{
+    if (b->failed || !LM_GROW(b, caches, b->p->n_caches))
+        return LM_NONE;
+    lm_node *n = attend(b, q, k, v, b->p->n_caches, s);
     b->p->caches[b->p->n_caches++] = (lm_cache){
         .layer      = b->layer,
         .n_kv_heads = s->n_kv_heads,
@@ -45,6 +51,21 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
         .window     = s->window,
         .v_in_k     = s->v_in_k,
     };
+    return n->out;
+}
+
+lm_value lm_shared_attention(lm_builder *b, lm_value q, lm_value other, const lm_attention_spec *s)
+{
+    if (b->failed)
+        return LM_NONE;
+    const lm_node  from = b->p->nodes[b->p->values[other].producer];
+    const lm_cache *c   = &b->p->caches[from.attention.cache];
+    lm_record_need(b,
+                   from.code == LM_OP_ATTENTION && c->n_kv_heads == s->n_kv_heads && c->k_dim == s->k_dim &&
+                       c->v_dim == s->v_dim && c->window == s->window && c->v_in_k == s->v_in_k,
+                   lm_record_here(b), "the cache of an earlier layer has another shape");
+    lm_node *n          = attend(b, q, from.in[1], from.in[2], from.attention.cache, s);
+    n->attention.stored = true;
     return n->out;
 }
 
@@ -78,7 +99,6 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
 {
     const lm_attention_spec *s = &n->attention.spec;
 
-    (void)p;
     lm_text_printf(out,
                    P_(s->n_kv_heads, "%u query heads on %u key/value head, %u wide, scale %.6g",
                       "%u query heads on %u key/value heads, %u wide, scale %.6g"),
@@ -94,6 +114,8 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
     if (s->alibi > 0)
         lm_text_printf(out, _(", ALiBi up to %g%s"), (double)s->alibi,
                        s->alibi_half ? _(" in bfloat16 before the scale") : "");
+    if (n->attention.stored)
+        lm_text_printf(out, _(", keys and values of layer %d"), p->caches[n->attention.cache].layer);
 }
 
 /* Each of two passes (one for queries, one for keys and values) recomputes the scores and dp; then dv, dq,
@@ -121,6 +143,7 @@ static const lm_op_number attention_numbers[] = {
     LM_NODE_NUMBER(U32, attention.spec.k_dim, NULL),
     LM_NODE_NUMBER(U32, attention.spec.v_dim, NULL),
     LM_NODE_NUMBER(BOOL, attention.spec.v_in_k, NULL),
+    LM_NODE_NUMBER(BOOL, attention.stored, "shared caches"),
     { 0 }
 };
 

@@ -36,6 +36,16 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
     return n->out;
 }
 
+void lm_scale_routes(lm_builder *b, lm_value route, const char *name)
+{
+    if (b->failed)
+        return;
+    lm_node *n    = &b->p->nodes[b->p->values[route].producer];
+    n->weights[1] = lm_record_weight(b, lm_record_here(b), name, LM_VECTOR, 1, n->route.spec.n_experts, 1);
+    if (n->weights[1] != LM_NONE)
+        b->p->weights[n->weights[1]].gguf = lm_record_gguf(b, b->p->weights[n->weights[1]].path, "");
+}
+
 /* an exponential and a division per expert, and the choice */
 static void route_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
@@ -56,6 +66,8 @@ static void route_describe(const lm_program *p, const lm_node *n, lm_text *out)
         lm_text_add_str(out, _(", renormalised"));
     if (r->scale != 1)
         lm_text_printf(out, ", × %g", (double)r->scale);
+    if (n->weights[1] != LM_NONE)
+        lm_text_add_str(out, _(", × a factor of each expert"));
 }
 
 static const lm_op_number route_numbers[] = {
@@ -73,7 +85,7 @@ static const lm_op_number route_numbers[] = {
 
 const lm_op lm_op_route = {
     .name          = "route",
-    .weights       = { "correction" },
+    .weights       = { "correction", "scale" },
     .numbers       = route_numbers,
     .cost          = route_cost,
     .describe      = route_describe,
@@ -126,6 +138,7 @@ static void place_expert(lm_builder *b, uint32_t w, const char *parent, const lm
     lm_weight *x = &b->p->weights[w];
     x->interleaved = (lm_interleaved){
         .path = lm_record_text(b, "%s.%s%s", parent, name, suffix),
+            .gguf       = *suffix || which == 2 ? NULL : lm_record_gguf(b, lm_record_text(b, "%s.%s", parent, name), "weight"),
             .codes      = coded ? lm_record_text(b, "%s.%s_blocks", parent, name) : NULL,
             .exponents  = coded ? lm_record_text(b, "%s.%s_scales", parent, name) : NULL,
             .first      = which == 1 ? (turns ? 1 : s->width) : 0,

@@ -71,14 +71,17 @@ lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value
     return y;
 }
 
-lm_value lm_rms_unweighted(lm_builder *b, const char *name, lm_value x, float eps)
+lm_value lm_rms_unweighted(lm_builder *b, const char *name, const char *class_name, lm_value x,
+                           uint32_t n_heads, float eps)
 {
-    lm_push(b, name, "%sWeightlessRMSNorm");
+    lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0), name,
+                   "heads do not divide the width");
+    lm_push(b, name, class_name);
     if (b->failed)
         return LM_NONE;
     lm_node *n     = lm_record_unary(b, LM_OP_RMS_NORM, lm_record_here(b), x, lm_record_width(b, x));
     n->norm.eps    = eps;
-    n->norm.groups = 1;
+    n->norm.groups = n_heads;
     lm_value y     = n->out;
     lm_pop(b);
     return y;

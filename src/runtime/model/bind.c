@@ -276,7 +276,9 @@ static lm_status bind_codes(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 static lm_status bind_interleaved(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight      *w      = &m->program->weights[i];
-    const lm_tensor_info *t      = find_named(m, w->interleaved.path);
+    const lm_tensor_info *t      = lm_container_kind_of(m->container) == LM_GGUF
+                                       ? lm_container_find(m->container, w->interleaved.gguf)
+                                       : find_named(m, w->interleaved.path);
     lm_weight             stored = *w;
     uint64_t              hit;
 
@@ -305,7 +307,9 @@ static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 
     if (w->kind == LM_HEADS)
         return bind_heads(m, i, used, e);
-    if (lm_container_kind_of(m->container) != LM_GGUF && w->interleaved.path)
+    if (lm_container_kind_of(m->container) == LM_GGUF
+            ? w->interleaved.gguf && lm_container_find(m->container, w->interleaved.gguf)
+            : w->interleaved.path != NULL)
         return bind_interleaved(m, i, used, e);
     if (is_in_parts(m, w))
         return bind_each(m, i, used, e);

@@ -55,9 +55,9 @@ static void compute_scores(const lm_route_spec *r, const float *logits, float *s
 }
 
 /* Route one row. out: [top_k] weights, then [top_k] expert numbers. `correction` [n_experts] is added for the
- * choice only; NULL: none. */
-static void route_row(const lm_route_spec *r, const float *logits, const float *correction, float *out,
-                      const lm_row_kernels *k)
+ * choice only, `factors` [n_experts] multiply the weights; NULL: none. */
+static void route_row(const lm_route_spec *r, const float *logits, const float *correction,
+                      const float *factors, float *out, const lm_row_kernels *k)
 {
     float scores[LM_MAX_EXPERTS], choice[LM_MAX_EXPERTS], sum = 0;
     bool  closed[LM_MAX_EXPERTS] = { false };
@@ -76,30 +76,33 @@ static void route_row(const lm_route_spec *r, const float *logits, const float *
         sum += scores[e];
     }
     for (uint32_t i = 0; i < r->top_k; i++)
-        out[i] = (r->renormalise ? out[i] / (sum + NO_ZERO + r->sum_eps) : out[i]) * r->scale;
+        out[i] = (r->renormalise ? out[i] / (sum + NO_ZERO + r->sum_eps) : out[i]) *
+                 (factors ? r->scale * factors[(uint32_t)out[r->top_k + i]] : r->scale);
 }
 
 static void route(const lm_rows *r, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++)
-        route_row(&r->node->route.spec, lm_row_of(r->in[0], i), r->weights[0], lm_row_of(r->out, i),
-                  r->kernels);
+        route_row(&r->node->route.spec, lm_row_of(r->in[0], i), r->weights[0], r->weights[1],
+                  lm_row_of(r->out, i), r->kernels);
 }
 
 /* The selection of experts has no gradient; it flows through the scores of the selected ones only. */
-static void row_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout,
-                     float *dlogits, bool first, const lm_row_kernels *k)
+static void row_back(const lm_route_spec *r, const float *logits, const float *factors, const float *out,
+                     const float *dout, float *dlogits, bool first, const lm_row_kernels *k)
 {
-    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, sum = NO_ZERO + r->sum_eps, along = 0;
+    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, dw[LM_MAX_EXPERTS], sum = NO_ZERO + r->sum_eps,
+          along = 0;
 
     compute_scores(r, logits, scores, k);
     for (uint32_t i = 0; i < r->top_k; i++)
+        dw[i] = dout[i] * (factors ? r->scale * factors[(uint32_t)out[r->top_k + i]] : r->scale);
+    for (uint32_t i = 0; i < r->top_k; i++)
         sum += scores[(uint32_t)out[r->top_k + i]];
     for (uint32_t i = 0; r->renormalise && i < r->top_k; i++)
-        along += r->scale * dout[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
+        along += dw[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
     for (uint32_t i = 0; i < r->top_k; i++)
-        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (r->scale * dout[i] - along) / sum
-                                                        : r->scale * dout[i];
+        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (dw[i] - along) / sum : dw[i];
     float mean = 0;
     for (uint32_t i = 0; !r->sigmoid && i < r->n_experts; i++)
         mean += d[i] * scores[i];
@@ -113,8 +116,9 @@ static void route_back(const lm_rows_back *b, uint64_t from, uint64_t to, float 
 {
     (void)scratch;
     for (uint64_t i = from; i < to; i++)
-        row_back(&b->rows.node->route.spec, lm_row_of(b->rows.in[0], i), lm_row_of(b->rows.out, i),
-                 lm_row_of(b->dout, i), lm_row_of(b->din[0], i), b->first[0], b->rows.kernels);
+        row_back(&b->rows.node->route.spec, lm_row_of(b->rows.in[0], i), b->rows.weights[1],
+                 lm_row_of(b->rows.out, i), lm_row_of(b->dout, i), lm_row_of(b->din[0], i), b->first[0],
+                 b->rows.kernels);
 }
 
 const lm_row_op lm_row_route = { .forward = route, .reverse = route_back };

@@ -37,18 +37,11 @@ static void let_cache(lm_derivation *d)
 
 static void derive_elements(lm_derivation *d)
 {
-    const lm_program *p = d->f->s.program;
-    lm_cache_class    classes[LM_MAX_CLASSES];
-    size_t            n   = lm_cache_classes(p, false, classes);
-    lm_text            sum = { 0 };
+    const char *sum = lm_elements_formula(d, false);
 
-    for (size_t i = 0; i < n; i++)
-        lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
-                       lm_cache_formula(d, &p->caches[classes[i].first]));
-    if (n)
+    if (sum)
         lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
-                  sum.data);
-    lm_text_free(&sum);
+                  sum);
 }
 
 /* Return the bytes that a layer stores per position, as a formula. */
@@ -108,6 +101,8 @@ static void derive_at_context(lm_derivation *d)
 static void derive_mha(lm_derivation *d)
 {
     const char     *layers = lm_layers_formula(d, d->f->s.program->n_caches);
+    lm_cache_class  classes[LM_MAX_CLASSES];
+    size_t          n = lm_cache_classes(d->f->s.program, false, classes);
     lm_symbol_value q;
 
     if (lm_has_symbol(d, "kv_rank")) {
@@ -116,11 +111,15 @@ static void derive_mha(lm_derivation *d)
     } else {
         if (!lm_try_formula(d, "heads - kv_heads", &q) || q.n == 0)
             return;
-        lm_derivef(d, "mha", _("with one key/value head per query head (MHA)"), LM_UNIT_ELEMENTS,
-                   "kv.mha.elements_per_token",
-                   lm_has_symbol(d, "value_dim") ? "%s * heads * (head_dim + value_dim)"
-                                                 : "2 * %s * heads * head_dim",
-                   layers);
+        if (n > 1)
+            lm_derive(d, "mha", _("with one key/value head per query head (MHA)"), LM_UNIT_ELEMENTS,
+                      "kv.mha.elements_per_token", lm_elements_formula(d, true));
+        else
+            lm_derivef(d, "mha", _("with one key/value head per query head (MHA)"), LM_UNIT_ELEMENTS,
+                       "kv.mha.elements_per_token",
+                       lm_has_symbol(d, "value_dim") ? "%s * heads * (head_dim + value_dim)"
+                                                     : "2 * %s * heads * head_dim",
+                       layers);
     }
     lm_derive(d, "saved", _("saved by sharing, per cent"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / mha)");

@@ -372,7 +372,7 @@ void lm_derive_parameters(lm_derivation *d)
 static const char *score_formula(counting *c, const lm_cache_class *x)
 {
     const lm_attention_spec *s      = &lm_attention_of(c->p, x->first)->attention.spec;
-    const char              *layers = lm_layers_formula(c->d, x->n);
+    const char              *layers = lm_layers_formula(c->d, x->readers);
 
     if (s->v_in_k)
         return lm_derive_text(c->d, "%s * (2 * heads * ((kv_rank + rope_dim) + kv_rank))", layers);

@@ -52,10 +52,14 @@ void lm_derive_gqa(lm_derivation *d)
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               lm_derive_text(d, "flops.layer[%d].attention", p->caches[0].layer),
               gated ? "2 * (q_and_o + gates + k_and_v)" : "2 * (q_and_o + k_and_v)");
-    lm_derivef(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
-               "2 * %s * kv_heads * head_dim", layers);
-    lm_derivef(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
-               "kv.mha.elements_per_token", "2 * %s * heads * head_dim", layers);
+    lm_cache_class classes[LM_MAX_CLASSES];
+    bool           alike = lm_cache_classes(p, false, classes) == 1;
+    lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+              alike ? lm_derive_text(d, "2 * %s * kv_heads * head_dim", layers)
+                    : lm_elements_formula(d, false));
+    lm_derive(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
+              "kv.mha.elements_per_token",
+              alike ? lm_derive_text(d, "2 * %s * heads * head_dim", layers) : lm_elements_formula(d, true));
     lm_derive(d, "saved", _("cache saved"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / elements_mha)");
 }
@@ -346,9 +350,10 @@ void lm_derive_residual(lm_derivation *d)
 
 /* ---- ends ---- */
 
-static uint32_t embedding(const lm_program *p)
+/* Return the first look-up of a table at or after an operation. */
+static uint32_t embedding(const lm_program *p, uint32_t from)
 {
-    for (uint32_t i = 0; i < p->n_nodes; i++)
+    for (uint32_t i = from; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_EMBED)
             return i;
     return LM_NONE;
@@ -357,8 +362,8 @@ static uint32_t embedding(const lm_program *p)
 void lm_derive_embedding(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
-    uint32_t          i = embedding(p);
-    bool              positions = false;
+    uint32_t          i = embedding(p, 0), further = i == LM_NONE ? i : embedding(p, i + 1);
+    bool              positions = further != LM_NONE;
 
     lm_let_sizes(d);
     if (i == LM_NONE)
@@ -378,6 +383,10 @@ void lm_derive_embedding(lm_derivation *d)
                        "parameters.embedding", "table + positions * %s",
                        dims[1] == w->dims[1] ? "width" : lm_derive_text(d, "%" PRIu64, dims[1]));
         }
+    if (further != LM_NONE)
+        lm_derivef(d, "embeddings", _("with the table of the inputs of all layers"), LM_UNIT_PARAMETERS,
+                   "parameters.embedding", "table + rows * %" PRIu64,
+                   p->weights[p->nodes[further].weights[0]].dims[1]);
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
     lm_derivef(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.embedding",
                "100 * %s / total", positions ? "embeddings" : "table");

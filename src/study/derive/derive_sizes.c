@@ -122,10 +122,29 @@ size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class
         if (k == LM_MAX_CLASSES)
             return 0;
         if (k == n)
-            out[n++] = (lm_cache_class){ i, 0 };
+            out[n++] = (lm_cache_class){ i, 0, 0 };
         out[k].n++;
+        for (uint32_t j = 0; j < p->n_nodes; j++)
+            out[k].readers += p->nodes[j].code == LM_OP_ATTENTION && p->nodes[j].attention.cache == i;
     }
     return n;
+}
+
+const char *lm_elements_formula(lm_derivation *d, bool every_head)
+{
+    const lm_program *p = d->f->s.program;
+    lm_cache_class    classes[LM_MAX_CLASSES];
+    size_t            n   = lm_cache_classes(p, false, classes);
+    const char       *sum = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        const lm_cache *c    = &p->caches[classes[i].first];
+        const char     *each = every_head ? lm_derive_text(d, "heads * (%u + %u)", c->k_dim, c->v_dim)
+                                          : lm_cache_formula(d, c);
+        each = lm_derive_text(d, "%s * %s", lm_layers_formula(d, classes[i].n), each);
+        sum  = sum ? lm_derive_text(d, "%s + %s", sum, each) : each;
+    }
+    return sum;
 }
 
 const char *lm_cache_formula(lm_derivation *d, const lm_cache *c)

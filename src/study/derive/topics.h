@@ -27,11 +27,15 @@ const char *lm_width_formula(lm_derivation *d, uint16_t role, bool inner, uint64
 /* Return the size of the head's matrix: "vocab * hidden", or with the actual width of its input. */
 const char *lm_head_formula(lm_derivation *d);
 
-/* Group the layers whose caches are alike into classes: the first cache of each class and the number of its
- * caches. Returns the number of classes, or 0 if there are more than LM_MAX_CLASSES. */
-typedef struct lm_cache_class { uint32_t first, n; } lm_cache_class;
+/* Group the layers whose caches are alike into classes: the first cache of each class, the number of its
+ * caches and of the layers that read them. Returns the number of classes, or 0 if there are more than
+ * LM_MAX_CLASSES. */
+typedef struct lm_cache_class { uint32_t first, n, readers; } lm_cache_class;
 enum { LM_MAX_CLASSES = 12 };
 size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES]);
+
+/* Return the values cached per token, or those with keys and values of every query head, in symbols. */
+const char *lm_elements_formula(lm_derivation *d, bool every_head);
 
 /* Return what one position of such a cache contains, in symbols: "2 * kv_heads * head_dim". */
 const char *lm_cache_formula(lm_derivation *d, const lm_cache *c);

@@ -151,7 +151,9 @@ static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_
                            (unsigned long long)p->weights[n->weights[0]].dims[0], p->values[n->out].width);
             break;
         case LM_OP_ADD:
-            lm_text_add_str(out, _(" + positions"));
+            lm_text_add_str(out, p->nodes[p->values[n->in[1]].producer].code == LM_OP_SCALE
+                                     ? " → +"
+                                     : _(" + positions"));
             break;
         case LM_OP_SCALE:
             lm_text_printf(out, " → × %g", lm_decimal(n->scale.factor));

@@ -93,6 +93,14 @@ static void mark_readers(lm_ledger *l, uint32_t from, uint16_t role)
             }
 }
 
+/* Return whether the layer itself computes a value, or that of which these are lanes. */
+static bool is_of_layer(const lm_program *p, lm_value v, int32_t layer)
+{
+    const lm_node *n = &p->nodes[p->values[v].producer];
+
+    return n->code == LM_OP_COLUMNS ? is_of_layer(p, n->in[0], layer) : n->layer == layer;
+}
+
 static void find_roles(lm_ledger *l)
 {
     static const uint16_t of_attention[3] = { LM_PRODUCT_QUERY, LM_PRODUCT_KEY, LM_PRODUCT_VALUE };
@@ -109,6 +117,8 @@ static void find_roles(lm_ledger *l)
             mark_readers(l, i, LM_PRODUCT_OUTPUT);
             break;
         case LM_OP_GLU:
+            if (!is_of_layer(p, n->in[1], n->layer))         /* not an MLP: it gates what all layers get */
+                break;
             mark_makers(l, n->in[0], LM_NONE, LM_PRODUCT_GATE, 6);
             mark_makers(l, n->in[1], LM_NONE, LM_PRODUCT_UP, 6);
             mark_readers(l, i, LM_PRODUCT_DOWN);
@@ -141,6 +151,9 @@ static lm_part part_of(const lm_ledger *l, uint32_t i)
         return LM_PART_HEAD;
     if (l->block[i] == LM_NONE)
         return LM_PART_OTHER;
+    const lm_module *block = &l->program->modules[l->block[i]];
+    if (n->code == LM_OP_LINEAR && !l->roles[i] && block->end_op - block->first_op == 1)
+        return LM_PART_OTHER;                /* a product beside attention and MLP */
     return l->attends[l->block[i]]   ? LM_PART_ATTENTION
            : l->carries[l->block[i]] ? LM_PART_STATE
                                      : LM_PART_MLP;

@@ -382,16 +382,17 @@ static void put_attention(const lm_listing *l, lm_text *out)
 
 /* ---- mixtures, latents ---- */
 
-static void put_route(const lm_listing *l, const lm_route_spec *r, lm_text *out)
+static void put_route(const lm_listing *l, const lm_node *n, lm_text *out)
 {
-    bool torch = l->in == LM_LISTING_PYTORCH;
+    const lm_route_spec *r       = &n->route.spec;
+    bool                 torch   = l->in == LM_LISTING_PYTORCH, factors = n->weights[1] != LM_NONE;
 
     lm_text_printf(out,
-                   "def choose(scores, top_k, correction=None):\n"
+                   "def choose(scores, top_k, correction=None%s):\n"
                    "    \"\"\"The experts that each token visits, and how much each counts.\"\"\"\n"
                    "    scores = %s(scores)\n"
                    "    by = scores if correction is None else scores + correction\n",
-                   r->sigmoid ? "sigmoid" : "softmax");
+                   factors ? ", factors=None" : "", r->sigmoid ? "sigmoid" : "softmax");
     if (r->n_groups > 1) {
         lm_text_printf(out,
                        "    T, E = by.shape\n"
@@ -432,6 +433,8 @@ static void put_route(const lm_listing *l, const lm_route_spec *r, lm_text *out)
         lm_text_add_str(out, "    weights = weights / weights.sum(-1, keepdims=True)\n");
     if (r->scale != 1)
         lm_text_printf(out, "    weights = weights * %.9g\n", (double)r->scale);
+    if (factors)
+        lm_text_add_str(out, "    weights = weights * factors[chosen]\n");
     lm_text_add_str(out, "    return weights, chosen\n\n\n");
 }
 
@@ -528,7 +531,7 @@ lm_status lm_listing_helpers(const lm_listing *l, lm_text *out, lm_error *e)
     put_join(l, out);
     put_attention(l, out);
     if (lm_listing_first(l, LM_OP_ROUTE))
-        put_route(l, &lm_listing_first(l, LM_OP_ROUTE)->route.spec, out);
+        put_route(l, lm_listing_first(l, LM_OP_ROUTE), out);
     if (lm_listing_first(l, LM_OP_EXPERTS))
         put_experts(l, lm_listing_first(l, LM_OP_EXPERTS), out);
     return LM_OK;

@@ -383,6 +383,10 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
             lm_text_add_str(out, long_name ? ",\n                    correction=" : ", correction=");
             put_weight(l, n->weights[0], out);
         }
+        if (n->weights[1] != LM_NONE) {
+            lm_text_add_str(out, ",\n                    factors=");
+            put_weight(l, n->weights[1], out);
+        }
         lm_text_add_char(out, ')');
         return;
     case LM_OP_EXPERTS:

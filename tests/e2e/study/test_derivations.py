@@ -19,6 +19,11 @@ def kv_rows(f, heads):
     return heads * (f["attention.head_dim"] + f["attention.value_dim"])
 
 
+def wider(f):
+    """Return by how many dimensions a head of the layers without a window is wider."""
+    return f.get("config.global_head_dim", f["attention.head_dim"]) - f["attention.head_dim"]
+
+
 def attention_layers(f):
     return f.get("attention.windowed_layers", 0) + f.get("attention.full_layers", 0)
 
@@ -135,6 +140,12 @@ def target(f, m):
     return layers * rank * (d + width) if alike(f) and dense(f) and not fused(f) else None
 
 
+def layer_inputs(f):
+    """Return the parameters of LoRA on the two products with the inputs of each layer."""
+    width = f.get("config.hidden_size_per_layer_input", 0)
+    return 2 * f["architecture.layers"] * f["tuning.rank"] * (f["architecture.hidden"] + width) if width else 0
+
+
 def latent_adapters(f):
     """Return the parameters of LoRA on every matrix of the layers of a model with latent attention, as its checkpoint stores them."""
     d, layers, heads, rank = (f["architecture." + p] if p in ("hidden", "layers") else f["attention.latent." + p] for p in (
@@ -186,7 +197,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"weights\.as\.(\w+)\.bits_per_weight", lambda f, m: 8 * f[f"weights.as.{m[1]}.bytes"] / f["parameters.total"]),
     (r"kv\.elements_per_token", lambda f, m: sum(v for p, v in f.items() if p.startswith("kv.elements_per_layer["))),
     (r"kv\.bytes_per_token", lambda f, m: 2 * f["kv.elements_per_token"]),
-    (r"kv\.elements_per_layer\[\d+\]", lambda f, m: f["attention.latent.cached"] if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, f["attention.kv_heads"]) if same_heads(f) else None),
+    (r"kv\.elements_per_layer\[\d+\]", lambda f, m: f["attention.latent.cached"] if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, f["attention.kv_heads"]) if same_heads(f) and not wider(f) else None),
     (r"mlp\.shared_width", lambda f, m: f.get("config.moe_shared_expert_intermediate_size", f["config.n_shared_experts"] * f["config.moe_intermediate_size"])
         if "config.n_shared_experts" in f else None),
     (r"mlp\.router_scale", lambda f, m: f.get("config.routed_scaling_factor")),
@@ -320,12 +331,13 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"kv\.context", lambda f, m: f["architecture.context"]),
     # operations
     (r"flops\.per_context_token", lambda f, m: 2 * attention_layers(f) * f["attention.heads"] * (f["attention.head_dim"]
-        + f["attention.value_dim"])),
+        + f["attention.value_dim"]) + 4 * wider(f) * f["attention.full_layers"] * f["attention.heads"]),
     (r"flops\.parts\.head", total("flops.head")),
     (r"flops\.parts\.state", lambda f, m: 2 * f["parameters.stack.mult_adds"] - f["flops.parts.attention"] - f["flops.parts.mlp"]),
     (r"flops\.at_context", lambda f, m: f["flops.per_token_matmul"] + f["flops.per_context_token"] * f["kv.context"]
         if f["attention.windowed_layers"] == 0 else None),
-    (r"parameters\.embedding", lambda f, m: f["architecture.hidden"] * f["architecture.vocabulary"] if "rope.base" in f and plain_head(f) else None),
+    (r"parameters\.embedding", lambda f, m: (f["architecture.hidden"] + f["architecture.layers"] * f.get("config.hidden_size_per_layer_input", 0))
+        * f["architecture.vocabulary"] if "rope.base" in f and plain_head(f) else None),
     (r"parameters\.head", lambda f, m: f["architecture.hidden"] * f["architecture.vocabulary"] if f["parameters.saved_by_tying"] == 0
         and f["parameters.biases"] == 0 and plain_head(f) else None),
     (r"flops\.parts\.(attention|mlp)", lambda f, m: 2 * f["parameters." + m[1]] if f["parameters.biases"] == 0 and dense(f) and alike(f)
@@ -345,7 +357,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"rope\.tables\[(\d+)\]\.theta\[(\d+)\]", lambda f, m: f[f"rope.tables[{m[1]}].base"] ** (-2 * int(m[2]) / f[f"rope.tables[{m[1]}].dim"])),
     (r"rope\.base", lambda f, m: described(f, "rope_theta", "rotary_emb_base") if one_table(f) else None),
     (r"rope\.(?:tables\[0\]\.)?share", lambda f, m: described(f, "rope_parameters.full_attention.partial_rotary_factor")),
-    (r"rope\.head_dim", lambda f, m: f["attention.head_dim"] if not latent(f) else f["attention.latent.rope_dim"]),
+    (r"rope\.head_dim", lambda f, m: f["attention.head_dim"] + wider(f) if not latent(f) else f["attention.latent.rope_dim"]),
     # training
     (r"tuning\.lora\.targets\.(query|key|value|output|gate|up|down)", target),
     (r"flops\.per_context_token_naive", lambda f, m: 2 * attention_layers(f) * f["attention.latent.heads"] * (
@@ -354,7 +366,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         f["flops.per_context_token"] - f["flops.per_context_token_naive"])),
     (r"pass\.mult_adds_naive", lambda f, m: (f["pass.tokens"] * f["flops.per_token_matmul"] + f["pass.tokens"] ** 2 * f[
         "flops.per_context_token_naive"]) // 2),
-    (r"tuning\.lora\.trainable", lambda f, m: latent_adapters(f) if latent(f) and not f["states.layers"] else None if fused(f) or not dense(f) or f["states.layers"] else sum(v for p, v in f.items() if p.startswith("tuning.lora.targets."))),
+    (r"tuning\.lora\.trainable", lambda f, m: latent_adapters(f) if latent(f) and not f["states.layers"] else None if fused(f) or not dense(f) or f["states.layers"] or f.get("config.attention_k_eq_v") else sum(v for p, v in f.items() if p.startswith("tuning.lora.targets.")) + layer_inputs(f)),
     (r"tuning\.qlora\.(trainable|activations|activations_checkpointed)", lambda f, m: f["tuning.lora." + m[1]]),
     (r"tuning\.lora\.weights", lambda f, m: 2 * f["parameters.total"] + 2 * f["tuning.lora.trainable"]),
     (r"flow\.residual_sums", product("architecture.layers", "flow.residual_sums_per_layer")),

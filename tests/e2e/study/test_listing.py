@@ -63,7 +63,9 @@ def test_listings_agree_with_transformers():
     rows = [line.split("\t") for line in (GOLDEN / "listings.tsv").read_text().splitlines()[1:]]
     assert [row[0] for row in rows[::2]] == [f"{f.parent.name}/{f.name}" for f in FOLDERS]
     assert {row[1] for row in rows} == {"pytorch", "numpy"} and len(rows) == 2 * len(FOLDERS)
-    assert all(float(row[2]) <= 1e-4 for row in rows)
+    without = {row[0] for row in rows if "there is no listing of it" in row[2]}          # layers that read values of earlier layers
+    assert without == {"gemma4/edge", "gemma4/edge-wide"}
+    assert all(float(row[2]) <= 1e-4 for row in rows if row[0] not in without)
 
 
 def test_equal_layers_are_a_loop(listing):

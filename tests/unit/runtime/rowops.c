@@ -166,11 +166,19 @@ static lm_value route(lm_builder *b, lm_value x, lm_value y)
                     NULL);
 }
 
+static lm_value route_scaled(lm_builder *b, lm_value x, lm_value y)
+{
+    lm_value r = route(b, x, y);
+
+    lm_scale_routes(b, r, "factors");
+    return r;
+}
+
 typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
 
 static const maker makers[] = {
     rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul, rms_groups,
-    columns, softcap, clamp,       join, join_shared, route,
+    columns, softcap, clamp,       join, join_shared, route, route_scaled,
     unit,    bias,    by_weight,   decay, softplus,   gate_lanes, bounded_decay, gate_heads, temperature,
 };
 
