@@ -165,7 +165,9 @@ static uint32_t add_node(lm_walk *w, uint32_t i)
         return lm_graph_add(w->g, LM_SHAPE_CIRCLE, LM_MARK_SUM,
                             lm_is_residual(w->d->f->ledger, i) ? _("+ residual") : "+");
     case LM_OP_GLU:
-        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s(gate) ⊙ up\n%s dimensions"),
+        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE,
+                            w->d->f->ledger->part[i] == LM_PART_MLP ? _("%s(gate) ⊙ up\n%s dimensions")
+                                                                    : _("%s(gate) ⊙ x\n%s dimensions"),
                             lm_act_word(n->glu.act), lm_grouped(w->d->f, p->values[n->out].width));
     case LM_OP_ACT:
         return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s\n%s dimensions"), lm_act_word(n->glu.act),

@@ -1,4 +1,5 @@
 /* draw_flow.c - draw whole models and whole layers. */
+#include <stdio.h>
 #include <string.h>
 
 #include "study/draw/draw.h"
@@ -203,6 +204,27 @@ void lm_draw_mlp(lm_drawing *d)
 
 /* ---- short forms ---- */
 
+/* Return the parts that layers have: "Selective scan", "GQA, Linear recurrence, SwiGLU". */
+static const char *parts_of_layers(lm_facts *f)
+{
+    lm_traits t;
+    char      attention[64], mlp[64];
+
+    lm_find_traits(f->ledger, &t);
+    const char *const parts[] = { t.attention ? _(lm_attention_name(&t, attention, sizeof attention)) : NULL,
+                                  t.recurrence ? _("Linear recurrence") : NULL,
+                                  t.scan ? _("Selective scan") : NULL, t.gated ? "RG-LRU" : NULL,
+                                  t.convolution && !t.recurrence && !t.scan && !t.gated
+                                      ? _("Short convolution") : NULL,
+                                  t.has_act ? _(lm_mlp_name(&t, mlp, sizeof mlp)) : NULL };
+    char              all[256] = "";
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i])
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? ", " : "", parts[i]);
+    return lm_arena_strdup(&f->arena, all);
+}
+
 void lm_draw_end_to_end(lm_drawing *d)
 {
     lm_graph         *g = lm_graph_new(d->f);
@@ -222,9 +244,8 @@ void lm_draw_end_to_end(lm_drawing *d)
                                 lm_grouped(d->f, p->n_vocab),
                                 lm_grouped(d->f, lm_facts_count(d->f, "architecture.hidden")));
         else if (i == 4)
-            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("%u decoder layers\n%s, %s"), p->n_layers,
-                                _(lm_facts_text(d->f, "architecture.attention")),
-                                _(lm_facts_text(d->f, "architecture.mlp")));
+            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("%u decoder layers\n%s"), p->n_layers,
+                                parts_of_layers(d->f));
         else if (i == 5 && !lm_facts_count(d->f, "architecture.final_norms"))
             continue;
         else
