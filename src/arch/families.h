@@ -26,7 +26,16 @@ extern const lm_family lm_family_gemma;
 extern const lm_family lm_family_gemma2;
 extern const lm_family lm_family_gemma3;
 extern const lm_family lm_family_gemma4;
+extern const lm_family lm_family_olmo;
+extern const lm_family lm_family_olmoe;
 extern const lm_family lm_family_olmo2;
+extern const lm_family lm_family_olmo3;
+extern const lm_family lm_family_exaone4;
+extern const lm_family lm_family_exaone_moe;
+extern const lm_family lm_family_seed_oss;
+extern const lm_family lm_family_arcee;
+extern const lm_family lm_family_nemotron;
+extern const lm_family lm_family_hunyuan;
 extern const lm_family lm_family_smollm3;
 extern const lm_family lm_family_ernie;
 extern const lm_family lm_family_glm;
@@ -74,6 +83,7 @@ extern const lm_family lm_family_glm4_moe_lite;
 /* Read sizes, activation and biases like Llama; then the rotation of `lanes` of each head, and its
  * attention. */
 lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e);
+lm_status lm_read_llama_biases(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_llama_rotation(const lm_source *s, uint32_t lanes, lm_config *c, lm_error *e);
 /* Do both, with all lanes rotated. */
 lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e);
@@ -313,7 +323,10 @@ lm_value lm_normed_attention(lm_builder *b, const lm_config *c, uint32_t layer, 
  * renormalise the weights. `dense` [n_layers]: layers with a plain MLP. */
 lm_value  lm_qwen_moe(lm_builder *b, const lm_config *c, bool joined, lm_value x);
 lm_status lm_qwen_experts(const lm_source *s, bool normalised, lm_config *c, lm_error *e);
+/* Read the same without widths. */
+lm_status lm_read_routing(const lm_source *s, bool normalised, lm_config *c, lm_error *e);
 lm_status lm_read_dense_layers(const lm_source *s, const lm_config *c, bool *dense, lm_error *e);
+extern const lm_name lm_qwen_moe_names[];
 
 /* Read use_sliding_window, max_window_layers, layer_types (qwen2.c). */
 lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e);

@@ -96,10 +96,8 @@ lm_value lm_llama_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = llama_layer });
 }
 
-lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_read_llama_biases(const lm_source *s, lm_config *c, lm_error *e)
 {
-    LM_TRY(lm_read_sizes(s, c, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
     if (s->kind == LM_GGUF) {
         c->bias_qkv = lm_has_tensor(s, "blk.0.attn_q.bias");
         c->bias_o   = lm_has_tensor(s, "blk.0.attn_output.bias");
@@ -110,6 +108,13 @@ lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
     c->bias_o = c->bias_qkv;
     return LM_OK;
+}
+
+lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_sizes(s, c, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
+    return lm_read_llama_biases(s, c, e);
 }
 
 /* Mistral's GGUF files have this architecture, too, so a window in the file is used. */

@@ -1,27 +1,51 @@
 /* olmo2.c - OLMo 2 (arXiv 2501.00656): norms after attention and MLP instead of before, q and k normalised
- * across all heads. */
+ * across all heads; and OLMo 3, which has a window in three of four layers, whose rotation is never
+ * scaled. */
 #include "arch/families.h"
 
+/* OLMo 3 */
+typedef struct olmo3 { lm_rope_spec local; } olmo3;      /* the rotation of layers with a window */
+LM_OWN_FITS(olmo3);
+
 /* q and k are each normalised across all lanes. */
-static lm_value olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+static lm_value olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *rope,
+                                lm_value x)
 {
     lm_push(b, "self_attn", "%sAttention");
     lm_heads h = lm_llama_heads(b, c, x);
     h.q        = lm_rms_norm_heads(b, "q_norm", h.q, 1, c->norm_eps);
     h.k        = lm_rms_norm_heads(b, "k_norm", h.k, 1, c->norm_eps);
-    if (c->rope.dim)
-        lm_rotate_heads(b, c, &c->rope, &h);
+    if (rope->dim)
+        lm_rotate_heads(b, c, rope, &h);
     lm_value o = lm_llama_scores(b, c, layer, h);
     lm_pop(b);
     return o;
 }
 
-lm_value lm_olmo2_parts(lm_builder *b, const lm_config *c, uint32_t layer, const char *norm, lm_value x)
+static lm_value parts(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *rope,
+                      const char *norm, lm_value x)
 {
-    lm_value h = olmo2_attention(b, c, layer, x);
+    lm_value h = olmo2_attention(b, c, layer, rope, x);
     x          = lm_add(b, x, lm_llama_norm(b, c, norm, h));
     h          = lm_llama_mlp(b, c, x);
     return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));
+}
+
+lm_value lm_olmo2_parts(lm_builder *b, const lm_config *c, uint32_t layer, const char *norm, lm_value x)
+{
+    return parts(b, c, layer, &c->rope, norm, x);
+}
+
+static lm_value olmo3_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    const olmo3 *own = lm_own(c);
+
+    return parts(b, c, layer, c->full[layer] ? &c->rope : &own->local, "post_attention_layernorm", x);
+}
+
+static lm_value olmo3_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = olmo3_layer });
 }
 
 static lm_value olmo2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -40,12 +64,32 @@ static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->bias_mlp      = false;
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = c->rope.gguf_permutes = false;
-    if (s->kind == LM_GGUF && c->attention.window)       /* OLMo 3, whose layers with a window rotate without
-                                                            scaling */
-        return lm_no_form(s, "olmo2.attention.sliding_window",
-                          "layers with a window have no form in this family", e);
     return LM_OK;
 }
+
+/* Without its own base, a window's rotation has that of the others. (transformers 5 takes 500000 instead of
+ * rope_theta for folders without rope_parameters, which is the same for published models.) */
+static lm_status olmo3_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    olmo3 *own = lm_family_config_mut(c);
+    float  base;
+
+    LM_TRY(lm_llama_shape(s, c, e));
+    c->bias_mlp = false;
+    LM_TRY(lm_read_two_ropes(s, c->head_dim, 500000, 500000, c, &own->local, e));
+    if (!lm_meta_has(s->meta, "rope_parameters/sliding_attention"))
+        own->local.base = c->rope.base;
+    LM_TRY(lm_read_f32(s, NULL, "rope.freq_base_swa", 1e-3, 1e30, own->local.base, &base, e));
+    if (s->kind == LM_GGUF && base != (float)c->rope.base)
+        return lm_no_form(s, "olmo2.rope.freq_base_swa", "is not rope.freq_base, which has no form in this family",
+                          e);
+    c->rope.pairing = own->local.pairing = LM_ROPE_HALF;
+    c->attention    = lm_plain_attention(c);
+    LM_TRY(lm_read_window(s, 4096, c, e));
+    return lm_read_window_pattern(s, NULL, 4, c, e);
+}
+
+static const lm_order orders[] = { { "Attention", "q_proj k_proj v_proj o_proj *" }, { NULL, NULL } };
 
 const lm_family lm_family_olmo2 = {
     .name         = "olmo2",
@@ -53,11 +97,28 @@ const lm_family lm_family_olmo2 = {
     .hf_types     = (const char *const[]){ "olmo2", NULL },
     .gguf_archs   = (const char *const[]){ "olmo2", NULL },
     .pad_token    = "1",
-    .orders       = (const lm_order[]){ { "Attention", "q_proj k_proj v_proj o_proj *" }, { NULL, NULL } },
+    .orders       = orders,
     .configure    = olmo2_configure,
     .build        = olmo2_build,
     .names        = lm_gemma2_names,
     .defaults     = (const lm_default[]){ { "rms_norm_eps", 1e-5 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_olmo3 = {
+    .name         = "olmo3",
+    .class_prefix = "Olmo3",
+    .hf_types     = (const char *const[]){ "olmo3", NULL },
+    .gguf_archs   = (const char *const[]){ "olmo2", NULL },
+    .gguf_key     = "attention.sliding_window",
+    .pad_token    = "1",
+    .orders       = orders,
+    .configure    = olmo3_configure,
+    .build        = olmo3_build,
+    .names        = lm_gemma2_names,
+    .defaults     = (const lm_default[]){ { "rms_norm_eps", 1e-5 }, { "rope_theta", 500000 }, { NULL, 0 } },
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "sliding_window", "layer_types",
+                                           NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -1,5 +1,6 @@
 /* qwen2.c - Qwen2 and Qwen2.5 (arXiv 2407.10671, 2412.15115): Llama's decoder with biases on q, k and v, and
- * windows in the upper layers if enabled. Rotary lanes are halves in both containers. */
+ * windows in the upper layers if enabled. Rotary lanes are halves in both containers. Seed-OSS (ByteDance,
+ * 2025) is the same without windows, and with a switch for each bias. */
 #include "arch/families.h"
 
 /* Without layer_types, use_sliding_window enables the window from layer max_window_layers upwards. */
@@ -40,5 +41,44 @@ const lm_family lm_family_qwen2 = {
                                           { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "use_sliding_window", "sliding_window", "max_window_layers", "layer_types",
                                            "use_mrope", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+typedef struct seed_oss { bool bias_o; } seed_oss;
+LM_OWN_FITS(seed_oss);
+
+static const lm_own_number seed_oss_own[] = {
+    { "attention_out_bias", NULL, LM_OWN_BOOL, offsetof(seed_oss, bias_o), 0, 1, 0, false },
+    { 0 },
+};
+
+static lm_status seed_oss_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    seed_oss *own = lm_family_config_mut(c);
+
+    LM_TRY(lm_llama_configure(s, c, e));
+    c->rope.pairing  = LM_ROPE_HALF;
+    c->rope.permuted = c->rope.gguf_permutes = false;
+    LM_TRY(lm_read_own(s, seed_oss_own, c, e));
+    if (s->kind == LM_GGUF)
+        own->bias_o = c->bias_o;
+    c->bias_o = own->bias_o;
+    return LM_OK;
+}
+
+const lm_family lm_family_seed_oss = {
+    .name         = "seed_oss",
+    .class_prefix = "SeedOss",
+    .hf_types     = (const char *const[]){ "seed_oss", NULL },
+    .gguf_archs   = (const char *const[]){ "seed_oss", NULL },
+    .pad_token    = "1",
+    .configure    = seed_oss_configure,
+    .build        = lm_llama_build,
+    .own          = seed_oss_own,
+    .names        = lm_gemma2_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 524288 }, { "attention_bias", true }, { NULL, 0 } },
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "attention_out_bias", "mlp_bias",
+                                           "pretraining_tp", "residual_dropout", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

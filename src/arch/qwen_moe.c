@@ -95,7 +95,7 @@ lm_status lm_read_dense_layers(const lm_source *s, const lm_config *c, bool *den
     return LM_OK;
 }
 
-lm_status lm_qwen_experts(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
+lm_status lm_read_routing(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
 {
     c->route = (lm_route_spec){ .scale = 1 };
     /* transformers 5 renames num_experts when it saves Qwen3-MoE */
@@ -103,10 +103,15 @@ lm_status lm_qwen_experts(const lm_source *s, bool normalised, lm_config *c, lm_
     LM_TRY(lm_read_u32(s, experts_key, "expert_count", 1, LM_MAX_EXPERTS, -1, &c->route.n_experts, e));
     LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, -1,
                        &c->route.top_k, e));
-    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
-                       &c->expert_width, e));
     return lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind == LM_GGUF && normalised,
                         &c->route.renormalise, e);
+}
+
+lm_status lm_qwen_experts(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_routing(s, normalised, c, e));
+    return lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
+                       &c->expert_width, e);
 }
 
 static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
@@ -152,7 +157,7 @@ static lm_status qwen3_moe_configure(const lm_source *s, lm_config *c, lm_error 
     return on ? lm_read_u32(s, "sliding_window", NULL, 1, UINT32_MAX, 4096, &c->attention.window, e) : LM_OK;
 }
 
-static const lm_name names[] = {
+const lm_name lm_qwen_moe_names[] = {
     LM_DECODER_NAMES,
     { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
     { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
@@ -193,7 +198,7 @@ const lm_family lm_family_qwen2_moe = {
     .gguf_archs   = (const char *const[]){ "qwen2moe", NULL },
     .configure    = qwen2_moe_configure,
     .build        = qwen2_moe_build,
-    .names        = names,
+    .names        = lm_qwen_moe_names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 16 }, { "max_position_embeddings", 32768 },
                                           { "intermediate_size", 5632 }, { "num_experts", 60 }, { "num_experts_per_tok", 4 },
                                           { "moe_intermediate_size", 1408 }, { "shared_expert_intermediate_size", 5632 },
@@ -210,7 +215,7 @@ const lm_family lm_family_qwen3_moe = {
     .orders       = (const lm_order[]){ { "Attention", "q_proj k_proj v_proj o_proj *" }, { NULL, NULL } },
     .configure    = qwen3_moe_configure,
     .build        = qwen3_moe_build,
-    .names        = names,
+    .names        = lm_qwen_moe_names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "max_position_embeddings", 32768 },
                                           { "intermediate_size", 6144 }, { "num_experts", 128 }, { "num_experts_per_tok", 8 },
                                           { "moe_intermediate_size", 768 }, { NULL, 0 } },

@@ -89,6 +89,8 @@ lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_h
 lm_value lm_rms_norm_groups(lm_builder *b, const char *name, lm_value x, uint32_t n_groups, lm_value gate,
                             float eps);
 lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias);
+/* The same without a weight and a bias. */
+lm_value lm_layer_unweighted(lm_builder *b, const char *name, lm_value x, float eps);
 /* The same for each of n_heads equal parts separately: all with one weight and bias of a head's width (rows
  * 0), or each with its own row and no bias (rows n_heads). A '*' in `name` stands for the number of a head
  * that is stored separately. */

@@ -36,7 +36,9 @@ CASES = {
     "cohere": ("Cohere", {}), "cohere2": ("Cohere2", {}), "xglm": ("XGLM", {}), "ctrl": ("CTRL", {}), "openai-gpt": ("OpenAIGPT", {}),
     "gemma": ("Gemma", {}), "gemma2": ("Gemma2", {}), "gemma3": ("Gemma3Text", {}), "gemma4": ("Gemma4Text", {"num_hidden_layers": 8}),
     "gemma4-mixture": ("Gemma4Text", {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 64, "num_kv_shared_layers": 6, "use_double_wide_mlp": True}),
-    "olmo2": ("Olmo2", {}), "smollm3": ("SmolLM3", {}),
+    "olmo": ("Olmo", {}), "olmoe": ("Olmoe", {}), "olmo2": ("Olmo2", {}), "olmo3": ("Olmo3", {"num_hidden_layers": 4}),
+    "exaone4": ("Exaone4", {"num_hidden_layers": 4}), "exaone_moe": ("ExaoneMoe", {"num_hidden_layers": 4}), "seed_oss": ("SeedOss", {}), "arcee": ("Arcee", {}), "nemotron": ("Nemotron", {"num_key_value_heads": 8}),
+    "hunyuan_v1_dense": ("HunYuanDenseV1", {"head_dim": 128}), "smollm3": ("SmolLM3", {}),
     "smollm3-window": ("SmolLM3", WINDOW | {"sliding_window": 512}), "glm": ("Glm", {}), "glm4": ("Glm4", {}), "ernie4_5": ("Ernie4_5", {}),
     "qwen2_moe": ("Qwen2Moe", {}), "qwen2_moe-window": ("Qwen2Moe", WINDOW), "qwen2_moe-dense": ("Qwen2Moe", {"mlp_only_layers": [0, 3]}),
     "qwen3_moe": ("Qwen3Moe", {}), "qwen3_moe-window": ("Qwen3Moe", WINDOW), "qwen3_moe-dense": ("Qwen3Moe", {"decoder_sparse_step": 2}),
@@ -120,7 +122,7 @@ def main():
         rope = described.get("rope_parameters")
         if rope and "-" not in name and name not in ("lfm3", "gemma4"):      # which has no older spelling
             old = store.v4(described | {"dtype": None})
-            emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype"}, requested)
+            emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype" and (name, k) != ("olmo3", "rope_local_base_freq")}, requested)
 
 
 main()

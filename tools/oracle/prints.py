@@ -18,7 +18,7 @@ OTHERWISE = {
     "olmo_hybrid": "checkpoints name norms in layers with a state otherwise",
     "gpt3": "transformers has no such model",
     "ctrl": "positions are no module in transformers",
-    "mixtral": "experts", "qwen2_moe": "experts", "qwen3_moe": "experts", "granitemoe": "experts", "gpt_oss": "experts",
+    "mixtral": "experts", "exaone_moe": "experts", "olmoe": "experts", "qwen2_moe": "experts", "qwen3_moe": "experts", "granitemoe": "experts", "gpt_oss": "experts",
     "deepseek_v2": "experts", "deepseek_v3": "experts", "lfm2_moe": "experts", "qwen3_next": "experts",
     "qwen3_5_moe_text": "experts", "granitemoehybrid": "experts", "nemotron_h": "experts", "kimi_linear": "experts", "bailing_hybrid": "experts",
     "glm4_moe": "experts", "glm4_moe_lite": "experts",

@@ -162,9 +162,10 @@ def flipped(case: Case, model, ids) -> dict[str, float]:
 
 def ones(model):
     """Set every norm weight to its default."""
-    for name, p in model.named_parameters():
-        if p.dim() == 1 and not name.endswith("bias"):
-            p.data.fill_(1.0)
+    found = [p for name, p in model.named_parameters() if p.dim() == 1 and not name.endswith("bias")]
+    for p in found:
+        p.data.fill_(1.0)
+    return None if found else NotImplemented
 
 
 def unrotated(model):

@@ -4,13 +4,25 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "program/op.h"
+
+/* Return the operation that makes the lanes of `v`: the one before those that change single lanes, such as a
+ * clamp. */
+static const lm_node *maker_of_lanes(const lm_program *p, lm_value v)
+{
+    const lm_node *n = &p->nodes[p->values[v].producer];
+
+    while (n->n_in == 1 && n->code != LM_OP_LINEAR && lm_op_of(n->code)->lanewise)
+        n = &p->nodes[p->values[n->in[0]].producer];
+    return n;
+}
 
 /* Return the head size if the weight produces queries or keys of a layer without rotation, which are stored
  * like those of layers with rotation. */
 static uint32_t head_of_unrotated(const lm_program *p, const lm_node *n, uint32_t weight)
 {
     for (uint32_t i = 0; n->code == LM_OP_ATTENTION && i < 2 && i < n->n_in; i++) {
-        const lm_node *from = &p->nodes[p->values[n->in[i]].producer];
+        const lm_node *from = maker_of_lanes(p, n->in[i]);
         if (from->code == LM_OP_LINEAR && (from->weights[0] == weight || from->weights[1] == weight))
             return n->attention.spec.k_dim;
     }
@@ -25,7 +37,7 @@ lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_conf
     if (stored->gguf_layout && !c->gguf_layout)
         o.layout = p->weights[weight].layout;
     for (uint32_t k = 0; k < p->n_nodes; k++) {
-        const lm_node *n = &p->nodes[k], *from = n->n_in ? &p->nodes[p->values[n->in[0]].producer] : n;
+        const lm_node *n = &p->nodes[k], *from = n->n_in ? maker_of_lanes(p, n->in[0]) : n;
         if (stored->rope.permuted && head_of_unrotated(p, n, weight))
             o.head = head_of_unrotated(p, n, weight);
         if (from->code != LM_OP_LINEAR || (from->weights[0] != weight && from->weights[1] != weight))

@@ -71,20 +71,31 @@ lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value
     return y;
 }
 
-lm_value lm_rms_unweighted(lm_builder *b, const char *name, const char *class_name, lm_value x,
-                           uint32_t n_heads, float eps)
+static lm_value unweighted(lm_builder *b, lm_op_code code, const char *name, const char *class_name,
+                           lm_value x, uint32_t n_heads, float eps)
 {
     lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0), name,
                    "heads do not divide the width");
     lm_push(b, name, class_name);
     if (b->failed)
         return LM_NONE;
-    lm_node *n     = lm_record_unary(b, LM_OP_RMS_NORM, lm_record_here(b), x, lm_record_width(b, x));
+    lm_node *n     = lm_record_unary(b, code, lm_record_here(b), x, lm_record_width(b, x));
     n->norm.eps    = eps;
     n->norm.groups = n_heads;
     lm_value y     = n->out;
     lm_pop(b);
     return y;
+}
+
+lm_value lm_rms_unweighted(lm_builder *b, const char *name, const char *class_name, lm_value x,
+                           uint32_t n_heads, float eps)
+{
+    return unweighted(b, LM_OP_RMS_NORM, name, class_name, x, n_heads, eps);
+}
+
+lm_value lm_layer_unweighted(lm_builder *b, const char *name, lm_value x, float eps)
+{
+    return unweighted(b, LM_OP_LAYER_NORM, name, "%sLayerNorm", x, 1, eps);
 }
 
 lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
@@ -169,7 +180,7 @@ static void layer_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->flops           = 7 * d + 3 * (uint64_t)n->norm.groups;
     c->reads           = d;
     c->writes          = d;
-    c->weight_elements = n->weights[1] != LM_NONE ? 2 * w : w;
+    c->weight_elements = (n->weights[0] != LM_NONE ? w : 0) + (n->weights[1] != LM_NONE ? w : 0);
 }
 
 static void norm_describe(const lm_program *p, const lm_node *n, lm_text *out)

@@ -57,7 +57,7 @@ static void put_sizes(const lm_facts *f, uint32_t m, lm_text *out)
         lm_text_printf(out, "eps=%s", lm_number_text(text, lm_decimal(n->norm.eps)));
         break;
     case LM_OP_LAYER_NORM:
-        if (strcmp(x->class_name, "LayerNorm") == 0)
+        if (strcmp(x->class_name, "LayerNorm") == 0 || strstr(x->class_name, "LayerNorm1P"))
             lm_text_printf(out, "(%u,), eps=%s, elementwise_affine=True, bias=%s", p->values[n->out].width,
                            lm_number_text(text, lm_decimal(n->norm.eps)),
                            n->weights[1] != LM_NONE ? "True" : "False");

@@ -90,15 +90,22 @@ static uint64_t weights_of(const lm_program *p, uint32_t m, bool *seen)
     return sum;
 }
 
-/* Return the elements of the selection bias: it is stored with the gate but read by the routing after it, an
- * operation of the MLP. */
+/* Return the elements of a gate's selection bias: it is stored with the gate, or beside it, but read by the
+ * routing after it, an operation of the MLP. transformers has it in the gate. */
 static uint64_t correction(const lm_program *p, uint32_t m)
 {
-    char     path[192];
-    uint32_t w;
+    const char *gate = p->modules[m].path, *end = strstr(gate, ".gate");
+    char        path[192];
+    uint32_t    w;
 
-    snprintf(path, sizeof path, "%s.e_score_correction_bias", p->modules[m].path);
+    if (!end || end[5])
+        return 0;
+    snprintf(path, sizeof path, "%s.e_score_correction_bias", gate);
     w = lm_program_weight(p, path);
+    if (w == LM_NONE) {
+        snprintf(path, sizeof path, "%.*s.e_score_correction_bias", (int)(end - gate), gate);
+        w = lm_program_weight(p, path);
+    }
     return w == LM_NONE ? 0 : p->weights[w].elements;
 }
 
