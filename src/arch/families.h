@@ -7,6 +7,7 @@
 extern const lm_family lm_family_llama;
 extern const lm_family lm_family_mistral;
 extern const lm_family lm_family_ministral3;
+extern const lm_family lm_family_mistral4;
 extern const lm_family lm_family_mixtral;
 extern const lm_family lm_family_qwen2;
 extern const lm_family lm_family_qwen3;
@@ -221,12 +222,15 @@ typedef struct lm_mixture_names {
     const char *module, *class_name;
     const char *correction;          /* lm_route */
     const char *parts[3];            /* lm_experts */
+    const char *joined, *alone;      /* lm_expert_spec; NULL: folders store each matrix separately */
 } lm_mixture_names;
 lm_value  lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_names *names, lm_value x);
 /* The same of DeepSeek: "mlp", with a correction of the choice where scores are sigmoids; and its layer with
  * latent attention and that mixture or a plain MLP. */
 lm_value  lm_routed_mlp(lm_builder *b, const lm_config *c, lm_value x);
 lm_value  lm_latent_layer(lm_builder *b, const lm_config *c, bool dense, lm_value x);
+/* Its first half: the sum of x and its attention. */
+lm_value  lm_latent_half(lm_builder *b, const lm_config *c, lm_value x);
 /* Read the sizes of the decoder and of its heads; GGUF may have 0 for the key/value heads of layers with a
  * state. */
 typedef struct lm_latent_keys {
@@ -242,6 +246,7 @@ lm_status lm_read_corrected_mixture(const lm_source *s, bool normalised, lm_conf
 /* Read the rotation of latent attention, in pairs; the scores are also multiplied by the square of YaRN's
  * magnitude. */
 lm_status lm_read_latent_rotation(const lm_source *s, lm_config *c, lm_error *e);
+void      lm_latent_scale(lm_config *c);         /* from the rotation */
 /* Check that config.json has as many key/value heads as heads. */
 lm_status lm_read_same_kv_heads(const lm_source *s, const lm_config *c, lm_error *e);
 /* Read which layers have a plain MLP: mlp_layer_types, else the first ones. */

@@ -33,7 +33,7 @@ lm_value lm_latent_heads(lm_builder *b, const lm_config *c, lm_value x)
     const char *const       *shared      = words[c->rope.dim > 0];
     uint32_t nope = c->latent.nope_dim, rope = c->latent.rope_dim, rank = c->latent.kv_rank;
 
-    lm_value q      = queries(b, c, x);
+    lm_value q      = lm_temperature(b, queries(b, c, x), &c->temperature);
     lm_value q_nope = lm_columns(b, "q_nope", q, c->n_heads, 0, nope);
     lm_value q_pe   = rotated(b, c, lm_columns(b, shared[0], q, c->n_heads, nope, rope), c->n_heads);
     lm_value kv     = lm_linear(b, "kv_a_proj_with_mqa", x, rank + rope, c->bias_qkv);
@@ -54,11 +54,18 @@ lm_value lm_gated_mlp(lm_builder *b, const lm_config *c, const char *name, lm_va
 
 lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_names *names, lm_value x)
 {
+    lm_expert_spec spec = { .n_experts = c->route.n_experts,
+                            .top_k = c->route.top_k,
+                            .width = c->expert_width,
+                            .act = c->act,
+                            .names = { names->parts[0], names->parts[1], names->parts[2] },
+                            .joined = names->joined,
+                            .alone = names->alone };
+
     lm_push(b, names->module, names->class_name);
     lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route,
                               names->correction);
-    lm_value y = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width,
-                            c->act, names->parts);
+    lm_value y     = lm_experts_of(b, "experts", x, route, &spec);
     if (c->shared_width)
         y = lm_add(b, y, lm_gated_mlp(b, c, "shared_experts", x, c->shared_width));
     lm_pop(b);
@@ -75,15 +82,20 @@ lm_value lm_routed_mlp(lm_builder *b, const lm_config *c, lm_value x)
     return lm_shared_mixture(b, c, &names, x);
 }
 
-lm_value lm_latent_layer(lm_builder *b, const lm_config *c, bool dense, lm_value x)
+lm_value lm_latent_half(lm_builder *b, const lm_config *c, lm_value x)
 {
     lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
 
     lm_push(b, "self_attn", "%sAttention");
     h = lm_linear(b, "o_proj", lm_latent_heads(b, c, h), c->hidden, c->bias_o);
     lm_pop(b);
-    x = lm_add(b, x, h);
-    h = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, h);
+}
+
+lm_value lm_latent_layer(lm_builder *b, const lm_config *c, bool dense, lm_value x)
+{
+    x          = lm_latent_half(b, c, x);
+    lm_value h = lm_llama_norm(b, c, "post_attention_layernorm", x);
     return lm_add(b, x, dense ? lm_llama_mlp(b, c, h) : lm_routed_mlp(b, c, h));
 }
 
@@ -223,11 +235,16 @@ lm_status lm_read_latent_rotation(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_rope(s, c->latent.rope_dim, 10000, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
+    lm_latent_scale(c);
+    return LM_OK;
+}
+
+void lm_latent_scale(lm_config *c)
+{
     double m = c->rope.type != LM_ROPE_DEFAULT && c->rope.factor > 1
                    ? 0.1 * c->rope.mscale_all_dim * log(c->rope.factor) + 1
                    : 1;
     c->attention.scale = (float)(m * m / sqrt(c->head_dim));
-    return LM_OK;
 }
 
 lm_status lm_read_same_kv_heads(const lm_source *s, const lm_config *c, lm_error *e)

@@ -30,6 +30,7 @@ const lm_nested_kind lm_nested_kinds[] = {
 const lm_nested_class lm_nested_classes[] = {
     { "gemma3_text", "gemma3_text", 262208, 2304, 9216, 26, 8, 4, 131072, 1e6, 1e-6 },
     { "ministral3", "ministral3", 131072, 4096, 14336, 34, 32, 8, 262144, 1e6, 1e-5 },
+    { "mistral4", "mistral4", 131072, 4096, 12288, 36, 32, 32, 1048576, 1e4, 1e-6 },
     { "mistral", "mistral", 32000, 4096, 14336, 32, 32, 8, 131072, 1e4, 1e-6 },
     { "llama", "llama", 32000, 4096, 11008, 32, 32, 0, 2048, 1e4, 1e-6 },
     { "qwen2", "qwen2", 151936, 4096, 22016, 32, 32, 32, 32768, 1e4, 1e-6 },

@@ -12,6 +12,7 @@ static const lm_family *const families[] = {
     &lm_family_llama,
     &lm_family_mistral,
     &lm_family_ministral3,
+    &lm_family_mistral4,
     &lm_family_qwen2,
     &lm_family_qwen3,
     &lm_family_granite,

@@ -28,6 +28,10 @@ def load(llama_cpp: Path):
     return conversion
 
 
+# models that the converter knows only by the class that they are published in
+WRAPPED = {"Mistral4ForCausalLM": "Mistral3ForConditionalGeneration"}
+
+
 def finished(kind):
     """Return the converter class, extended to also yield what its generators return (StableLM's stacked norms)."""
     class Finished(kind):
@@ -58,7 +62,8 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
         hparams = conversion.ModelBase.load_hparams(work, False)
         if case.raw_config:
             hparams = json.loads((work / "config.json").read_text())
-        kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
+        architecture = conversion.get_model_architecture(hparams, conversion.ModelType.TEXT)
+        kind = conversion.get_model_class(WRAPPED.get(architecture, architecture))
         if case.plain_vocab:
             kind = type(kind.__name__, (kind,), {"model_arch": kind.model_arch, "set_vocab": lambda self: self._set_vocab_gpt2()})
         kind.no_mtp = case.extra is None    # layers that predict further tokens

@@ -62,7 +62,7 @@ def linears(model):
     head = model.get_output_embeddings()
     refused = {"nemotron_h": "out_proj", "falcon_h1": "out_proj", "mamba2": "out_proj", "mamba": ("out_proj", "dt_proj"),
                "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj"}.get(model.config.model_type, ())
-    mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe"))
+    mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe", "mistral4"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
             and not name.endswith((".gate", ".router", "router.layer")) and not (mixtures and ".mlp." in name) and not name.endswith(refused)]

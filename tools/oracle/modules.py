@@ -11,9 +11,7 @@ import json
 import pathlib
 import re
 
-import torch
-from presets import count
-from transformers import AutoConfig, AutoModelForCausalLM
+from presets import count, on_meta
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)(?=\.|$)")
@@ -23,9 +21,7 @@ def built(config):
     config = dict(config)
     if config["model_type"] == "gpt3":
         config["model_type"] = "gpt2"               # its weights; see presets.py
-    config = AutoConfig.for_model(config.pop("model_type"), **config)
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config)
+    return on_meta(config)
 
 
 def counts(model):

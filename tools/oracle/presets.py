@@ -11,9 +11,19 @@ import json
 import pathlib
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Mistral4Config, Mistral4ForCausalLM
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def on_meta(config):
+    """Return the model of a configuration, without memory."""
+    config = dict(config)
+    config = AutoConfig.for_model(config.pop("model_type"), **config)
+    with torch.device("meta"):
+        if isinstance(config, Mistral4Config):          # which the automatic class builds only inside Mistral3
+            return Mistral4ForCausalLM(config)
+        return AutoModelForCausalLM.from_config(config)
 
 
 def count(config):
@@ -24,9 +34,7 @@ def count(config):
         config["model_type"] = "gpt2"
     if config["model_type"] == "bailing_hybrid" and config["q_lora_rank"]:
         return "-"
-    config = AutoConfig.for_model(config.pop("model_type"), **config)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
+    model = on_meta(config)
     return model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n.endswith(("e_score_correction_bias", "expert_bias", "layer_scalar")))
 
 

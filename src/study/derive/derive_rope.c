@@ -259,9 +259,9 @@ static void derive_temperature(lm_derivation *d)
         if (p->nodes[i].code != LM_OP_TEMPERATURE)
             continue;
         lm_derive_heading(d, _("Queries are multiplied by a factor that grows with their position (temperature)"));
-        lm_let_number(d, "beta", "\\beta", _("growth of the factor"), lm_decimal(t->beta));
-        lm_let_number(d, "length", "n", _("positions between two steps of the factor"), t->length);
-        lm_let_number(d, "last", "p", _("position of the last query of the context"),
+        lm_let_number(d, "beta", NULL, _("growth of the factor"), lm_decimal(t->beta));
+        lm_let_number(d, "length", NULL, _("positions between two steps of the factor"), t->length);
+        lm_let_number(d, "last", NULL, _("position of the last query of the context"),
                       (double)(d->f->s.context ? d->f->s.context - 1 : 0) + t->offset);
         lm_derive(d, "temperature", _("factor of this query"), LM_UNIT_NONE, NULL,
                   "beta * ln(floor(last / length) + 1) + 1");

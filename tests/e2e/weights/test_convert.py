@@ -125,6 +125,19 @@ def test_logits_and_the_way_back(lamina, tmp_path, case):
     assert case == "gemma3/rotations" or (near(a, c) if rounded else a == c)
 
 
+def test_a_temperature_that_a_file_does_not_have(lamina, tmp_path):
+    """llama.cpp's converter leaves it out: the published one is taken. Its steps are then the trained positions of the rotation."""
+    case, model = GOLDEN / "mistral4/small", tmp_path / "model.gguf"
+    data = (case / "model.gguf").read_bytes()
+    model.write_bytes(data.replace(b"mistral4.attention.temperature_length", b"mistral0.attention.temperature_length"))
+    done = lamina("verify", model, case / "golden.safetensors")
+    assert done.returncode == 0 and "temperature" not in done.stderr, done.stderr
+    model.write_bytes(data.replace(b"mistral4.attention.temperature_scale", b"mistral0.attention.temperature_scale"))
+    done = lamina("verify", model, case / "golden.safetensors")
+    assert done.returncode == 5 and "warning: attention.temperature_scale is missing: 0.1 is taken" in done.stderr, done.stderr
+    assert "0.1 · ln(" in lamina("explain", "rope", model).stdout
+
+
 @pytest.mark.parametrize("case", ["glm4_moe/air", "glm4_moe_lite/flash"])
 def test_layers_that_predict_further_tokens_are_reported(lamina, tmp_path, case):
     """Also those that a file counts and does not contain: llama.cpp's converter counts them with --no-mtp too."""

@@ -334,6 +334,45 @@ static void temperature_of_ministral(void **state)
     lm_program_free(p);
 }
 
+#define SMALL4(rest) \
+    "{\"model_type\": \"mistral4\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"intermediate_size\": 40, \"kv_lora_rank\": 16, " \
+    "\"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 8, \"v_head_dim\": 12, \"q_lora_rank\": 16, " \
+    "\"n_routed_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 16" rest "}"
+
+/* Sizes that do not fit; the published rotation where a file has none, also in the scale of the scores. */
+static void descriptions_of_mistral4(void **state)
+{
+    static const struct { const char *json, *where; } bad[] = {
+        { SMALL4(", \"n_group\": 3"), "n_group" },
+        { SMALL4(", \"n_group\": 0"), "n_group" },
+        { SMALL4(", \"n_group\": 8, \"topk_group\": 1"), "n_group" },
+        { SMALL4(", \"partial_rotary_factor\": 0.25"), "partial_rotary_factor" },
+        { SMALL4(", \"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 2.0}"),
+          "rope_parameters/llama_4_scaling_beta" },
+        { SMALL4(", \"first_k_dense_replace\": -1"), "first_k_dense_replace" },
+        { "{\"model_type\": \"mistral4\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 2, "
+          "\"num_attention_heads\": 4, \"num_key_value_heads\": 2}", "num_key_value_heads" },
+    };
+    lm_program *p;
+    lm_error    e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (describe(bad[i].json, false, &p, &e) == LM_OK)
+            fail_msg("accepted: %s", bad[i].json);
+        assert_string_equal(e.where, bad[i].where);
+    }
+    p        = program(SMALL4(", \"first_k_dense_replace\": 1"), false);
+    double m = 0.1 * log(128) + 1;
+    assert_int_equal(first(p, LM_OP_TEMPERATURE)->temperature.spec.length, 8192);
+    assert_true(fabs((double)first(p, LM_OP_ATTENTION)->attention.spec.scale - m * m / 4) < 1e-6);
+    assert_true(first(p, LM_OP_ROUTE)->route.spec.renormalise);
+    assert_false(is_mixture(p, 0));
+    assert_true(is_mixture(p, 1));
+    lm_program_free(p);
+}
+
 #define LING(rest) \
     "{\"model_type\": \"bailing_hybrid\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 4, " \
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"intermediate_size\": 40, \"kv_lora_rank\": 16, " \
@@ -432,6 +471,7 @@ int main(void)
         cmocka_unit_test(other_sums_are_rejected),
         cmocka_unit_test(lists_of_layers_of_kimi),
         cmocka_unit_test(temperature_of_ministral),
+        cmocka_unit_test(descriptions_of_mistral4),
         cmocka_unit_test(descriptions_of_ling),
         cmocka_unit_test(descriptions_of_glm),
         cmocka_unit_test(the_table_of_gpt3),
