@@ -330,7 +330,9 @@ lm_status hub_write_ref(hub_pull *p, lm_error *e)
         return LM_OK;
     snprintf(path, sizeof path, "%s/refs/%s", p->repository, p->revision);
     LM_TRY(open_folder(p, path, &folder, &name, e));
-    snprintf(temp, sizeof temp, ".%.200s.%ld", name, (long)getpid());
+    /* One name, and one writer at a time: the next one replaces what a killed one left. */
+    snprintf(temp, sizeof temp, ".%.200s.lamina", name);
+    flock(folder, LOCK_EX);
     int  fd   = openat(folder, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool done = fd >= 0 && hub_write(fd, p->commit, 40) && fsync(fd) == 0;
     if (fd >= 0)
