@@ -4,13 +4,13 @@
 
 static const lm_form_words residual_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm",
-    .attention = "Attention", .mlp = "MLP", .times = " · ",
+    .attention = "Attention", .mlp = "MLP", .inputs = "Inputs", .times = " · ",
 };
 
 static const lm_form_words residual_latex = {
     .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})",
     .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
-    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
+    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .inputs = "\\text{Inputs}", .times = "\\,", .within = "\\_",
 };
 
 /* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */

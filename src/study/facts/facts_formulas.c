@@ -195,15 +195,19 @@ static void add_layer(lm_facts *f, lm_fact *g, const lm_traits *t)
     if (!f->s.program->n_layers)
         return;
     uint32_t n = lm_streams_of(f->ledger, 0, at);
-    if (n == 3) {
+    if (n >= 3) {
         lm_put_form(f->ledger, &lm_plain_words, at[1], at[0], "x", &b);
         add_form(f, g, begins_with_attention(f) ? "after_attention" : "after_mixing", &b,
                  "norms and residual sums of a layer");
         lm_put_form(f->ledger, &lm_plain_words, at[2], at[1], "x", &b);
         add_form(f, g, "after_mlp", &b, "norms and residual sums of a layer");
     }
+    if (n == 4) {
+        lm_put_form(f->ledger, &lm_plain_words, at[3], at[2], "x", &b);
+        add_form(f, g, "after_inputs", &b, "norms and residual sums of a layer");
+    }
     lm_put_form(f->ledger, &lm_plain_words, at[n - 1], at[0], "x", &b);
-    add_form(f, g, "layer", &b, n == 3 ? "the one put into the other"
+    add_form(f, g, "layer", &b, n >= 3 ? "the one put into the other"
                                  : t->parallel ? "both read the same stream" : "its one branch");
     lm_text_free(&b);
 }
@@ -252,20 +256,52 @@ static const char *shared_form(const lm_facts *f, const lm_traits *t)
     return form;
 }
 
+static const lm_node *maker(const lm_program *p, lm_value v)
+{
+    return &p->nodes[p->values[v].producer];
+}
+
+/* Return whether the layer of the experts has a plain MLP too, whose norm is added to that of theirs. */
+static bool has_plain_mlp(const lm_facts *f, const lm_traits *t)
+{
+    const lm_program *p = f->s.program;
+
+    for (uint32_t i = 0; t->experts && i < p->n_nodes; i++)
+        if (p->nodes[i].layer == t->experts->layer && lm_is_norm(&p->nodes[i]) &&
+            f->ledger->roles[p->values[p->nodes[i].in[0]].producer] & LM_PRODUCT_DOWN &&
+            p->values[p->nodes[i].in[0]].producer + 1 < (uint32_t)(t->experts - p->nodes))
+            return true;
+    return false;
+}
+
+/* Print what the router's product reads: the part's input, or a norm of it times a factor and a weight. */
+static void print_routed(const lm_program *p, const lm_node *linear, char *out, size_t size)
+{
+    const lm_node *n = maker(p, linear->in[0]);
+
+    if (n->code == LM_OP_SCALE && maker(p, n->in[0])->code == LM_OP_SCALE_BY_WEIGHT)
+        lm_print(out, size, "%g W_r (s * Norm(x))", lm_decimal(n->scale.factor));
+    else
+        lm_print(out, size, "W_r x");
+}
+
 static void add_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
-    const lm_route_spec *r = &t->route->route.spec;
-    uint32_t             made = f->s.program->values[t->route->in[0]].producer;
+    const lm_route_spec *r      = &t->route->route.spec;
+    const lm_node       *linear = maker(f->s.program, t->route->in[0]);
     const char          *by = t->route->weights[0] != LM_NONE ? " by g + c" : "";
-    char                 scale[32] = "";
+    bool                 plain = has_plain_mlp(f, t);
+    char                 scale[32] = "", routed[64];
 
     if (r->scale != 1)
         lm_print(scale, sizeof scale, "%g x ", lm_decimal(r->scale));
-    lm_add_textf(g, "router", LM_FROM_PROGRAM, "%s(W_r x%s)", r->sigmoid ? "sigmoid" : "softmax",
-                 f->s.program->nodes[made].weights[1] != LM_NONE ? " + b_r" : "");
-    lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%s%ssum top-%u %s E_i(x)",
-                 t->experts ? shared_form(f, t) : "", scale, r->top_k,
-                 r->renormalise ? "(g_i / sum g)" : "g_i");
+    print_routed(f->s.program, linear, routed, sizeof routed);
+    lm_add_textf(g, "router", LM_FROM_PROGRAM, "%s(%s%s)", r->sigmoid ? "sigmoid" : "softmax", routed,
+                 linear->weights[1] != LM_NONE ? " + b_r" : "");
+    lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%s%s%ssum top-%u %s%s E_i(%s)%s",
+                 plain ? "Norm(E_s(Norm(x))) + Norm(" : "", t->experts ? shared_form(f, t) : "", scale,
+                 r->top_k, r->renormalise ? "(g_i / sum g)" : "g_i", t->route->weights[1] != LM_NONE ? " s_i" : "",
+                 plain ? "Norm(x)" : "x", plain ? ")" : "");
     if (r->n_groups > 1)
         lm_add_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s, best %u of %u groups", r->top_k,
                      r->n_experts, by, r->top_groups, r->n_groups);

@@ -9,7 +9,7 @@
 
 const lm_form_words lm_plain_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm", .attention = "Attn",
-    .state = "Mix",
+    .state = "Mix", .inputs = "Inputs",
     .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "h", .bias = " + b", .times = " ", .tanh = "tanh",
 };
 
@@ -102,22 +102,35 @@ static void put_sum(const form *f, const lm_node *n, bool in_product)
         lm_text_add_str(f->out, ")");
 }
 
+/* Return whether `v` is a part of what was looked up for all layers before the first one. */
+static bool is_input(const lm_ledger *l, lm_value v)
+{
+    const lm_node *n = &l->program->nodes[maker(l, v)];
+
+    return n->code == LM_OP_COLUMNS && l->program->nodes[maker(l, n->in[0])].layer < 0;
+}
+
 /* Append attention, an MLP of any form, or a part with a state, as a function of the value it reads
  * from the stream. */
 static void put_part(const form *f, lm_value v, int32_t layer)
 {
     const lm_program *p = f->l->program;
     uint32_t          block = f->l->block[maker(f->l, v)];
-    bool              attends = false, carries = block != LM_NONE && f->l->carries[block];
+    bool              attends = false, carries = block != LM_NONE && f->l->carries[block], looks = false;
+    const lm_node    *sum = &p->nodes[maker(f->l, v)];
+    bool              norms = sum->code == LM_OP_ADD && lm_is_norm(&p->nodes[maker(f->l, sum->in[0])]);
 
     while (!is_stream(f->l, layer, v)) {
         const lm_node *n = &p->nodes[maker(f->l, v)];
         if (n->code == LM_OP_SCALE && f->l->block[maker(f->l, v)] != block)
             break;                       /* a factor of what the part reads */
         attends |= n->code == LM_OP_ATTENTION;
+        looks |= n->code == LM_OP_GLU && is_input(f->l, n->in[1]);
         v = n->in[0];
     }
-    put_of(f, attends ? f->w->attention : carries ? f->w->state : f->w->mlp, v);
+    while (norms && lm_is_norm(&p->nodes[maker(f->l, v)]) && p->nodes[maker(f->l, v)].layer == layer)
+        v = p->nodes[maker(f->l, v)].in[0];                  /* each of its branches has a norm of its own */
+    put_of(f, attends ? f->w->attention : carries ? f->w->state : looks ? f->w->inputs : f->w->mlp, v);
 }
 
 /* Append the operation's form with `x` for its input. */
@@ -163,6 +176,10 @@ static void put(const form *f, lm_value v, bool in_product)
         break;
     case LM_OP_SCALE:
         lm_text_printf(f->out, "%g%s", lm_decimal(n->scale.factor), f->w->times);
+        put(f, n->in[0], true);
+        break;
+    case LM_OP_SCALE_BY_WEIGHT:
+        lm_text_printf(f->out, "s%s", f->w->times);
         put(f, n->in[0], true);
         break;
     case LM_OP_ADD:

@@ -11,6 +11,7 @@ typedef struct lm_form_words {
     const char *token, *position, *sine;     /* the row of a token, of a learned position, of a computed
                                                 position */
     const char *norm, *attention, *state, *mlp;      /* functions; the argument follows in parentheses */
+    const char *inputs;                      /* the same of what a layer takes from a table of its own */
     const char *first_norm;                  /* a norm before the layers */
     const char *nth_norm;                    /* one of several norms in a layer, by order: "N%s" with
                                                 `digits`; NULL: all are `norm` */

@@ -276,13 +276,15 @@ void lm_ledger_free(lm_ledger *l)
 
 /* ---- residual stream ---- */
 
-/* Return whether every input is made by an MLP or experts of the same layer. */
+/* Return whether every input is made by an MLP or experts of the same layer, or is a norm of that. */
 static bool joins_experts(const lm_ledger *l, const lm_node *n)
 {
     const lm_program *p = l->program;
 
     for (uint32_t k = 0; k < n->n_in; k++) {
         uint32_t made = p->values[n->in[k]].producer;
+        while (lm_is_norm(&p->nodes[made]) && p->nodes[made].layer == n->layer)
+            made = p->values[p->nodes[made].in[0]].producer;
         if (l->part[made] != LM_PART_MLP || p->nodes[made].layer != n->layer || lm_is_residual(l, made))
             return false;
     }

@@ -27,7 +27,7 @@ static const struct { const char *name, *element, *text; } signs[] = {
     { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" },
     { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "varphi", "mi", "φ" },      { "tau", "mi", "τ" },
             { "alpha", "mi", "α" },    { "Delta", "mi", "Δ" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
-    { "varPhi", "mi", "Φ" },        { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
+    { "varPhi", "mi", "Φ" },        { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "Lambda", "mi", "Λ" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
     { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "exp", "mi", "exp" },
     { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "mid", "mo", "∣" },
 };
@@ -222,20 +222,22 @@ static lm_status read_decorated(reader *r, const char *open, const char *close, 
     return LM_OK;
 }
 
-/* Read \mathbb{R} or \mathbf{Q}, as a character: MathML Core has no styles of letters. */
+/* Read \mathbb{R} or \mathbf{q}, as a character: MathML Core has no styles of letters. */
 static lm_status read_styled(reader *r, bool blackboard, lm_text *out)
 {
     lm_view letter;
 
     LM_TRY(read_plain(r, &letter));
     bool known = blackboard ? lm_view_is(letter, "R") || lm_view_is(letter, "N")
-                            : letter.size == 1 && isupper((unsigned char)*letter.data);
+                            : letter.size == 1 && isalpha((unsigned char)*letter.data);
     if (!known)
         return unknown(r, letter.data, letter.size);
     if (blackboard)
         lm_text_printf(out, "<mi>%s</mi>", *letter.data == 'R' ? "ℝ" : "ℕ");
     else
-        lm_text_printf(out, "<mi>&#x%x;</mi>", 0x1d400 + (unsigned)(*letter.data - 'A'));
+        lm_text_printf(out, "<mi>&#x%x;</mi>",
+                       isupper((unsigned char)*letter.data) ? 0x1d400 + (unsigned)(*letter.data - 'A')
+                                                            : 0x1d41a + (unsigned)(*letter.data - 'a'));
     return LM_OK;
 }
 

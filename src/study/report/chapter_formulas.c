@@ -20,14 +20,14 @@ static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8
 
 static const lm_form_words text_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm₀", .nth_norm = "Norm%s",
-    .digits = small, .attention = "Attn", .state = "Mix", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "Norm_f(h_L)",
+    .digits = small, .attention = "Attn", .state = "Mix", .inputs = "Inputs", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "Norm_f(h_L)",
     .bias = " + b", .times = " · ", .tanh = "tanh",
 };
 
 static const lm_form_words latex_words = {
     .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})", .norm = "\\mathrm{Norm}_\\ell",
     .first_norm = "\\mathrm{Norm}_0", .nth_norm = "\\mathrm{Norm}_{\\ell,%s}",
-    .digits = plain, .attention = "\\mathrm{Attn}", .state = "\\mathrm{Mix}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}",
+    .digits = plain, .attention = "\\mathrm{Attn}", .state = "\\mathrm{Mix}", .inputs = "\\mathrm{Inputs}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}",
     .final = "\\mathrm{Norm}_f(h_L)", .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
 };
 
@@ -43,14 +43,13 @@ static void put_layers(lm_facts *f, lm_text *text, lm_text *latex)
     const char *each = _("for each of L layers:");
     lm_value    at[LM_MAX_STREAMS];
 
+    static const char *const names[] = { "h", "u", "w" };
+    static const char *const sets[]  = { "h_{\\ell-1}", "u_\\ell", "w_\\ell" };
     uint32_t n = lm_streams_of(f->ledger, 0, at);
-    lm_text_printf(text, "\n%s  %s", each, n == 3 ? "u = " : "h' = ");
-    lm_text_add_str(latex, n == 3 ? " \\\\\nu_\\ell &= " : " \\\\\nh_\\ell &= ");
-    put_line(f, at[1], at[0], "h", "h_{\\ell-1}", text, latex);
-    if (n == 3) {
-        lm_text_printf(text, "\n%*s  h' = ", (int)lm_text_columns(each), "");
-        lm_text_add_str(latex, " \\\\\nh_\\ell &= ");
-        put_line(f, at[2], at[1], "u", "u_\\ell", text, latex);
+    for (uint32_t i = 1; i < n; i++) {
+        lm_text_printf(text, "\n%*s  %s = ", (int)lm_text_columns(each), i == 1 ? each : "", i + 1 < n ? names[i] : "h'");
+        lm_text_printf(latex, " \\\\\n%s &= ", i + 1 < n ? sets[i] : "h_\\ell");
+        put_line(f, at[i], at[i - 1], names[i - 1], sets[i - 1], text, latex);
     }
     lm_text_add_str(latex, " \\quad \\ell = 1 \\ldots L");
 }
@@ -176,8 +175,12 @@ static const struct letter other_letters[] = {
     { .latex = "h", .indexed = true },
     { .latex = "\\ell", .in_text = "h'" },
     { .latex = "u", .meaning = N_("residual stream after the attention of a layer") },
+    { .latex = "w", .meaning = N_("residual stream after the MLP of a layer") },
     { .latex = "x" },
     { .latex = "\\mathrm{Mix}", .text = "Mix" },
+    { .latex = "\\mathrm{Inputs}", .text = "Inputs" },
+    { .latex = "s" },
+    { .latex = "s_i" },
     { .latex = "\\mathrm{Norm}", .meaning = N_("norm, named after its position; Norm_f is the last one"), .text = "Norm", .indexed = true },
     { .latex = "\\mathbf{Q}", .text = "𝐐" },
     { .latex = "\\mathbf{K}", .text = "𝐊" },
@@ -267,7 +270,7 @@ static const char *title_of(const char *name)
         { "mlp", "MLP" },                       { "mlp_inner", N_("inside the MLP") },    { "mlp_parameters", N_("parameters of an MLP") },
         { "expert_parameters", N_("parameters of an expert") }, { "norm", N_("norm") },   { "norm_parameters", N_("parameters of a norm") },
         { "after_attention", N_("stream after the attention") }, { "after_mixing", N_("stream after the part with a state") },
-        { "after_mlp", N_("stream after the MLP") }, { "layer", N_("a whole layer") },
+        { "after_mlp", N_("stream after the MLP") }, { "after_inputs", N_("stream after the inputs of the layer") }, { "layer", N_("a whole layer") },
         { "rope_frequency", N_("frequencies of RoPE") }, { "router", N_("router") },     { "mixture", N_("mixture of experts") },
         { "selection", N_("choice of experts") }, { "embedding", N_("embedding") },       { "positions", N_("positions") }, { "head", N_("output head") },
     };

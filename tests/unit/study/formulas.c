@@ -53,19 +53,27 @@ static size_t times(const char *text, const char *word)
 
 /* ---- the chain ---- */
 
-/* The branches of a layer: attention, a state, and an MLP or experts, as far as it has them. */
+/* Return whether an operation of a layer reads what was made before all layers, other than the stream. */
+static bool enters_layer(const lm_program *p, uint32_t i)
+{
+    return p->nodes[p->values[p->nodes[i].in[0]].producer].layer < 0;
+}
+
+/* The branches of a layer: attention, a state, an MLP or experts, and inputs of its own, as far as it has
+ * them. */
 static size_t branches_of(const lm_facts *f, uint32_t layer)
 {
     const lm_ledger *l          = f->ledger;
     const lm_module *m          = &f->s.program->modules[l->layer[layer]];
-    bool             attention = false, state = false, mlp = false;
+    bool             attention = false, state = false, mlp = false, inputs = false;
 
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
         attention |= l->part[i] == LM_PART_ATTENTION;
         state |= l->part[i] == LM_PART_STATE;
         mlp |= l->part[i] == LM_PART_MLP;
+        inputs |= f->s.program->nodes[i].code == LM_OP_COLUMNS && enters_layer(f->s.program, i);
     }
-    return (size_t)attention + state + mlp;
+    return (size_t)attention + state + mlp + inputs;
 }
 
 /* The chain contains the sums, activations and multipliers of the layer itself; norms are modules of it. */
@@ -182,7 +190,8 @@ static void see_factor(const char *preset, lm_facts *f, const lm_node *n, bool b
              lm_decimal(n->scale.factor));
     bool inside = n->layer >= 0 && block != LM_NONE &&
                   f->s.program->modules[block].end_op > f->s.program->modules[block].first_op + 1;
-    if (inside && strstr(formula(f, f->ledger->attends[block] ? "key" : "mlp"), factor))
+    if (inside && (strstr(formula(f, f->ledger->attends[block] ? "key" : "mlp"), factor) ||
+                   strstr(formula(f, "router"), factor)))
         return;
     must_say(preset, f, behind ? "head" : n->layer < 0 ? "embedding" : "layer", factor);
 }
@@ -193,6 +202,17 @@ static bool makes_units(const lm_program *p, const lm_node *n)
     const lm_node *from = &p->nodes[p->values[n->in[0]].producer];
 
     return from->code == LM_OP_RMS_NORM && from->weights[0] == LM_NONE;
+}
+
+/* Return whether a factor before the layers is one of the stream; others belong to inputs of the layers. */
+static bool feeds_stream(const lm_facts *f, const lm_node *n)
+{
+    const lm_program *p = f->s.program;
+    const lm_node    *at = &p->nodes[p->values[p->modules[f->ledger->layer[0]].in].producer];
+
+    for (; at != n && at->n_in; at = &p->nodes[p->values[at->in[0]].producer])
+        ;
+    return at == n;
 }
 
 static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
@@ -211,7 +231,7 @@ static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
         see_mixture(preset, f, n);
         break;
     case LM_OP_SCALE:
-        if (makes_units(f->s.program, n))
+        if (makes_units(f->s.program, n) || (n->layer < 0 && !behind && !feeds_stream(f, n)))
             break;
         see_factor(preset, f, n, behind);
         break;
@@ -261,7 +281,9 @@ static void formulas_are_whole(const char *preset, lm_facts *f)
         norms += (p->nodes[i].code == LM_OP_RMS_NORM || p->nodes[i].code == LM_OP_LAYER_NORM) &&
                  p->modules[f->ledger->block[i]].end_op == p->modules[f->ledger->block[i]].first_op + 1;
     if (lm_facts_has(f, "formulas.after_mlp") &&
-        times(formula(f, "after_attention"), "Norm(") + times(formula(f, "after_mlp"), "Norm(") != norms)
+        times(formula(f, "after_attention"), "Norm(") + times(formula(f, "after_mlp"), "Norm(") +
+                times(formula(f, "after_inputs"), "Norm(") + times(formula(f, "mixture"), "Norm(") !=
+            norms)
         fail_msg("%s: a layer has %zu norms: %s, %s", preset, norms, formula(f, "after_attention"),
                  formula(f, "after_mlp"));
     must_say(preset, f, "layer", "Attn(");
