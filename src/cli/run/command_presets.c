@@ -5,6 +5,7 @@
 
 #include "base/columns.h"
 #include "cli/base/output.h"
+#include "cli/run/presets_fit.h"
 #include "lamina/preset.h"
 
 /* One row of the table. */
@@ -13,6 +14,21 @@ typedef struct shape {
     lm_model_info info;              /* its strings are invalid: they belong to a model that is closed */
     char family[32];
 } shape;
+
+#define O(field) offsetof(lm_presets_options, field)
+
+static const lm_flag presets_flag_table[] = {
+    { "--fits", NULL, LM_FLAG_SWITCH, O(fits), NULL,
+      "list what fits this machine in Q4_K_M, with the memory it takes and the highest possible speeds", 0, 0,
+      NULL },
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME",
+      "with --fits: a device from the catalogue (lamina devices) instead of this machine", 0, 0, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_COUNT, O(context), "N",
+      "with --fits: context length in tokens, at most the model's (8192)", 1, INT32_MAX, NULL },
+    { 0 },
+};
+
+static const lm_flag_group presets_groups[] = { { "presets", presets_flag_table, 0 }, { 0 } };
 
 static lm_status describe(const lm_preset *p, shape *out, lm_error *e)
 {
@@ -110,9 +126,11 @@ static lm_status presets(lm_cli *cli, void *options, lm_error *e)
     lm_error why;
     size_t shown = 0;
     lm_status status = LM_OK;
+    const lm_presets_options *o = options;
     shape s;
 
-    (void)options;
+    if (!o->fits && (o->device || o->context))
+        status = lm_fail(e, LM_USAGE, o->device ? "--device" : "--context", LM_NO_OFFSET, "requires --fits");
     head(&page);
     for (size_t i = 0; (p = lm_preset_at(i)) && status == LM_OK; i++) {
         if (!wanted(p, cli))
@@ -125,7 +143,7 @@ static lm_status presets(lm_cli *cli, void *options, lm_error *e)
         }
         if (status != LM_OK)
             *e = why;
-        else if (cli->json)
+        else if (cli->json || o->fits)
             json_array_append_new(list, row_json(&s));
         else
             row(&s, &page);
@@ -133,10 +151,10 @@ static lm_status presets(lm_cli *cli, void *options, lm_error *e)
     }
     if (status == LM_OK && !shown)
         status = no_match(cli, e);
-    if (status == LM_OK && cli->json)
-        status = lm_out_json(cli, json_incref(list), e);
-    else if (status == LM_OK)
-        status = lm_out_buf(&page, e);
+    if (status == LM_OK)
+        status = o->fits     ? lm_presets_fit(cli, o, list, e)
+                 : cli->json ? lm_out_json(cli, json_incref(list), e)
+                             : lm_out_buf(&page, e);
     json_decref(list);
     lm_text_free(&page);
     return status;
@@ -144,12 +162,15 @@ static lm_status presets(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_presets = {
     .name = "presets",
-    .usage = "[WORD ...]",
+    .usage = "[WORD ...] [--fits [--device NAME] [--context N]]",
     .summary = "list known published models",
     .about = "  Lists only presets whose name contains every WORD. A preset is a MODEL for commands that "
              "need no weights;\n"
              "  lamina synth creates one with random weights. \"parameters\" counts stored parameters, "
-             "\"active\" those used per token.\n",
+             "\"active\" those used per token.\n"
+             "  --fits: exit status 4 if none fits.\n",
+    .groups = presets_groups,
     .max_args = 16,
+    .options_size = sizeof(lm_presets_options),
     .run = presets,
 };

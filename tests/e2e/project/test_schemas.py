@@ -39,7 +39,7 @@ DOCUMENTS = {
     "tokenize": ["-m {model} -p hi", "-m {model} -p hi --count"],
     "detokenize": ["-m {model} 1 2 3"],
     "template": ["{model} --show"],
-    "presets": ["", "llama", "llama-3.2-3b"],
+    "presets": ["", "llama", "llama-3.2-3b", "llama --fits --device raspberry-pi-5"],
     "imatrix": ["--in-file tests/golden/imatrix/experts.gguf", "{model} -f README.md -c 64 --chunks 2 -o {tmp}/im.gguf"],
     "convert": ["tests/golden/llama/gqa {tmp}/c.gguf", "tests/golden/llama/gqa/model.gguf folder --dry-run"],
     "eval": ["{model} perplexity -f README.md -c 64 --chunks 2", "{model} kl --base {model} -f README.md -c 64 --chunks 2",

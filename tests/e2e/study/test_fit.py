@@ -13,6 +13,7 @@ PAGES = {
     "deepseek-v2-lite-16g": ["fit", "deepseek-v2-lite", "--vram", "16G", "--context", "32k"],
     "llama-3.1-8b-all": ["fit", "llama-3.1-8b", "--device", "all"],
     "llama-3.1-8b-throughput": ["fit", "llama-3.1-8b", "--device", "h100", "--context", "4k", "--price", "2.5"],
+    "presets-raspberry-pi-5": ["presets", "--fits", "llama", "--device", "raspberry-pi-5", "-c", "16k"],
     "fleet-rtx-4090": ["fit", "--fleet", "llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b", "--device", "rtx-4090"],
 }
 
@@ -55,6 +56,25 @@ def test_names_of_devices(lamina):
     assert several.returncode == 2 and "rtx-4090" in several.stderr + several.stdout or "others" in several.stderr
     wrong = lamina("fit", "llama-3.2-1b", "--device", "rtx-4091")
     assert wrong.returncode == 1 and "did you mean rtx-4090" in wrong.stderr
+
+
+def test_presets_that_fit(lamina):
+    """`presets --fits` gives each preset the figures of `fit`."""
+    rows = json.loads(lamina("presets", "--fits", "--device", "raspberry-pi-5", "--json").stdout)
+    assert [r["name"] for r in rows] == [p["name"] for p in json.loads(lamina("presets", "--json").stdout)]
+    assert {r["fit"]["fits"] for r in rows} == {True, False}
+    for r in (r for r in rows if r["name"] in ("gpt2", "gemma-4-e2b", "qwen3.5-9b", "lfm2-8b-a1b", "deepseek-v3")):
+        alone = fit(lamina, r["name"], "--device", "raspberry-pi-5", "--precision", "Q4_K_M")
+        row = alone["precisions"][0]
+        assert (r["fit"]["context"], r["fit"]["memory"]) == (alone["context"], alone["machine"]["memory"]), r["name"]
+        assert {k: r["fit"][k] for k in ("total", "fits", "tight", "generating", "reading")} == \
+            {k: row[k] for k in ("total", "fits", "tight", "generating", "reading")}, r["name"]
+    contexts = {r["name"]: r["fit"]["context"] for r in json.loads(lamina("presets", "--fits", "-c", "64k", "llama-3", "--json").stdout)}
+    assert (contexts["llama-3-8b"], contexts["llama-3.1-8b"]) == (8192, 65536)
+    none = lamina("presets", "--fits", "--device", "raspberry-pi-5", "deepseek-v3")
+    assert none.returncode == 4 and "none of these models fits in Q4_K_M" in none.stderr
+    alone = lamina("presets", "--device", "raspberry-pi-5")
+    assert alone.returncode == 2 and "requires --fits" in alone.stderr
 
 
 def test_sizes_equal_the_plan(lamina):
