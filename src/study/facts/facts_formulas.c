@@ -266,11 +266,12 @@ static bool has_plain_mlp(const lm_facts *f, const lm_traits *t)
 {
     const lm_program *p = f->s.program;
 
-    for (uint32_t i = 0; t->experts && i < p->n_nodes; i++)
-        if (p->nodes[i].layer == t->experts->layer && lm_is_norm(&p->nodes[i]) &&
-            f->ledger->roles[p->values[p->nodes[i].in[0]].producer] & LM_PRODUCT_DOWN &&
-            p->values[p->nodes[i].in[0]].producer + 1 < (uint32_t)(t->experts - p->nodes))
+    for (uint32_t i = 0; t->experts && i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        if (n->layer == t->experts->layer && n->code == LM_OP_ADD && lm_is_norm(maker(p, n->in[0])) &&
+            lm_is_norm(maker(p, n->in[1])))
             return true;
+    }
     return false;
 }
 
