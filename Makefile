@@ -25,8 +25,8 @@ serve: build/release/build.ninja               ## serve the demo model over HTTP
 	@$(program_release)
 	build/release/src/cli/lamina serve --port $(PORT)
 
-test: build/test/build.ninja                   ## build with warnings as errors, and run all but the server's requests (make asan) and the pages' commands (make documents)
-	@scripts/test build/test --no-suite server --no-suite documents
+test: build/test/build.ninja                   ## build with warnings as errors, and run all but the server's requests and the inputs of fuzzers (make asan) and the pages' commands (make documents)
+	@scripts/test build/test --no-suite server --no-suite fuzz --no-suite documents
 
 e2e: build/test/build.ninja                    ## what runs the program end to end, the server too, on the plain build
 	@scripts/test build/test --suite e2e --suite server
