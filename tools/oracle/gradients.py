@@ -27,6 +27,7 @@ import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
 FULL = {"llama", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba"}
+FURTHER = {"gemma4/mixture"}            # a second model of its family, in files of its own, adapter and every weight
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
@@ -114,7 +115,12 @@ def everything(c: cases.Case, folder: Path, ids, labels, dtype=torch.float64) ->
     name = lambda n: next((x for x in (n, c.in_files(n)) if x in stored), n.replace("lm_head", "embed_out"))      # in files of GPT-NeoX
     out = {"loss": loss.detach()[None]}
     for n, p in model.named_parameters():
-        if p.grad is not None:
+        if n.endswith(".experts.gate_up_proj"):         # one tensor of two matrices per expert, gate first
+            out.update((f"grad.{n.replace('gate_up_proj', f'{x}_proj.weight')}", part.float().contiguous())
+                       for x, part in zip(("gate", "up"), p.grad.chunk(2, 1)))
+        elif n.endswith(".experts.down_proj"):
+            out[f"grad.{n.replace('down_proj', 'down_proj.weight')}"] = p.grad.float()
+        elif p.grad is not None:
             parts = [name(n)] if name(n) in stored else [x for w in "qkv" if (x := n.replace(".conv1d.", f".{w}_conv1d.")) in stored] or [name(n)]
             sizes = [len(stored[x]) for x in parts] if len(parts) > 1 else [len(p)]           # OLMo Hybrid's convolution is three in files
             out.update((f"grad.{x}", part.float().contiguous()) for x, part in zip(parts, p.grad.split(sizes)))
@@ -151,20 +157,22 @@ def main() -> None:
     done = set()
     for c in cases.all_cases():
         folder = GOLDEN / c.path
-        if c.family in done or not (folder / "config.json").exists() or c.quantise or c.relaid or (c.stored and not callable(c.module)) or c.dtype != "F32" or \
-                not any(fnmatch.fnmatch(c.family, x) for x in args.patterns):
+        further = c.path in FURTHER
+        if not any(fnmatch.fnmatch(c.family, x) for x in args.patterns) or not (folder / "config.json").exists() or not further and (
+                c.family in done or c.quantise or c.relaid or (c.stored and not callable(c.module)) or c.dtype != "F32"):
             continue
         try:
-            off, ids, labels, found = steady(c, folder, [adapter, everything] if c.family in FULL else [adapter])
+            off, ids, labels, found = steady(c, folder, [adapter, everything] if c.family in FULL or further else [adapter])
             made, full = found[0], found[1] if len(found) > 1 else None
         except Exception as e:              # another case of the family may work
             print(f"{c.path:32} {type(e).__name__}: {str(e)[:150]}", flush=True)
             continue
         done.add(c.family)
+        name = c.path.replace("/", "-") if further else c.family
         for kind, tensors in (("lora", made), ("full", full)):
             if tensors:
                 meta = {"case": c.path, "r": "2", "alpha": "4", "source": f"torch {torch.__version__}, transformers {transformers.__version__}"}
-                save_file({"input_ids": ids, "labels": labels, **tensors}, args.out / f"{c.family}.{kind}.safetensors", metadata=meta)
+                save_file({"input_ids": ids, "labels": labels, **tensors}, args.out / f"{name}.{kind}.safetensors", metadata=meta)
         print(f"{c.path:32} float32 {off:.1e}, loss {made['loss'].item():.6f}, {sum(k.startswith('grad.') for k in made)} tensors"
               + (f"; all {sum(k.startswith('grad.') for k in full)}" if full else ""), flush=True)
 

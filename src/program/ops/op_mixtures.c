@@ -92,6 +92,7 @@ const lm_op lm_op_route = {
     .formula       = N_("the k largest shares, then their experts"),
     .work          = "routing",
     .trains_inputs = 1,
+    .trains_weights = 2,
     .reverse_reads = LM_IN0 | LM_OUT,
 };
 

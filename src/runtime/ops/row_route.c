@@ -87,22 +87,30 @@ static void route(const lm_rows *r, uint64_t from, uint64_t to)
                   lm_row_of(r->out, i), r->kernels);
 }
 
+/* Return what divides the scores of the chosen experts. */
+static float sum_of_chosen(const lm_route_spec *r, const float *scores, const float *out)
+{
+    float sum = NO_ZERO + r->sum_eps;
+
+    for (uint32_t i = 0; i < r->top_k; i++)
+        sum += scores[(uint32_t)out[r->top_k + i]];
+    return r->renormalise ? sum : 1;
+}
+
 /* The selection of experts has no gradient; it flows through the scores of the selected ones only. */
 static void row_back(const lm_route_spec *r, const float *logits, const float *factors, const float *out,
                      const float *dout, float *dlogits, bool first, const lm_row_kernels *k)
 {
-    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, dw[LM_MAX_EXPERTS], sum = NO_ZERO + r->sum_eps,
-          along = 0;
+    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, dw[LM_MAX_EXPERTS], along = 0;
 
     compute_scores(r, logits, scores, k);
+    float sum = sum_of_chosen(r, scores, out);
     for (uint32_t i = 0; i < r->top_k; i++)
         dw[i] = dout[i] * (factors ? r->scale * factors[(uint32_t)out[r->top_k + i]] : r->scale);
-    for (uint32_t i = 0; i < r->top_k; i++)
-        sum += scores[(uint32_t)out[r->top_k + i]];
     for (uint32_t i = 0; r->renormalise && i < r->top_k; i++)
         along += dw[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
     for (uint32_t i = 0; i < r->top_k; i++)
-        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (dw[i] - along) / sum : dw[i];
+        d[(uint32_t)out[r->top_k + i]] = (dw[i] - along) / sum;
     float mean = 0;
     for (uint32_t i = 0; !r->sigmoid && i < r->n_experts; i++)
         mean += d[i] * scores[i];
@@ -121,4 +129,20 @@ static void route_back(const lm_rows_back *b, uint64_t from, uint64_t to, float 
                  b->rows.kernels);
 }
 
-const lm_row_op lm_row_route = { .forward = route, .reverse = route_back };
+static void route_weights(const lm_rows_back *b, uint64_t from, uint64_t to)
+{
+    const lm_route_spec *r = &b->rows.node->route.spec;
+    float                scores[LM_MAX_EXPERTS];
+
+    for (uint64_t i = from; i < to; i++) {
+        const float *out = lm_row_of(b->rows.out, i), *dout = lm_row_of(b->dout, i);
+        compute_scores(r, lm_row_of(b->rows.in[0], i), scores, b->rows.kernels);
+        float scale = r->scale / sum_of_chosen(r, scores, out);
+        for (uint32_t k = 0; k < r->top_k; k++) {
+            uint32_t e = (uint32_t)out[r->top_k + k];
+            b->dw[1][e] += dout[k] * scores[e] * scale;
+        }
+    }
+}
+
+const lm_row_op lm_row_route = { .forward = route, .reverse = route_back, .reverse_weights = route_weights };

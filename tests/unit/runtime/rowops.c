@@ -292,7 +292,7 @@ static void reverses_are_slopes(void **state)
             back.dw[i] = r.weights[i] ? dw[i] : NULL;
         assert_true(op->scratch_rows * r.out.row <= sizeof scratch / sizeof *scratch);
         op->reverse(&back, 0, ROWS, scratch);
-        if (op->reverse_weights && back.dw[0])
+        if (op->reverse_weights && (back.dw[0] || back.dw[1]))
             op->reverse_weights(&back, 0, ROWS);
         for (uint32_t i = 0; i < n->n_in; i++)
             check_slopes(&r, op, d.in[i], din[i], ROWS * r.in[i].row);
