@@ -62,6 +62,16 @@ def test_sums_and_counts_are_llama_imatrixs(lamina, made, tmp_path, name):
     assert keys["imatrix.datasets"] == [str(GOLDEN / "text.txt")]
 
 
+def test_fused_experts_are_one_entry(lamina, tmp_path):
+    """Gate and up of the experts are one tensor of the file, and one entry. llama.cpp takes GELU from a table of float16: up to 2e-3 off."""
+    model = tmp_path / "fused.gguf"
+    assert lamina("quantize", SOURCE / "tests/golden/gemma4/mixture/model.gguf", model, "F32").returncode == 0
+    got, golden = collected(lamina, model, tmp_path / "o.gguf", "--process-output"), floats((GOLDEN / "fused.gguf").read_bytes())
+    close(got, golden, 2e-3)
+    assert {n: v for n, v in got.items() if n.endswith(".counts")} == {n: v for n, v in golden.items() if n.endswith(".counts")}
+    assert "blk.1.ffn_gate_up_exps.weight.in_sum2" in got and len(got["blk.1.ffn_gate_up_exps.weight.counts"]) == 6
+
+
 @pytest.mark.parametrize("name", PERPLEXITY)
 def test_perplexity_is_llama_imatrixs(lamina, made, tmp_path, name):
     reply = json.loads(lamina("imatrix", made[name], "-f", GOLDEN / "text.txt", "-o", tmp_path / "o", *EXACT, "--json").stdout)
