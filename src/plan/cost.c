@@ -34,15 +34,17 @@ static void add_product(const lm_plan *p, const lm_step *s, uint64_t rows, lm_st
 static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *f, lm_step_costs *out)
 {
     const lm_node *n      = &p->program->nodes[s->node];
-    uint64_t       window = n->attention.spec.window, end = f->first + f->rows;
-    uint64_t       held   = window && end > window + f->rows - 1 ? window + f->rows - 1 : end;
+    uint64_t       window = n->attention.spec.window, end = f->first + f->rows, rows = f->rows;
     lm_cost        c;
 
     lm_node_cost(p->program, n, &c);
     out->key_bytes = lm_cache_bytes(&p->program->caches[n->attention.cache], p->options.cache);
     if (!out->rows)
         return;
-    out->keys        = f->sequences * (lm_keys_seen(end, window) - lm_keys_seen(f->first, window));
+    if (s->domain == LM_WANTED_ROWS && f->wanted < rows * f->sequences)
+        rows = (f->wanted + f->sequences - 1) / f->sequences;
+    uint64_t held    = window && end > window + rows - 1 ? window + rows - 1 : end;
+    out->keys        = f->sequences * (lm_keys_seen(end, window) - lm_keys_seen(end - rows, window));
     out->operations  = 2 * (lm_wide)c.key_mult_adds * out->keys;
     out->cache_bytes = (lm_wide)out->key_bytes * held * f->sequences;
 }

@@ -25,8 +25,8 @@ typedef struct lm_step_costs {
     lm_wide       weight_bytes;  /* each matrix once; experts: the expected number of those routed to, if all
                                     are equally likely */
     /* with the cache: */
-    uint64_t      keys;          /* visible keys, summed over all new rows; an upper bound where only
-                                    wanted rows are computed */
+    uint64_t      keys;          /* visible keys, summed over the rows; where only wanted rows are computed,
+                                    over the last ones of every sequence */
     uint64_t      key_bytes;     /* bytes of one position, including its value */
     lm_wide       cache_bytes;   /* each position once, for all rows to which it is visible */
 } lm_step_costs;

@@ -167,8 +167,10 @@ static void check_prompt(const subject *s)
         bool     last = at + n == PROMPT;
         step(s, at, n, last);
         for (uint32_t i = 0; i < p->n_steps; i++)
-            if (p->steps[i].code == LM_STEP_ATTENTION && (last || p->steps[i].domain == LM_ALL_ROWS))
+            if (p->steps[i].code == LM_STEP_ATTENTION && p->steps[i].domain == LM_ALL_ROWS)
                 ops += scores(s, &p->steps[i], at, n);
+            else if (p->steps[i].code == LM_STEP_ATTENTION && last)
+                ops += scores(s, &p->steps[i], at + n - 1, 1);
     }
     lm_predict_prompt(p, &peaks, PROMPT, &x);
     same(s, "operations of a prompt", x.operations, ops + profiled(s));
