@@ -45,14 +45,14 @@ lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_va
         const lm_node *n = &l->p->nodes[i];
         for (uint32_t k = 0; k < n->n_in; k++) {
             lm_value v = n->in[k];
-            if (l->p->values[v].producer >= from || v == given)
+            if (l->p->values[v].producer >= from || v == given || l->kept[v])
                 continue;
             if (given != LM_NONE)
                 return lm_fail(e, LM_UNSUPPORTED, n->path, LM_NO_OFFSET,
                                "reads a second value from outside its layer: there is no listing of it");
             given = v;
         }
-        if (l->last[n->out] >= to) {
+        if (l->last[n->out] >= to && !l->kept[n->out]) {
             if (made != LM_NONE)
                 return lm_fail(e, LM_UNSUPPORTED, n->path, LM_NO_OFFSET,
                                "is read outside its layer: there is no listing of it");
@@ -298,7 +298,13 @@ static void put_head(const lm_listing *l, lm_text *out)
         "*.safetensors\n\"\"\"\n");
     lm_listing_imports(l, "", out);
     lm_text_add_str(
-        out, "W = {}                                  # every weight by its name in the checkpoint\n\n\n");
+        out, "W = {}                                  # every weight by its name in the checkpoint\n");
+    for (lm_value v = 0; v < p->n_values; v++)
+        if (l->kept[v]) {
+            lm_text_add_str(out, "kept = {}                               # what several layers read\n");
+            break;
+        }
+    lm_text_add_str(out, "\n\n");
 }
 
 static void put_four_bits(const lm_listing *l, lm_text *out)
@@ -400,7 +406,8 @@ lm_status lm_listing_begin(lm_listing *l, lm_facts *f, lm_listing_language in, l
     *l = (lm_listing){ .f = f, .p = p, .in = in, .given = LM_NONE, .layer = -1, .to = p->n_nodes };
     l->names = lm_alloc_zero(p->n_values, sizeof *l->names);
     l->last = lm_alloc_zero(p->n_values, sizeof *l->last);
-    if (!l->names || !l->last)
+    l->kept = lm_alloc_zero(p->n_values, sizeof *l->kept);
+    if (!l->names || !l->last || !l->kept)
         return lm_fail_memory(e, "a listing", p->n_values);
     for (uint32_t i = 0; i < p->n_nodes; i++)
         for (uint32_t k = 0; k < p->nodes[i].n_in; k++)
@@ -414,11 +421,13 @@ void lm_listing_end(lm_listing *l)
 {
     lm_free(l->names);
     lm_free(l->last);
+    lm_free(l->kept);
 }
 
 static lm_status write(lm_listing *l, stack *s, lm_text *out, lm_error *e)
 {
     LM_TRY(find_layers(l->p, s, e));
+    lm_listing_keep(l);
     LM_TRY(sort_layers(l, s, e));
     put_head(l, out);
     lm_listing_load(l, out);

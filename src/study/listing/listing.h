@@ -20,6 +20,8 @@ typedef struct lm_listing {
     char             (*names)[LM_LISTING_NAME];      /* [n_values]: the name of its variable */
     uint32_t          *last;                         /* [n_values]: the last operation that reads it; n_nodes:
                                                         the logits */
+    bool              *kept;                         /* [n_values]: read in later layers than the next: an
+                                                        entry of the dictionary `kept` */
     uint32_t           first;                        /* the first operation of the function being written */
     lm_value           given;                        /* the function's argument x; LM_NONE: it starts from
                                                         ids */
@@ -34,8 +36,12 @@ typedef struct lm_listing {
 lm_status lm_listing_begin(lm_listing *l, lm_facts *f, lm_listing_language in, lm_error *e);
 void      lm_listing_end(lm_listing *l);
 
-/* Find the only value that operations [from, to) read from outside and the only one read after them; `in`
- * LM_NONE: they start from token ids. LM_UNSUPPORTED names the operation that has another one. */
+/* Find the values that several layers read, and name them: for a listing of all layers. */
+void lm_listing_keep(lm_listing *l);
+
+/* Find the only value that operations [from, to) read from outside and the only one read after them, besides
+ * those that are kept; `in` LM_NONE: they start from token ids. LM_UNSUPPORTED names the operation that has
+ * another one. */
 lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_value *in, lm_value *out,
                           lm_error *e);
 

@@ -20,7 +20,7 @@ static bool is_taken(const char *name)
         "join",    "sinusoid",   "silu",    "gelu",       "gelu_tanh", "quick",    "relu",
         "relu2",   "sigmoid",  "tanh",       "forward", "layer",      "slopes",    "bfloat16", "load",
         "softmax", "rotary",   "weights_of", "in",      "is",         "as",        "or",       "lambda",
-        "from",    "pass",     NULL
+        "from",    "pass",     "kept",       NULL
     };
 
     for (size_t i = 0; words[i]; i++)
@@ -112,12 +112,44 @@ static const char *candidate(const lm_listing *l, uint32_t i)
     }
 }
 
+/* Return whether input k of an operation comes from an earlier layer than the last one. */
+static bool is_far(const lm_listing *l, const lm_node *n, uint32_t k)
+{
+    int32_t of = l->p->nodes[l->p->values[n->in[k]].producer].layer;
+
+    return n->layer >= 0 && of < n->layer && (of + 1 < n->layer || (n->code == LM_OP_ATTENTION && k > 0));
+}
+
+void lm_listing_keep(lm_listing *l)
+{
+    for (uint32_t i = 0; i < l->p->n_nodes; i++) {
+        const lm_node *n = &l->p->nodes[i];
+        for (uint32_t k = 0; k < n->n_in; k++) {
+            lm_value v  = n->in[k];
+            int32_t  of = l->p->nodes[l->p->values[v].producer].layer;
+            if (!is_far(l, n, k) || l->kept[v])
+                continue;
+            l->kept[v]       = true;
+            const char *word = n->code != LM_OP_ATTENTION ? last_word(n->path) : k == 1 ? "k" : "v";
+            if (of < 0)
+                snprintf(l->names[v], LM_LISTING_NAME, "kept[\"%.30s\"]", word);
+            else
+                snprintf(l->names[v], LM_LISTING_NAME, "kept[\"%.20s%u\"]", word, (unsigned)of);
+            for (lm_value u = 0; u < l->p->n_values; u++)
+                if (u != v && l->kept[u] && strcmp(l->names[u], l->names[v]) == 0)
+                    snprintf(l->names[v], LM_LISTING_NAME, "kept[\"%u\"]", v);
+        }
+    }
+}
+
 static void give_name(lm_listing *l, uint32_t i)
 {
     char       *name = l->names[l->p->nodes[i].out], base[LM_LISTING_NAME - 8];
     const char *want = candidate(l, i);
     size_t      n    = 0;
 
+    if (l->kept[l->p->nodes[i].out])
+        return;
     for (; want[n] && n + 1 < sizeof base; n++)
         base[n] = isalnum((unsigned char)want[n]) ? want[n] : '_';
     base[n] = '\0';
@@ -301,7 +333,9 @@ static void put_columns(const lm_listing *l, const lm_node *n, lm_text *out)
     uint32_t groups = n->columns.groups, width = l->p->values[n->out].width / groups,
              from = n->columns.offset;
 
-    if (groups == 1)
+    if (groups == 1 && l->kept[n->in[0]] && n->layer >= 0 && from == (uint32_t)n->layer * width)
+        lm_text_printf(out, "%s[:, i * %u:(i + 1) * %u]", in_name(l, n, 0), width, width);
+    else if (groups == 1)
         lm_text_printf(out, "%s[:, %u:%u]", in_name(l, n, 0), from, from + width);
     else
         lm_text_printf(out, "%s.reshape(T, %u, -1)[:, :, %u:%u].reshape(T, -1)", in_name(l, n, 0), groups,
