@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "program/op.h"
+
 static const char *const part_names[LM_PARTS] = {
     "embedding", "attention", "state", "mlp", "norm", "head", "other",
 };
@@ -68,18 +70,36 @@ lm_wide lm_flops_at(const lm_program *p, uint64_t context)
     return sum;
 }
 
+uint32_t lm_count_sharing(const lm_program *p, uint32_t *last_own)
+{
+    uint32_t n = 0;
+
+    *last_own = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        bool shares = p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.stored;
+        n += shares;
+        if (!shares && (p->nodes[i].code == LM_OP_ATTENTION || lm_op_of(p->nodes[i].code)->state))
+            *last_own = i;
+    }
+    return n;
+}
+
 lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
 {
-    uint32_t head = lm_program_head(p);
-    lm_wide  sum  = 0;
+    uint32_t head = lm_program_head(p), last_own;
+    bool     shares = lm_count_sharing(p, &last_own) > 0;
+    lm_wide  sum    = 0;
     lm_cost  c;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
+        uint64_t       rows = i == head || (shares && i > last_own) ? 1 : tokens;
         lm_node_cost(p, n, &c);
-        sum += 2 * (lm_wide)c.mult_adds * (i == head ? 1 : tokens);
+        sum += 2 * (lm_wide)c.mult_adds * rows;
         if (n->code == LM_OP_ATTENTION)
-            sum += 2 * (lm_wide)c.key_mult_adds * lm_keys_seen(tokens, n->attention.spec.window);
+            sum += 2 * (lm_wide)c.key_mult_adds *
+                   (lm_keys_seen(tokens, n->attention.spec.window) -
+                    lm_keys_seen(tokens - rows, n->attention.spec.window));
     }
     return sum;
 }

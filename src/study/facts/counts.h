@@ -55,7 +55,13 @@ void lm_count_flops(const lm_program *p, lm_flop_counts *out);
  * windows apply. */
 lm_wide lm_flops_at(const lm_program *p, uint64_t context);
 
-/* Return the FLOPs of processing `tokens` from an empty cache, with logits of the last one only. */
+/* Return the number of attentions that read keys and values of an earlier one; last_own: the last operation
+ * that stores anything for later tokens. */
+uint32_t lm_count_sharing(const lm_program *p, uint32_t *last_own);
+
+/* Return the FLOPs of processing `tokens` from an empty cache, with logits of the last one only. If there
+ * are layers that only read the keys of others, all that is behind the last attention that stores its own is
+ * for the last one, too. */
 lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens);
 
 typedef struct lm_kv_counts {

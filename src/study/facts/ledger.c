@@ -175,6 +175,13 @@ static void find_parts(lm_ledger *l)
 
 /* ---- identical layers ---- */
 
+/* Return whether an input comes from outside the operation's layer: what the layer before hands on, its lanes
+ * of a value that all layers read, or keys and values of an earlier layer. */
+static bool from_outside(const lm_program *p, const lm_node *n, uint32_t input)
+{
+    return p->nodes[p->values[n->in[input]].producer].layer != n->layer;
+}
+
 static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
 {
     if (a->code != b->code || a->n_in != b->n_in || p->values[a->out].width != p->values[b->out].width)
@@ -186,9 +193,11 @@ static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
             return false;
     }
     for (uint32_t k = 0; k < a->n_in; k++)
-        if (a->out - a->in[k] != b->out - b->in[k])          /* the same operation, counting backward */
+        if (from_outside(p, a, k) != from_outside(p, b, k) ||
+            (!from_outside(p, a, k) && a->out - a->in[k] != b->out - b->in[k]))  /* counting backward */
             return false;
-    return lm_op_same(a, b);
+    return lm_op_same(a, b) || (a->code == LM_OP_COLUMNS && from_outside(p, a, 0) && from_outside(p, b, 0) &&
+                                a->columns.groups == b->columns.groups);
 }
 
 static bool same_layer(const lm_program *p, const lm_module *a, const lm_module *b)

@@ -52,6 +52,12 @@ void lm_part_cache(lm_document *d)
                      lm_facts_count(f, "attention.windowed_layers") +
                          lm_facts_count(f, "attention.full_layers"),
                      lm_fig_count(a, lm_facts_count(f, "kv.window")));
+    uint32_t last, sharing = lm_count_sharing(f->s.program, &last);
+    if (sharing)
+        lm_doc_textf(d,
+                     P_(sharing, "The last layer stores no keys and values: it reads those of an earlier layer.",
+                        "The last %u layers store no keys and values: they read those of earlier layers."),
+                     sharing);
     write_states(d);
     bool mixed = lm_facts_has(f, "kv.at[1024].bytes_attention_only");
     t = lm_doc_table_of(d, "cache-by-context", NULL, mixed ? "rrrrrr" : "rrrr", _("context"), _("bytes"), "",

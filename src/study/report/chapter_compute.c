@@ -87,6 +87,10 @@ void lm_part_flops(lm_document *d)
         d,
         _("A multiply-add counts as 2 operations, a look-up as none. Prompt processing computes logits for "
           "the last token only."));
+    uint32_t last;
+    if (lm_count_sharing(f->s.program, &last))
+        lm_doc_note(d, _("The layers that only read the caches of earlier layers compute the last token of a "
+                         "prompt only, too."));
 }
 
 /* ---- by module, for one pass ---- */

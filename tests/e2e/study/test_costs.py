@@ -42,6 +42,20 @@ def a_key(heads, dim):
     return 2 * heads * (dim + dim)
 
 
+def test_a_prompt_computes_layers_that_share_caches_once(lamina):
+    """Gemma 4 E2B: the last 20 of 35 layers read the keys of layers 13 and 14, so behind the attention of layer 14 only the last token of a
+    prompt is computed; every fifth layer has no window of 512."""
+    tokens = 1000
+    prefill, head, *layers = ask(
+        lamina, "gemma-4-e2b", "flops.prefill", "flops.head", *(f"flops.layer[{i}].{x}" for i in range(35) for x in ("matmul", "per_key")), flags=("-c", tokens))
+    true = head + 2 * 1536 * 35 * 256 * tokens                           # the projection of the inputs of all layers
+    for i, (matmul, per_key) in enumerate(zip(layers[::2], layers[1::2])):
+        window = 0 if i % 5 == 4 else 512
+        true += matmul * (tokens if i < 15 else 1) + per_key * (seen(tokens, window) if i < 15 else min(tokens, window or tokens))
+    behind = 2 * 1536 * (8 * 512 + 3 * 6144 + 2 * 256)                   # of layer 14: o_proj, MLP, its inputs
+    assert prefill == true - behind * (tokens - 1)
+
+
 def seen(tokens, window):
     """Return the number of keys that causal tokens see in total."""
     return sum(min(i, window or i) for i in range(1, tokens + 1)) if tokens < 10000 else \

@@ -97,21 +97,41 @@ static bool place(const lm_program *p, const char *path, uint32_t *m)
                              (length < end || strcmp(path + length - end, suffix) != 0));
 }
 
+/* Return the last operation that every token of a prompt needs: an attention with its own keys before some
+ * that share them; LM_NONE: all are needed. */
+static uint32_t last_of_all(const lm_program *p)
+{
+    uint32_t own = LM_NONE;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.stored)
+            return own;
+        else if (p->nodes[i].code == LM_OP_ATTENTION)
+            own = i;
+    return LM_NONE;
+}
+
 /* Return the FLOPs of a prompt as lamina processes it: keys that are masked for a token are not multiplied,
- * and the head runs for the last token only. */
+ * and the head, and what only reads earlier caches, run for the last token only. */
 static uint64_t prefill(const lm_program *p, uint64_t tokens, uint64_t pass)
 {
     lm_flop_counts flops;
     lm_cost        c;
+    uint32_t       last = last_of_all(p), head = lm_program_head(p);
 
     lm_count_flops(p, &flops);
+    for (uint32_t i = last; i < p->n_nodes; i++) {
+        lm_node_cost(p, &p->nodes[i], &c);
+        pass -= i > last && i != head ? (tokens - 1) * 2 * c.mult_adds : 0;
+    }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
         if (n->code != LM_OP_ATTENTION)
             continue;
         uint64_t window = n->attention.spec.window, seen = 0;
         for (uint64_t t = 0; t < tokens; t++)
-            seen += window && t + 1 > window ? window : t + 1;
+            if (last == LM_NONE || i <= last || t + 1 == tokens)
+                seen += window && t + 1 > window ? window : t + 1;
         lm_node_cost(p, n, &c);
         pass -= 2 * c.key_mult_adds * (tokens * (window && window < tokens ? window : tokens) - seen);
     }
