@@ -27,6 +27,7 @@ extern const lm_family lm_family_gemma;
 extern const lm_family lm_family_gemma2;
 extern const lm_family lm_family_gemma3;
 extern const lm_family lm_family_gemma4;
+extern const lm_family lm_family_gemma4_unified;
 extern const lm_family lm_family_olmo;
 extern const lm_family lm_family_olmoe;
 extern const lm_family lm_family_olmo2;

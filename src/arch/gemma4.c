@@ -178,11 +178,11 @@ static lm_value build(lm_builder *b, const lm_config *c)
 enum { MAX_HEADS = 1024, MAX_HEAD_DIM = 1024, MAX_WIDTH = 1 << 19 };
 
 /* Read which layers have a window, and how many of the last read the keys and values of earlier ones. */
-static lm_status read_kinds(const lm_source *s, lm_config *c, lm_error *e)
+static lm_status read_kinds(const lm_source *s, uint32_t window, lm_config *c, lm_error *e)
 {
     bool seen[2] = { false, false };
 
-    LM_TRY(lm_read_window(s, 512, c, e));
+    LM_TRY(lm_read_window(s, window, c, e));
     LM_TRY(lm_read_window_pattern(s, NULL, 6, c, e));
     if (s->kind != LM_GGUF && !c->full[c->n_layers - 1]) {
         c->full[c->n_layers - 1] = true;
@@ -345,8 +345,8 @@ static lm_status read_widths(const lm_source *s, lm_config *c, lm_error *e)
                                                width[0], width[1]);
 }
 
-/* Read the width of the inputs of each layer. */
-static lm_status read_inputs(const lm_source *s, lm_config *c, lm_error *e)
+/* Read the width of the inputs of each layer. `fallback`: of config.json. */
+static lm_status read_inputs(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e)
 {
     gemma4 *own = lm_family_config_mut(c);
     lm_meta_value v;
@@ -355,7 +355,7 @@ static lm_status read_inputs(const lm_source *s, lm_config *c, lm_error *e)
                 v.kind == LM_META_NULL;
 
     LM_TRY(lm_read_u32(s, "hidden_size_per_layer_input", "embedding_length_per_layer_input", 0, 65536,
-                       null || s->kind == LM_GGUF ? 0 : 256, &own->inputs, e));
+                       null || s->kind == LM_GGUF ? 0 : fallback, &own->inputs, e));
     if ((uint64_t)own->inputs * c->n_layers > MAX_WIDTH * 2)
         return lm_wrong(s, "hidden_size_per_layer_input", "embedding_length_per_layer_input", e,
                         "%u times %u layers are beyond %d", own->inputs, c->n_layers, MAX_WIDTH * 2);
@@ -380,21 +380,26 @@ static lm_status check_direction(const lm_source *s, lm_error *e)
                                                    "attention in both directions has no form here", e);
 }
 
-static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
+/* Where transformers' classes differ. */
+typedef struct fallbacks {
+    uint32_t window, inputs, context;
+} fallbacks;
+
+static lm_status configure_as(const lm_source *s, fallbacks f, lm_config *c, lm_error *e)
 {
     gemma4 *own = lm_family_config_mut(c);
 
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, 1 << 20, -1, &c->hidden, e));
     LM_TRY(lm_read_layers(s, c, e));
-    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 131072,
+    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, f.context,
                        &c->context_length, e));
     LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1,
                        s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e));
-    LM_TRY(read_kinds(s, c, e));
+    LM_TRY(read_kinds(s, f.window, c, e));
     LM_TRY(read_heads(s, c, e));
     LM_TRY(read_widths(s, c, e));
-    LM_TRY(read_inputs(s, c, e));
+    LM_TRY(read_inputs(s, f.inputs, c, e));
     LM_TRY(read_mixture(s, c, e));
     LM_TRY(lm_read_act(s, "hidden_activation", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
@@ -406,6 +411,23 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     c->attention = lm_plain_attention(c);
     c->attention.scale = 1;
     c->attention.window = window;
+    return LM_OK;
+}
+
+static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    return configure_as(s, (fallbacks){ 512, 256, 131072 }, c, e);
+}
+
+/* The text model of `gemma4_unified` has neither inputs of each layer nor a mixture. */
+static lm_status configure_unified(const lm_source *s, lm_config *c, lm_error *e)
+{
+    gemma4 *own = lm_family_config_mut(c);
+
+    LM_TRY(configure_as(s, (fallbacks){ 1024, 0, 262144 }, c, e));
+    if (own->inputs || own->mixture)
+        return lm_no_form(s, own->inputs ? "hidden_size_per_layer_input" : "enable_moe_block",
+                          "models of this type have none", e);
     return LM_OK;
 }
 
@@ -454,6 +476,14 @@ static const lm_own_number own_numbers[] = {
     { 0 },
 };
 
+static const char *const keys[] = {
+    "hidden_activation", "attention_bias", "sliding_window", "layer_types", "final_logit_softcapping",
+    "use_bidirectional_attention", "global_head_dim", "num_global_key_value_heads", "per_layer_config",
+    "attention_k_eq_v", "num_kv_shared_layers", "use_double_wide_mlp", "hidden_size_per_layer_input",
+    "vocab_size_per_layer_input", "enable_moe_block", "num_experts", "top_k_experts",
+    "moe_intermediate_size", NULL,
+};
+
 const lm_family lm_family_gemma4 = {
     .name         = "gemma4",
     .class_prefix = "Gemma4",
@@ -470,12 +500,24 @@ const lm_family lm_family_gemma4 = {
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 },
                                           { "sliding_window", 512 }, { "max_position_embeddings", 131072 },
                                           { "tie_word_embeddings", true }, { NULL, 0 } },
-    .keys         = (const char *const[]){ "hidden_activation", "attention_bias", "sliding_window", "layer_types",
-                                           "final_logit_softcapping", "use_bidirectional_attention",
-                                           "global_head_dim", "num_global_key_value_heads", "per_layer_config",
-                                           "attention_k_eq_v", "num_kv_shared_layers", "use_double_wide_mlp",
-                                           "hidden_size_per_layer_input", "vocab_size_per_layer_input",
-                                           "enable_moe_block", "num_experts", "top_k_experts",
-                                           "moe_intermediate_size", NULL },
+    .keys         = keys,
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_gemma4_unified = {
+    .name         = "gemma4_unified",
+    .class_prefix = "Gemma4Unified",
+    .hf_types     = (const char *const[]){ "gemma4_unified_text", NULL },
+    .gguf_as      = "gemma4",
+    .pad_token    = "0",
+    .orders       = orders,
+    .configure    = configure_unified,
+    .build        = build,
+    .names        = names,
+    .fixed_scale  = true,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 },
+                                          { "sliding_window", 1024 }, { "max_position_embeddings", 262144 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
+    .keys         = keys,
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

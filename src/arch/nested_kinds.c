@@ -11,6 +11,7 @@
 const lm_nested_kind lm_nested_kinds[] = {
     { "gemma3", "gemma3_text", false },
     { "gemma4", "gemma4_text", false },
+    { "gemma4_unified", "gemma4_unified_text", false },
     { "mistral3", "mistral", false },
     { "llava", "llama", false },
     { "llava_next", "llama", false },

@@ -41,6 +41,7 @@ static const lm_family *const families[] = {
     &lm_family_gemma2,
     &lm_family_gemma3,
     &lm_family_gemma4,
+    &lm_family_gemma4_unified,
     &lm_family_olmo,
     &lm_family_olmoe,
     &lm_family_olmo3,                /* before olmo2, which has the same architecture in GGUF */

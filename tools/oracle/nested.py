@@ -37,6 +37,8 @@ KINDS = {
     "gemma4": ("Gemma4", TEXT | dict(layer_types=["sliding_attention", "full_attention"], per_layer_config={"1": {"head_dim": 16}}, sliding_window=5,
                                      hidden_size_per_layer_input=8, vocab_size_per_layer_input=96),
                VIT | dict(num_key_value_heads=2, head_dim=8, position_embedding_size=16), {}),
+    "gemma4_unified": ("Gemma4Unified", TEXT | dict(layer_types=["sliding_attention", "full_attention"], per_layer_config={"1": {"head_dim": 16}}, sliding_window=5),
+                       dict(patch_size=2, pooling_kernel_size=1, mm_embed_dim=16, mm_posemb_size=8, output_proj_dims=16), {}),
     "mistral3": ("Mistral3", TEXT | dict(model_type="mistral", sliding_window=None, rope_parameters={"rope_type": "default", "rope_theta": 1e9}),
                  VIT | dict(model_type="pixtral", head_dim=8), dict(tie_word_embeddings=False)),
     "mistral3-tied": ("Mistral3", TEXT | dict(model_type="mistral"), VIT | dict(model_type="pixtral", head_dim=8), {}),
