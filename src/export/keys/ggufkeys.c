@@ -154,7 +154,8 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     whole(k, "expert_feed_forward_length", c->expert_width);
     if (c->route.renormalise && knows(f, "norm_topk_prob") && !f->gguf_renormalises)
         lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
-    if (c->route.scale > 0 && c->route.scale != 1)
+    /* 1 too: ik_llama.cpp requires the key, and the converters of llama.cpp write it */
+    if (knows(f, "routed_scaling_factor") || (c->route.scale > 0 && c->route.scale != 1))
         real(k, "expert_weights_scale", (double)c->route.scale);
     if (c->route.sigmoid || c->latent.kv_rank)
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
