@@ -265,22 +265,37 @@ void lm_draw_end_to_end(lm_drawing *d)
     lm_draw_graph(d, g);
 }
 
+/* Return the operation that makes a value, behind norms and sums of norms. */
+static const lm_node *behind_norms(const lm_ledger *l, uint32_t i)
+{
+    const lm_program *p = l->program;
+    const lm_node    *n = &p->nodes[i];
+
+    while (lm_is_norm(n) || (n->code == LM_OP_ADD && !lm_is_residual(l, (uint32_t)(n - p->nodes))))
+        n = &p->nodes[p->values[n->in[0]].producer];
+    return n;
+}
+
 /* Return the name of what an addition of layer 0 adds. */
 static const char *added(const lm_facts *f, uint32_t i)
 {
-    bool attention = false, mlp = false;
+    const lm_program *p = f->s.program;
+    const char       *other = _("a branch");
+    bool              attention = false, mlp = false;
 
-    for (uint32_t k = 0; k < f->s.program->nodes[i].n_in; k++) {
+    for (uint32_t k = 0; k < p->nodes[i].n_in; k++) {
         uint32_t from = lm_added_by(f->ledger, i, k);
         if (from == LM_NONE)
             continue;
         attention |= f->ledger->part[from] == LM_PART_ATTENTION;
+        from = (uint32_t)(behind_norms(f->ledger, from) - p->nodes);
         mlp |= f->ledger->part[from] == LM_PART_MLP;
+        other = p->nodes[from].code == LM_OP_LINEAR ? p->modules[p->nodes[from].module].name : other;
     }
     return attention && mlp ? _("attention and MLP")
            : attention      ? _("attention")
            : mlp            ? "MLP"
-                            : _("a branch");
+                            : other;
 }
 
 void lm_draw_residual(lm_drawing *d)

@@ -30,7 +30,18 @@ static uint32_t window_of(const lm_ledger *l, uint32_t layer)
     return 0;
 }
 
-/* Write the legend: letter, number of layers, the operations of a layer, its window. */
+/* Return whether a layer attends to keys and values that an earlier one stores. */
+static bool reads_earlier(const lm_ledger *l, uint32_t layer)
+{
+    const lm_module *m = &l->program->modules[l->layer[layer]];
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++)
+        if (l->program->nodes[i].code == LM_OP_ATTENTION)
+            return l->program->nodes[i].attention.stored;
+    return false;
+}
+
+/* Write the legend: letter, number of layers, the operations of a layer, its window, whose cache it reads. */
 static const char *legend_of(lm_drawing *d, const uint32_t *of, uint32_t kind)
 {
     lm_text  flow  = { 0 };
@@ -45,6 +56,10 @@ static const char *legend_of(lm_drawing *d, const uint32_t *of, uint32_t kind)
     if (window) {
         lm_text_add_str(&flow, " · ");
         lm_text_printf(&flow, _("window %s"), lm_grouped(d->f, window));
+    }
+    if (reads_earlier(d->f->ledger, first)) {
+        lm_text_add_str(&flow, " · ");
+        lm_text_add_str(&flow, _("reads an earlier cache"));
     }
     const char *text = lm_arena_printf(&d->f->arena, "%c ×%u  %s", (int)('A' + kind), count,
                                        flow.data ? flow.data : "");

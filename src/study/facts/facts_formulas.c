@@ -34,6 +34,8 @@ static void put_scores(const lm_traits *t, lm_text *out)
         lm_text_printf(out, "%g tanh(", lm_decimal(s->softcap));
     if (usual)
         lm_text_printf(out, t->latent ? "%s / sqrt(qk_dim)" : "%s / sqrt(head_dim)", of);
+    else if (s->scale == 1)
+        lm_text_add_str(out, of);
     else
         lm_text_printf(out, "%g %s", lm_decimal(s->scale), of);
     if (s->softcap > 0)

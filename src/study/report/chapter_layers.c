@@ -39,7 +39,9 @@ static void describe_attention(const lm_program *p, const lm_attention_spec *s, 
     uint32_t window = lm_acting_window(p, s->window);
     double   square = 1 / ((double)s->scale * (double)s->scale);
 
-    if (square > 0.99 && square - (double)(uint64_t)(square + 0.5) < 1e-3 &&
+    if (s->scale == 1)
+        lm_text_add_str(out, "softmax(q·kᵀ)");
+    else if (square > 0.99 && square - (double)(uint64_t)(square + 0.5) < 1e-3 &&
         (double)(uint64_t)(square + 0.5) - square < 1e-3)
         lm_text_printf(out, "softmax(q·kᵀ / √%" PRIu64 ")", (uint64_t)(square + 0.5));
     else

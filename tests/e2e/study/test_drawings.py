@@ -70,6 +70,15 @@ def test_x_reaches_the_experts(lamina):
     assert (choice, total) in edges
 
 
+def test_layers_that_share_caches_and_what_branches_add(lamina):
+    """Gemma 4 E2B: four kinds of layers, of which two read an earlier cache. The mixture beside the MLP is a part of what the MLP adds."""
+    pattern = lamina("explain", "--diagram", "pattern", "gemma-4-e2b", "--md").stdout
+    legend = re.findall(r"([A-E]) ×(\d+) .*?(reads an earlier cache)?\"?\]", pattern)
+    assert [(k, n, bool(reads)) for k, n, reads in legend] == [("A", "12", False), ("B", "3", False), ("C", "16", True), ("D", "4", True)]
+    assert "per_layer_projection" in lamina("explain", "--diagram", "residual", "gemma-4-e2b", "--md").stdout
+    assert "a branch" not in lamina("explain", "--diagram", "residual", "gemma-4-26b-a4b", "--md").stdout
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_drawings(lamina, model):
     def info(model):
