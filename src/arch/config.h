@@ -98,6 +98,8 @@ typedef struct lm_config {
                                             not in GGUF files */
     uint32_t qkv_groups_hf;              /* of checkpoints, if GGUF files have one group; 0: the same */
     bool     parallel;                   /* attention and MLP read the same input */
+    bool     shared_choice[LM_MAX_LAYERS];   /* layers of sparse attention to the keys that the last layer
+                                                before has chosen */
     bool     qk_norm;                    /* each head of q and k is normalised */
     struct {
         uint32_t q_rank;                 /* 0: queries have no latent */

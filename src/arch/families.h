@@ -78,6 +78,8 @@ extern const lm_family lm_family_jamba;
 extern const lm_family lm_family_recurrent_gemma;
 extern const lm_family lm_family_bailing_hybrid;
 extern const lm_family lm_family_glm4_moe;
+extern const lm_family lm_family_deepseek_v32;
+extern const lm_family lm_family_glm_moe_dsa;
 extern const lm_family lm_family_glm4_moe_lite;
 
 /* ---- Llama's decoder, also used by variants (llama.c) ---- */
@@ -218,6 +220,14 @@ lm_status lm_read_mamba_sizes(const lm_source *s, lm_config *c, lm_error *e);
 /* Latent attention and mixtures with shared experts (latent_layers.c). The heads of attention, inside its
  * module, without o_proj; c->rope.dim 0: nothing is rotated. */
 lm_value  lm_latent_heads(lm_builder *b, const lm_config *c, lm_value x);
+/* The same with attention to the keys that an indexer chooses, in a module "indexer", or to those that the
+ * last layer before with an indexer has chosen. c->attention.top_k: ix->top_k. */
+typedef struct lm_indexer {
+    uint32_t n_heads, head_dim, top_k;
+    lm_rope_pairing pairing;
+    bool     shared;
+} lm_indexer;
+lm_value  lm_sparse_latent_heads(lm_builder *b, const lm_config *c, const lm_indexer *ix, lm_value x);
 lm_value  lm_gated_mlp(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t width);
 typedef struct lm_mixture_names {
     const char *module, *class_name;
@@ -252,6 +262,9 @@ void      lm_latent_scale(lm_config *c);         /* from the rotation */
 lm_status lm_read_same_kv_heads(const lm_source *s, const lm_config *c, lm_error *e);
 /* Read which layers have a plain MLP: mlp_layer_types, else the first ones. */
 lm_status lm_read_mlp_kinds(const lm_source *s, uint32_t first, bool *dense, const lm_config *c, lm_error *e);
+/* Read a list of true and false with this many entries, at most LM_MAX_LAYERS, of a GGUF file; without it,
+ * and in config.json, `flags` stays (qwen_next.c). */
+lm_status lm_read_flags(const lm_source *s, const char *name, uint32_t entries, bool *flags, lm_error *e);
 /* `hf`: config.json's key for the number of groups of experts. */
 lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
 #define LM_LATENT_NAMES(attention)                            \

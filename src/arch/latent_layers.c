@@ -9,15 +9,34 @@
 
 #define LATENT_EPS 1e-6f
 
-static lm_value queries(lm_builder *b, const lm_config *c, lm_value x)
+/* The latent of queries; x if there is none. */
+static lm_value query_latent(lm_builder *b, const lm_config *c, lm_value x)
 {
-    uint32_t width = c->n_heads * c->head_dim;
-
     if (!c->latent.q_rank)
-        return lm_linear(b, "q_proj", x, width, false);
-    x = lm_rms_norm(b, "q_a_layernorm", lm_linear(b, "q_a_proj", x, c->latent.q_rank, c->bias_qkv),
-                    LATENT_EPS);
-    return lm_linear(b, "q_b_proj", x, width, false);
+        return x;
+    return lm_rms_norm(b, "q_a_layernorm", lm_linear(b, "q_a_proj", x, c->latent.q_rank, c->bias_qkv),
+                       LATENT_EPS);
+}
+
+/* DeepSeek-V3.2's indexer (arXiv 2512.02556, 2.1): which keys each query sees. Its rotation has the
+ * frequencies of the shared lanes, on the first lanes of its heads. */
+static lm_value choice_of_keys(lm_builder *b, const lm_config *c, const lm_indexer *ix, lm_value latent,
+                               lm_value x)
+{
+    lm_rope_spec      rope = c->rope;
+    lm_attention_spec spec = { .n_heads = ix->n_heads, .n_kv_heads = 1, .k_dim = ix->head_dim,
+                               .v_dim = ix->head_dim, .v_in_k = true, .top_k = ix->top_k,
+                               .scale = 1 / sqrtf((float)ix->head_dim * (float)ix->n_heads) };
+
+    rope.pairing = ix->pairing;
+    lm_push(b, "indexer", "%sIndexer");
+    lm_value q = lm_linear(b, "wq_b", latent, ix->n_heads * ix->head_dim, false);
+    q          = lm_rope(b, q, ix->n_heads, &rope);
+    lm_value k = lm_layer_norm(b, "k_norm", lm_linear(b, "wk", x, ix->head_dim, false), LATENT_EPS, true);
+    lm_value w = lm_linear(b, "weights_proj", x, ix->n_heads, false);
+    lm_value chosen = lm_select_keys(b, "chosen", q, lm_rope(b, k, 1, &rope), w, &spec);
+    lm_pop(b);
+    return chosen;
 }
 
 /* Rotate the lanes that all heads share, unless the family does not. */
@@ -28,18 +47,27 @@ static lm_value rotated(lm_builder *b, const lm_config *c, lm_value x, uint32_t 
 
 lm_value lm_latent_heads(lm_builder *b, const lm_config *c, lm_value x)
 {
+    return lm_sparse_latent_heads(b, c, NULL, x);
+}
+
+lm_value lm_sparse_latent_heads(lm_builder *b, const lm_config *c, const lm_indexer *ix, lm_value x)
+{
     static const char *const parts[2]    = { "k_b_proj", "v_b_proj" };
     static const char *const words[2][2] = { { "q_shared", "k_shared" }, { "q_pe", "k_pe" } };
     const char *const       *shared      = words[c->rope.dim > 0];
     uint32_t nope = c->latent.nope_dim, rope = c->latent.rope_dim, rank = c->latent.kv_rank;
 
-    lm_value q      = lm_temperature(b, queries(b, c, x), &c->temperature);
+    lm_value own    = query_latent(b, c, x);
+    lm_value q      = lm_linear(b, c->latent.q_rank ? "q_b_proj" : "q_proj", own, c->n_heads * c->head_dim,
+                                false);
+    q               = lm_temperature(b, q, &c->temperature);
     lm_value q_nope = lm_columns(b, "q_nope", q, c->n_heads, 0, nope);
     lm_value q_pe   = rotated(b, c, lm_columns(b, shared[0], q, c->n_heads, nope, rope), c->n_heads);
     lm_value kv     = lm_linear(b, "kv_a_proj_with_mqa", x, rank + rope, c->bias_qkv);
     lm_value latent = lm_rms_norm(b, "kv_a_layernorm", lm_columns(b, "latent", kv, 1, 0, rank), LATENT_EPS);
     lm_value k_pe   = rotated(b, c, lm_columns(b, shared[1], kv, 1, rank, rope), 1);
-    return lm_latent_attention(b, "kv_b_proj", parts, q_nope, q_pe, latent, k_pe, &c->attention);
+    lm_value chosen = !ix ? LM_NONE : ix->shared ? lm_last_choice(b) : choice_of_keys(b, c, ix, own, x);
+    return lm_latent_attention(b, "kv_b_proj", parts, q_nope, q_pe, latent, k_pe, chosen, &c->attention);
 }
 
 lm_value lm_gated_mlp(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t width)

@@ -208,31 +208,34 @@ static lm_value qwen3_5_build(lm_builder *b, const lm_config *c)
 
 /* ---- configuration ---- */
 
+lm_status lm_read_flags(const lm_source *s, const char *name, uint32_t entries, bool *flags, lm_error *e)
+{
+    char          key[128];
+    lm_meta_value list, item;
+
+    if (s->kind != LM_GGUF || !lm_meta_has(s->meta, lm_gguf_key(s, name, key, sizeof key)))
+        return LM_OK;
+    LM_TRY(lm_meta_array(s->meta, key, LM_MAX_LAYERS, &list, e));
+    if (list.a.n != entries)
+        return lm_wrong(s, NULL, name, e, "%" PRIu64 " entries for %u layers", list.a.n, entries);
+    for (uint32_t i = 0; i < entries; i++) {
+        if (!lm_meta_at(&list, i, &item) || item.kind != LM_META_BOOL)
+            return lm_wrong(s, NULL, name, e, "entry %u is not true or false", i);
+        flags[i] = item.b;
+    }
+    return LM_OK;
+}
+
 /* GGUF lists the layers with a state, or gives the distance of those without. */
 static lm_status read_layers(const lm_source *s, lm_config *c, lm_error *e)
 {
-    const qwen_next *own  = lm_own(c);
-    const char      *name = "attention.recurrent_layers";
-    char             key[128];
-    lm_meta_value    list, item;
+    const qwen_next *own = lm_own(c);
 
     if (s->kind != LM_GGUF && lm_meta_has(s->meta, "layer_types"))
         return LM_OK;                            /* read with the sizes */
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->stateful[i] = (i + 1) % own->every != 0;
-    if (s->kind != LM_GGUF ||
-        !lm_meta_has(s->meta, lm_gguf_key(s, name, key, sizeof key)))
-        return LM_OK;
-    LM_TRY(lm_meta_array(s->meta, key, LM_MAX_LAYERS, &list, e));
-    if (list.a.n != c->n_layers + c->n_further)
-        return lm_wrong(s, NULL, name, e, "%" PRIu64 " entries for %u layers", list.a.n,
-                        c->n_layers + c->n_further);
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        if (!lm_meta_at(&list, i, &item) || item.kind != LM_META_BOOL)
-            return lm_wrong(s, NULL, name, e, "entry %u is not true or false", i);
-        c->stateful[i] = item.b;
-    }
-    return LM_OK;
+    return lm_read_flags(s, "attention.recurrent_layers", c->n_layers + c->n_further, c->stateful, e);
 }
 
 static lm_status read_delta_rule(const lm_source *s, lm_config *c, lm_error *e)

@@ -237,6 +237,14 @@ typedef struct lm_attention_kernels {
      * v [n_kv_heads][v_dim] (unused if v_in_k); strides are in floats. */
     void (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k,
                   uint64_t k_stride, const float *v, uint64_t v_stride);
+    /* Copy the key and value of a position, `from_slot` of a page, bit for bit. */
+    void (*copy)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from,
+                 uint32_t from_slot);
+    /* Score all keys of a page of one key/value head for the choice of sparse attention:
+     * out [64], out[j] = sum over h of w[h] max(q[h] . key j, 0); q [n_heads][k_dim] is multiplied by the
+     * Hadamard matrix where keys are. scratch: 64 k_dim floats. The same on every instruction set. */
+    void (*index)(const lm_kv_shape *kv, const uint8_t *page, const float *q, const float *w,
+                  uint32_t n_heads, float *scratch, float *out);
     /* Compute attention. Positions 0 to LM_RANGE - 1 are range 0, and so on. In each range visible to a row,
      * an online softmax processes the pages in ascending order; the ranges are merged in ascending order. A
      * row's result does not depend on `rows`. */

@@ -34,7 +34,7 @@ static void add_product(const lm_plan *p, const lm_step *s, uint64_t rows, lm_st
 static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *f, lm_step_costs *out)
 {
     const lm_node *n      = &p->program->nodes[s->node];
-    uint64_t       window = n->attention.spec.window, end = f->first + f->rows, rows = f->rows;
+    uint64_t       reach = lm_node_reach(n), end = f->first + f->rows, rows = f->rows;
     lm_cost        c;
 
     lm_node_cost(p->program, n, &c);
@@ -43,8 +43,8 @@ static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *
         return;
     if (s->domain == LM_WANTED_ROWS && f->wanted < rows * f->sequences)
         rows = (f->wanted + f->sequences - 1) / f->sequences;
-    uint64_t held    = window && end > window + rows - 1 ? window + rows - 1 : end;
-    out->keys        = f->sequences * (lm_keys_seen(end, window) - lm_keys_seen(end - rows, window));
+    uint64_t held    = reach && end > reach + rows - 1 ? reach + rows - 1 : end;
+    out->keys        = f->sequences * (lm_keys_seen(end, reach) - lm_keys_seen(end - rows, reach));
     out->operations  = 2 * (lm_wide)c.key_mult_adds * out->keys;
     out->cache_bytes = (lm_wide)out->key_bytes * held * f->sequences;
 }
@@ -65,6 +65,6 @@ void lm_step_cost(const lm_plan *p, const lm_step *s, const lm_forward *f, lm_st
     *out = (lm_step_costs){ .rows = rows * s->times, .width = width_of(p, s) };
     if (lm_is_product(s))
         add_product(p, s, rows, out);
-    else if (s->code == LM_STEP_ATTENTION)
+    else if (s->code == LM_STEP_ATTENTION || s->code == LM_STEP_SELECT)
         add_attention(p, s, f, out);
 }

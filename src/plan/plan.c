@@ -135,6 +135,8 @@ static uint64_t worker_bytes(const lm_compiler *c)
             const lm_kv_shape *shape = &c->plan->layers[n->attention.cache].shape;
             max = larger(max, c->plan->attention->scratch_bytes(shape, together));
         }
+        if (n->code == LM_OP_SELECT_KEYS)        /* keys of a page, and the queries of a row */
+            max = larger(max, ((uint64_t)LM_PAGE + n->attention.spec.n_heads) * n->attention.spec.k_dim * 4);
     }
     for (uint32_t t = 0; t < c->p->n_ropes; t++)
         max = larger(max, (uint64_t)c->p->ropes[t].spec.dim * 2);
@@ -156,6 +158,42 @@ static uint64_t partial_bytes(const lm_compiler *c)
             max = larger(max, lm_attention_partial_bytes(&l->shape, rows * s->n_heads) * l->ranges);
     }
     return max;
+}
+
+/* Return the pages that hold the keys that a row of sparse attention sees; 0: it sees all of a context. */
+static uint32_t gathered_pages(const lm_compiler *c, const lm_node *n)
+{
+    uint32_t top_k = n->code == LM_OP_ATTENTION ? n->attention.spec.top_k : 0;
+
+    return top_k < c->o->context ? (top_k + LM_PAGE - 1) / LM_PAGE : 0;
+}
+
+static uint64_t page_bytes(const lm_compiler *c, const lm_node *n)
+{
+    return c->plan->attention->page_bytes(&c->plan->layers[n->attention.cache].shape);
+}
+
+/* Return the bytes for the chosen keys of the layer that needs most: page numbers, then pages. */
+static uint64_t gathered_bytes(const lm_compiler *c)
+{
+    uint64_t max = 0;
+
+    for (uint32_t i = 0; i < c->p->n_nodes; i++) {
+        const lm_node *n     = &c->p->nodes[i];
+        uint64_t       pages = gathered_pages(c, n);
+        if (pages)
+            max = larger(max, ((pages * 4 + 63) & ~UINT64_C(63)) + pages * page_bytes(c, n));
+    }
+    return max;
+}
+
+/* Return the bytes of one row of scores for the choice of keys; 0: nothing is chosen. */
+static uint64_t score_bytes(const lm_compiler *c)
+{
+    for (uint32_t i = 0; i < c->p->n_nodes; i++)
+        if (c->p->nodes[i].code == LM_OP_SELECT_KEYS && c->p->nodes[i].attention.spec.top_k < c->o->context)
+            return ((uint64_t)c->o->context + LM_PAGE - 1) / LM_PAGE * LM_PAGE * 4;
+    return 0;
 }
 
 static void place_state(lm_compiler *c)
@@ -193,6 +231,9 @@ static void place_state(lm_compiler *c)
     s->slopes       = reserve(&at, slopes * 4);
     s->ranges_done  = reserve(&at, (uint64_t)lm_unsplit_items(o->workers) * 4);
     s->partials     = reserve(&at, partial_bytes(c));
+    s->scores       = reserve(&at, score_bytes(c) * larger(LM_SPLIT_ROWS, o->workers));
+    s->gathered_bytes = gathered_bytes(c);
+    s->gathered     = reserve(&at, s->gathered_bytes * o->workers);
     s->worker_bytes = worker_bytes(c);
     s->workers      = reserve(&at, s->worker_bytes * o->workers);
     plan->slab_bytes = at;

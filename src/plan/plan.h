@@ -77,6 +77,7 @@ typedef enum lm_step_code {
     LM_STEP_MATMUL,
     LM_STEP_STORE,               /* keys and values into the cache */
     LM_STEP_ATTENTION,
+    LM_STEP_SELECT,              /* the choice of the keys of sparse attention */
     LM_STEP_STATE,               /* an operation with a state: rows in order, lanes divided */
     LM_STEP_SORT,                /* assignments (row, expert) in the order of experts */
     LM_STEP_DISPATCH,            /* packed rows in that order: each row once per expert that it is routed
@@ -200,6 +201,9 @@ typedef struct lm_plan_state {
     uint64_t seq_adapters;                           /* f32 [sequences][adapters]: scales per sequence */
     uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
     uint64_t ranges_done;                            /* u32 [lm_unsplit_items(workers)] */
+    uint64_t scores;             /* of select_keys: f32 [max(LM_SPLIT_ROWS, workers)][context], whole pages */
+    uint64_t gathered, gathered_bytes;   /* of sparse attention: page numbers, then the chosen keys and values
+                                            as pages, for each worker */
     uint64_t partials;                               /* partial results of split attention:
                                                         [rows][n_heads][ranges] */
     uint64_t workers;                                /* [workers][worker_bytes] */

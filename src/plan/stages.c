@@ -9,6 +9,7 @@ static lm_split split_of(const lm_step *s)
         return LM_BY_OUTPUTS;
     switch (s->code) {
     case LM_STEP_ATTENTION:
+    case LM_STEP_SELECT:
         return LM_BY_HEADS;
     case LM_STEP_STATE:
         return LM_BY_LANES;

@@ -242,12 +242,29 @@ static void compile_attention(lm_compiler *c, uint32_t index)
     if (!n->attention.stored) {
         lm_step *store = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
         store->in[0]   = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
-        if (n->n_in > 2)
+        if (!n->attention.spec.v_in_k)
             store->in[1] = lm_plan_input(c, n->in[2], LM_ALL_ROWS);
     }
-    lm_step *s    = lm_plan_step(c, LM_STEP_ATTENTION, index, domain);
-    s->in[0]      = q;
-    s->out        = lm_plan_value(c, n->out);
+    uint32_t chosen = n->attention.spec.top_k ? lm_plan_input(c, n->in[3], domain) : LM_NONE;
+    lm_step *s      = lm_plan_step(c, LM_STEP_ATTENTION, index, domain);
+    s->in[0]        = q;
+    s->in[3]        = chosen;
+    s->out          = lm_plan_value(c, n->out);
+}
+
+static void compile_select(lm_compiler *c, uint32_t index)
+{
+    const lm_node *n      = &c->p->nodes[index];
+    lm_domain      domain = lm_domain_of(c, n->out);
+    uint32_t       q      = lm_plan_input(c, n->in[0], domain);
+    uint32_t       w      = lm_plan_input(c, n->in[2], domain);
+    lm_step       *store  = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
+
+    store->in[0] = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
+    lm_step *s   = lm_plan_step(c, LM_STEP_SELECT, index, domain);
+    s->in[0]     = q;
+    s->in[2]     = w;
+    s->out       = lm_plan_value(c, n->out);
 }
 
 static void compile_state(lm_compiler *c, uint32_t index)
@@ -362,6 +379,7 @@ static void compile_rows(lm_compiler *c, uint32_t index)
 /* Operations with steps of their own; all others are one step by rows. */
 static void (*const compilers[LM_OP_COUNT])(lm_compiler *c, uint32_t index) = {
     [LM_OP_LINEAR] = compile_linear,         [LM_OP_ATTENTION] = compile_attention,
+    [LM_OP_SELECT_KEYS] = compile_select,
     [LM_OP_EXPERTS] = lm_plan_experts,       [LM_OP_HEAD_LINEAR] = compile_heads,
     [LM_OP_ALL_REDUCE] = compile_exchange,   [LM_OP_ALL_GATHER] = compile_exchange,
     [LM_OP_SEND] = compile_send,             [LM_OP_RECEIVE] = compile_receive,

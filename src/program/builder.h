@@ -102,6 +102,17 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
 /* Attention to the keys and values of an earlier attention, whose output is `other`: nothing more is stored.
  * The specs must agree in all that the cache depends on. */
 lm_value lm_shared_attention(lm_builder *b, lm_value q, lm_value other, const lm_attention_spec *spec);
+/* Choose the keys of sparse attention (arXiv 2512.02556): of the positions s <= t the top_k with the highest
+ *   scale sum over heads h of w[h] max(q[h] . k[s], 0)
+ * Equal scores: the lowest positions first. q [T][n_heads k_dim], k [T][k_dim], which is stored in a cache of
+ * its own, w [T][n_heads] -> positions in rising order [T][top_k]; -1 past the last. */
+lm_value lm_select_keys(lm_builder *b, const char *word, lm_value q, lm_value k, lm_value w,
+                        const lm_attention_spec *spec);
+/* Return what select_keys has chosen last; LM_NONE: nothing yet. */
+lm_value lm_last_choice(const lm_builder *b);
+/* lm_attention whose queries see only the chosen keys; spec->top_k: their number. */
+lm_value lm_sparse_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_value chosen,
+                             const lm_attention_spec *spec);
 /* A depthwise convolution over positions, causal: y[t][c] = bias[c] + sum over j < taps of
  * w[c][j] x[t - taps + 1 + j][c]; x is zero before the first position. */
 lm_value lm_causal_conv(lm_builder *b, const char *name, lm_value x, uint32_t taps, bool bias);
@@ -176,11 +187,13 @@ lm_value lm_clamp(lm_builder *b, lm_value x, float limit);
  *   q_nope [T][H n]  q_pe [T][H r] rotated  latent [T][c] normalised  k_pe [T][r] rotated  ->  [T][H v]
  *   spec   n_heads, k_dim = n + r, v_dim = v and the scale; the other members as for attention without a
  *   latent
+ *   chosen as for lm_sparse_attention; LM_NONE: attention to all keys
  * There are two equivalent forms. Absorbed: the projection of keys is applied to the queries and that of
  * values after the softmax, and the cache stores only latent and k_pe. Naive: keys and values of every head
  * are computed and stored. */
 lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const names[2], lm_value q_nope,
-                             lm_value q_pe, lm_value latent, lm_value k_pe, const lm_attention_spec *spec);
+                             lm_value q_pe, lm_value latent, lm_value k_pe, lm_value chosen,
+                             const lm_attention_spec *spec);
 /* Use the naive form in the whole program; call it before anything is recorded. The default is absorbed. */
 void lm_latent_naive(lm_builder *b);
 

@@ -34,7 +34,8 @@ static lm_value head_linear(lm_builder *b, uint32_t module, const char *word, lm
 }
 
 lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const names[2], lm_value q_nope,
-                             lm_value q_pe, lm_value latent, lm_value k_pe, const lm_attention_spec *spec)
+                             lm_value q_pe, lm_value latent, lm_value k_pe, lm_value chosen,
+                             const lm_attention_spec *spec)
 {
     lm_leaf(b, name, "Linear");
     if (b->failed)
@@ -61,15 +62,15 @@ lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const 
         lm_value k   = head_linear(b, own, k_word, latent, h, n, true, names[0], keys);
         lm_value val = head_linear(b, own, v_word, latent, h, v, true, names[1], values);
         s.n_kv_heads = h;
-        return lm_attention(b, lm_join(b, "q", q_nope, q_pe, h, false), lm_join(b, "k", k, k_pe, h, true),
-                            val, &s);
+        return lm_sparse_attention(b, lm_join(b, "q", q_nope, q_pe, h, false),
+                                   lm_join(b, "k", k, k_pe, h, true), val, chosen, &s);
     }
     lm_value q   = head_linear(b, own, k_word, q_nope, h, c, false, names[0], keys);
     s.n_kv_heads = 1;
     s.k_dim      = c + lm_record_width(b, k_pe);
     s.v_dim      = c;
     s.v_in_k     = true;
-    lm_value sum = lm_attention(b, lm_join(b, "q", q, q_pe, h, false), lm_join(b, "k", latent, k_pe, 1, true),
-                                LM_NONE, &s);
+    lm_value sum = lm_sparse_attention(b, lm_join(b, "q", q, q_pe, h, false),
+                                       lm_join(b, "k", latent, k_pe, 1, true), LM_NONE, chosen, &s);
     return head_linear(b, own, v_word, sum, h, v, false, names[1], values);
 }

@@ -122,6 +122,24 @@ uint32_t lm_program_head(const lm_program *p)
     return i - 1;
 }
 
+bool lm_only_chooses(const lm_program *p, lm_value v, bool routes)
+{
+    bool some = false;
+
+    for (uint32_t i = p->values[v].producer + 1; i < p->n_nodes; i++)
+        for (uint32_t k = 0; k < p->nodes[i].n_in; k++) {
+            const lm_node *n = &p->nodes[i];
+            if (n->in[k] != v)
+                continue;
+            some = (routes && n->code == LM_OP_ROUTE) || n->code == LM_OP_SELECT_KEYS ||
+                   ((n->code == LM_OP_ROPE || n->code == LM_OP_LAYER_NORM) &&
+                    lm_only_chooses(p, n->out, routes));
+            if (!some)
+                return false;
+        }
+    return some;
+}
+
 uint32_t lm_program_context(const lm_program *p, uint32_t requested)
 {
     return requested ? requested : p->context_length ? p->context_length : LM_DEFAULT_CONTEXT;

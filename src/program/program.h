@@ -172,6 +172,7 @@ typedef struct lm_module {
     X(LAYER_NORM, layer_norm) \
     X(ROPE, rope) \
     X(ATTENTION, attention) \
+    X(SELECT_KEYS, select_keys) \
     X(ADD, add) \
     X(MUL, mul) \
     X(SCALE, scale) \
@@ -210,6 +211,8 @@ typedef struct lm_attention_spec {
     uint32_t k_dim, v_dim;       /* of one head */
     float    scale;              /* of q.k; 1/sqrt(k_dim) unless the model specifies another */
     uint32_t window;             /* visible keys, including the query's own; 0: all */
+    uint32_t top_k;              /* sparse: of the visible keys, only those that select_keys has chosen, at
+                                    most this many (arXiv 2512.02556); 0: all */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
     bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded
@@ -222,6 +225,12 @@ typedef struct lm_attention_spec {
     uint32_t first_head, all_heads;      /* first head of this rank, heads of the model: slopes depend on
                                             them; 0, 0: not split */
 } lm_attention_spec;
+
+/* Return the largest number of keys that a query's softmax covers; 0: all visible ones. */
+static inline uint32_t lm_attention_reach(const lm_attention_spec *s)
+{
+    return s->window ? s->window : s->top_k;
+}
 
 /* A matrix per head that every position decays and adds to: S <- a S, S <- S + k u^T, o = S^T q, with
  * u = beta (v - S^T k) by the delta rule (arXiv 2412.06464), else u = beta v (arXiv 2405.21060). */
@@ -291,7 +300,7 @@ typedef struct lm_node {
          * each with its own. */
         struct { float eps; uint32_t groups; bool own; } norm;
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
-        /* stored: an earlier operation stores the keys and values of this cache */
+        /* of SELECT_KEYS, too; stored: an earlier operation stores the keys and values of this cache */
         struct { lm_attention_spec spec; uint32_t cache; bool stored; } attention;
         struct { uint32_t index; } state;    /* of all operations with a state (lm_op.state): the first member
                                                 of their struct, an index into states */
@@ -324,6 +333,12 @@ typedef struct lm_node {
 static inline bool lm_experts_have_gate(const lm_node *n)
 {
     return n->weights[0] != n->weights[1];
+}
+
+/* Return the largest number of keys for which a row has costs per key; 0: all visible ones. */
+static inline uint32_t lm_node_reach(const lm_node *n)
+{
+    return n->code == LM_OP_ATTENTION ? lm_attention_reach(&n->attention.spec) : 0;
 }
 
 typedef struct lm_value_info {
@@ -422,6 +437,10 @@ void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out);
 
 /* Return the operation of the head: the last product. Later operations only scale or cap the logits. */
 uint32_t lm_program_head(const lm_program *p);
+
+/* Return whether a value only decides a choice, of keys or (`routes`) of experts: no gradient passes through
+ * it. */
+bool lm_only_chooses(const lm_program *p, lm_value v, bool routes);
 
 /* Return the total number of keys visible to t <= UINT32_MAX causal tokens, each to its own key and earlier
  * ones; `window` 0: all of these. */

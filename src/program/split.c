@@ -325,7 +325,7 @@ static void make_attention(lm_splitter *s, const lm_node *n)
     lm_split_value          *v    = &s->values[n->out];
     const lm_attention_spec *a    = &n->attention.spec;
     const lm_pieces         *want = &s->wants[(size_t)(n - s->p->nodes) * LM_MAX_INPUTS];
-    lm_value                 in[3];
+    lm_value                 in[LM_MAX_INPUTS];
     uint32_t first = (uint32_t)(v->part.at[0].first / a->v_dim),
              heads = (uint32_t)(v->part.at[0].n / a->v_dim);
 

@@ -284,8 +284,8 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
              n_kv = kv_heads(a, first, end, heads);
 
     ask(s, n, 0, lm_split_one(s, (uint64_t)first * a->k_dim, (uint64_t)(end - first) * a->k_dim));
-    for (uint32_t k = 1; k < n->n_in; k++) {
-        uint32_t  lanes = k == 1 ? a->k_dim : a->v_dim, pieces = 0;
+    for (uint32_t k = 1; k < n->n_in && k < 3; k++) {
+        uint32_t  lanes = k == 1 || a->v_in_k ? a->k_dim : a->v_dim, pieces = 0;
         lm_row_range *p     = lm_split_pieces(s, n_kv);
         if (!p)
             return;
@@ -298,6 +298,8 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
         }
         ask(s, n, k, (lm_pieces){ p, pieces, false });
     }
+    if (a->top_k)                        /* every rank sees the same keys */
+        ask(s, n, 3, lm_split_one(s, 0, a->top_k));
     for (uint32_t r = 0; r <= s->spec->ranks; r++)
         edges[r] *= a->v_dim;
     cut_here(s, n->out, edges);

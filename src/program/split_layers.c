@@ -220,7 +220,8 @@ static void add_operations(layering *l, uint32_t from, uint32_t to)
         memcpy(n->in, in, sizeof in);
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
             n->weights[k] = weight_of(l, had->weights[k]);
-        if (n->code == LM_OP_ATTENTION) {        /* the first of this range stores what others have sent */
+        if (n->code == LM_OP_ATTENTION || n->code == LM_OP_SELECT_KEYS) {
+            /* the first of this range stores what others have sent */
             n->attention.stored = !l->out->caches[n->attention.cache].elsewhere;
             l->out->caches[n->attention.cache].elsewhere = false;
         }

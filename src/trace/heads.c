@@ -52,9 +52,29 @@ static double score(const lm_attention_spec *s, const float *q, const float *key
     return sum;
 }
 
-/* out [position + 1]; 0 outside the window. */
+const float *lm_trace_chosen(const lm_tracer *t, const lm_trace_keys *k, size_t i)
+{
+    const lm_node *n = &t->p->nodes[k->node];
+
+    return n->attention.spec.top_k ? lm_engine_value(t->g, n->in[3], i) : NULL;
+}
+
+/* Set the scores of keys that are not chosen to -infinity. */
+static void hide(const float *chosen, uint32_t top_k, uint32_t position, float *scores)
+{
+    uint32_t next = 0;
+
+    for (uint32_t j = 0; j <= position; j++) {
+        while (next < top_k && chosen[next] >= 0 && chosen[next] < (float)j)
+            next++;
+        if (next == top_k || chosen[next] != (float)j)
+            scores[j] = -INFINITY;
+    }
+}
+
+/* out [position + 1]; 0 outside the window and at keys that are not chosen. */
 void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position,
-                           const float *q, float *out)
+                           const float *q, const float *chosen, float *out)
 {
     const lm_node           *n     = &t->p->nodes[k->node];
     const lm_attention_spec *s     = spec_of(t, k);
@@ -68,8 +88,11 @@ void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, 
         const float *key = k->keys + (size_t)j * k->width + (size_t)group * s->k_dim;
         out[j] = (float)score(s, q + (size_t)head * s->k_dim, key, slopes ? slopes[head] : 0, j,
                               position - j);
-        max    = fmax(max, (double)out[j]);
     }
+    if (chosen)
+        hide(chosen, s->top_k, position, out);
+    for (uint32_t j = first; j <= position; j++)
+        max = fmax(max, (double)out[j]);
     if (sinks)
         sum = exp((double)sinks[head] - max);
     for (uint32_t j = first; j <= position; j++)
@@ -134,7 +157,7 @@ lm_status lm_trace_heads(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e
             *x = (lm_trace_head){ .path = lm_trace_block(t->p, node->module),
                                   .layer = (uint32_t)node->layer,
                                   .head = h };
-            lm_trace_head_weights(t, k, h, r->position, q, t->lanes);
+            lm_trace_head_weights(t, k, h, r->position, q, lm_trace_chosen(t, k, i), t->lanes);
             describe(x, t->lanes, first, r->position);
             if (!is_whole(t, x->layer, h))
                 continue;

@@ -119,7 +119,9 @@ lm_status lm_trace_attribute(lm_tracer *t, lm_trace_record *r, lm_error *e);
 /* Record row i of the last step: attention weights (heads.c), experts and norms (routing.c). */
 lm_status lm_trace_heads(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
 void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position,
-                           const float *q, float *out);
+                           const float *q, const float *chosen, float *out);
+/* Return the positions that row i sees in sparse attention, or NULL: it sees all. */
+const float *lm_trace_chosen(const lm_tracer *t, const lm_trace_keys *k, size_t i);
 void      lm_trace_keep_keys(lm_tracer *t, size_t i, uint32_t position);
 lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
 lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e);

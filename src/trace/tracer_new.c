@@ -33,6 +33,8 @@ static void choose_kept(lm_tracer *t)
     for (size_t i = 0; i < t->n_keys; i++) {
         keep(t, t->p->nodes[t->keys[i].node].in[0]);
         keep(t, t->p->nodes[t->keys[i].node].in[1]);
+        if (t->p->nodes[t->keys[i].node].attention.spec.top_k)
+            keep(t, t->p->nodes[t->keys[i].node].in[3]);
     }
     for (size_t i = 0; t->o.experts && i < t->map.n_routes; i++)
         keep(t, t->p->nodes[t->map.routes[i]].out);

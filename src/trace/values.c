@@ -186,7 +186,7 @@ static lm_status save_weights(lm_tracer *t, const lm_trace_saved *s, size_t i, u
     for (uint32_t h = 0; h < s->width; h++) {
         memset(t->lanes, 0, length * sizeof *t->lanes);
         if (q)
-            lm_trace_head_weights(t, k, h, position, q, t->lanes);
+            lm_trace_head_weights(t, k, h, position, q, lm_trace_chosen(t, k, i), t->lanes);
         LM_TRY(put(t->file, s, (h * length + position) * length, t->lanes, length, e));
     }
     return LM_OK;

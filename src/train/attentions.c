@@ -83,6 +83,20 @@ static lm_text_attention arguments(const pieces *p, const lm_train_text *t, uint
     return a;
 }
 
+/* Divide rows [from, to) of a text at the first that sees only chosen keys; without such rows, at `to`. */
+static uint32_t dense_end(const lm_frame *f, uint32_t from, uint32_t to)
+{
+    uint32_t top_k = f->node->attention.spec.top_k;
+
+    return !top_k || to <= top_k ? to : from > top_k ? from : top_k;
+}
+
+/* The chosen keys of the rows of a text. */
+static lm_operand chosen_of(const lm_frame *f, const lm_train_text *t)
+{
+    return (lm_operand){ f->in[3].at ? f->in[3].at + t->first * f->in[3].row : NULL, f->in[3].row };
+}
+
 static void attend(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const pieces *p = arg;
@@ -91,7 +105,11 @@ static void attend(void *arg, uint64_t from, uint64_t to, unsigned worker)
         uint32_t             first, last;
         const lm_train_text *t = piece_of(p->f->l, i % p->each, &first, &last);
         lm_text_attention    a = arguments(p, t, (uint32_t)(i / p->each), worker);
-        p->f->l->kernels.attend(&a, first, last);
+        lm_operand           chosen = chosen_of(p->f, t);
+        uint32_t             middle = dense_end(p->f, first, last);
+        if (first < middle)
+            p->f->l->kernels.attend(&a, first, middle);
+        lm_sparse_attend(&a, &chosen, p->f->node->attention.spec.top_k, middle, last);
     }
 }
 
@@ -111,7 +129,11 @@ static void back_to_queries(void *arg, uint64_t from, uint64_t to, unsigned work
         uint32_t             first, last;
         const lm_train_text *t = piece_of(p->f->l, i % p->each, &first, &last);
         lm_text_attention    a = arguments(p, t, (uint32_t)(i / p->each), worker);
-        p->f->l->kernels.attend_back_q(&a, first, last);
+        lm_operand           chosen = chosen_of(p->f, t);
+        uint32_t             middle = dense_end(p->f, first, last);
+        if (first < middle)
+            p->f->l->kernels.attend_back_q(&a, first, middle);
+        lm_sparse_back_q(&a, &chosen, p->f->node->attention.spec.top_k, middle, last);
     }
 }
 
@@ -127,7 +149,12 @@ static void back_to_keys(void *arg, uint64_t from, uint64_t to, unsigned worker)
         const lm_train_text *t = piece_of(p->f->l, i % p->each, &first, &last);
         for (uint32_t h = 0; h < group; h++) {
             lm_text_attention a = arguments(p, t, (uint32_t)(i / p->each) * group + h, worker);
-            p->f->l->kernels.attend_back_kv(&a, first, last);
+            lm_operand chosen = chosen_of(p->f, t);
+            a.rows            = dense_end(p->f, 0, t->rows);
+            if (first < a.rows)
+                p->f->l->kernels.attend_back_kv(&a, first, last < a.rows ? last : a.rows);
+            a.rows = t->rows;
+            lm_sparse_back_kv(&a, &chosen, p->f->node->attention.spec.top_k, first, last);
         }
     }
 }

@@ -48,6 +48,8 @@ static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernel
     if (n->code == LM_OP_ATTENTION)
         *worker = larger(*worker, lm_text_attention_scratch(l->options.longest, n->attention.spec.k_dim,
                                                             n->attention.spec.v_dim));
+    if (n->code == LM_OP_SELECT_KEYS)
+        *worker = larger(*worker, l->options.longest * sizeof(float));
     if (n->code == LM_OP_LINEAR_RECURRENCE)
         *worker = larger(*worker, larger(lm_recurrence_scratch(&n->recurrence.spec, l->options.longest),
                                          n->recurrence.spec.k_dim * LM_STATE_COLUMNS * sizeof(float)));

@@ -26,14 +26,6 @@ static bool is_candidate(const lm_program *p, uint32_t node, lm_adapt_shape *sha
     return true;
 }
 
-static bool is_router(const lm_program *p, uint32_t node)
-{
-    for (uint32_t i = node + 1; i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_ROUTE && p->nodes[i].in[0] == p->nodes[node].out)
-            return true;
-    return false;
-}
-
 static bool in_attention(const char *module)
 {
     return strstr(module, "attn") || strstr(module, "attention");
@@ -63,11 +55,11 @@ static lm_status matches(target *t, const lm_program *p, uint32_t node, const ch
         LM_TRY(lm_regex_find(t->pattern, &t->work, lm_view_of(module), 0, &match, e));
         *out = match.found || ends_in(module, t->text);
     } else if (strcmp(t->text, "all") == 0 || strcmp(t->text, "all-linear") == 0) {
-        *out = !is_router(p, node);
+        *out = !lm_only_chooses(p, p->nodes[node].out, true);
     } else if (strcmp(t->text, "attention") == 0) {
-        *out = in_attention(module);
+        *out = in_attention(module) && !lm_only_chooses(p, p->nodes[node].out, true);
     } else if (strcmp(t->text, "mlp") == 0) {
-        *out = !in_attention(module) && !is_router(p, node);
+        *out = !in_attention(module) && !lm_only_chooses(p, p->nodes[node].out, true);
     } else {
         *out = ends_in(module, t->text);
     }

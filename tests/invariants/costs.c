@@ -15,7 +15,7 @@
 #include "plan/cost.h"
 #include "runtime/engine/state.h"
 
-enum { MAX = 1024, PROMPT = 40, ROWS = 16 };
+enum { MAX = 1024, PROMPT = 40, ROWS = 16, FAR = 1 << 30 };          /* FAR: past all windows */
 
 static golden_model models[MAX];
 static size_t       n_models;
@@ -77,7 +77,7 @@ static lm_wide profiled(const subject *s)
 static lm_wide scores(const subject *s, const lm_step *a, uint64_t first, uint64_t n)
 {
     const lm_node *node = &s->g->program->nodes[a->node];
-    uint64_t       window = node->attention.spec.window, keys = 0;
+    uint64_t       window = lm_node_reach(node), keys = 0;
     lm_cost        c;
 
     lm_node_cost(s->g->program, node, &c);
@@ -96,8 +96,8 @@ static void check_steps(const subject *s)
 
     for (uint32_t n = 0; n < p->program->n_nodes; n++) {
         const lm_node *node = &p->program->nodes[n];
-        uint64_t keys = lm_keys_seen(PROMPT + 1, node->attention.spec.window) -
-                        lm_keys_seen(PROMPT, node->attention.spec.window);
+        uint64_t keys = lm_keys_seen(PROMPT + 1, lm_node_reach(node)) -
+                        lm_keys_seen(PROMPT, lm_node_reach(node));
         lm_wide        sum = 0;
         lm_cost        of_node;
         lm_step_costs  c;
@@ -108,22 +108,23 @@ static void check_steps(const subject *s)
                 sum += c.operations;
             }
         same(s, node->path, sum,
-             2 * ((lm_wide)of_node.mult_adds +
-                  (node->code == LM_OP_ATTENTION ? of_node.key_mult_adds * keys : 0)));
+             2 * ((lm_wide)of_node.mult_adds + of_node.key_mult_adds * keys));
     }
 }
 
-/* Return the bytes of keys and values that a token reads: several layers may read one cache. */
+/* Return the bytes of keys and values that a token reads: several layers may read one cache, and those of
+ * sparse attention see only the keys that an indexer chooses, which reads all of its own. */
 static lm_wide bytes_seen(const subject *s, uint64_t keys)
 {
     const lm_program *p   = s->g->program;
     lm_wide           sum = 0;
 
     for (uint32_t n = 0; n < p->n_nodes; n++) {
-        uint64_t window = p->nodes[n].attention.spec.window;
-        if (p->nodes[n].code == LM_OP_ATTENTION)
-            sum += (lm_wide)lm_cache_bytes(&p->caches[p->nodes[n].attention.cache], s->kv) *
-                   (window && window < keys ? window : keys);
+        const lm_node *x     = &p->nodes[n];
+        uint64_t       reach = lm_node_reach(x);
+        if (x->code == LM_OP_ATTENTION || x->code == LM_OP_SELECT_KEYS)
+            sum += (lm_wide)lm_cache_bytes(&p->caches[x->attention.cache], s->kv) *
+                   (reach && reach < keys ? reach : keys);
     }
     return sum;
 }
@@ -134,11 +135,9 @@ static void check_token(const subject *s)
     lm_work           work;
     lm_flop_counts    flops;
     lm_prediction     x;
-    lm_kv_counts      kv;
 
     lm_engine_work(s->g, &work);
     lm_count_flops(p, &flops);
-    lm_count_kv(p, s->kv, PROMPT + 1, 1, &kv);
     lm_predict_token(s->g->plan, &peaks, PROMPT + 1, 1, &x);
     assert_int_equal(lm_engine_profile_start(s->g, NULL), LM_OK);
     step(s, PROMPT, 1, true);
@@ -149,8 +148,7 @@ static void check_token(const subject *s)
          flops.per_token_matmul);
     same(s, "operations of a token", x.operations, lm_flops_at(p, PROMPT + 1));
     same(s, "bytes of a token", x.bytes, work.weight_bytes + bytes_seen(s, PROMPT + 1));
-    if (!kv.n_windows)
-        same(s, "bytes of a position", work.kv_bytes, bytes_seen(s, 1));
+    same(s, "bytes of a position", work.kv_bytes, bytes_seen(s, FAR + 1) - bytes_seen(s, FAR));
 }
 
 /* A prompt in steps with the logits of its last row: all counts omit what the plan skips for the other
@@ -167,9 +165,11 @@ static void check_prompt(const subject *s)
         bool     last = at + n == PROMPT;
         step(s, at, n, last);
         for (uint32_t i = 0; i < p->n_steps; i++)
-            if (p->steps[i].code == LM_STEP_ATTENTION && p->steps[i].domain == LM_ALL_ROWS)
+            if (p->steps[i].code != LM_STEP_ATTENTION && p->steps[i].code != LM_STEP_SELECT)
+                continue;
+            else if (p->steps[i].domain == LM_ALL_ROWS)
                 ops += scores(s, &p->steps[i], at, n);
-            else if (p->steps[i].code == LM_STEP_ATTENTION && last)
+            else if (last)
                 ops += scores(s, &p->steps[i], at + n - 1, 1);
     }
     lm_predict_prompt(p, &peaks, PROMPT, &x);

@@ -56,6 +56,7 @@ CASES = {
     "falcon_mamba": ("FalconMamba", {"num_hidden_layers": 2}), "jamba": ("Jamba", {"num_hidden_layers": 10}), "recurrent_gemma": ("RecurrentGemma", {}),
     "kimi_linear": ("KimiLinear", {"num_hidden_layers": 5}), "bailing_hybrid": ("BailingHybrid", {"num_hidden_layers": 7}),
     "glm4_moe": ("Glm4Moe", {"num_hidden_layers": 3, "head_dim": 128}), "glm4_moe_lite": ("Glm4MoeLite", {"num_hidden_layers": 3}),
+    "deepseek_v32": ("DeepseekV32", {"num_hidden_layers": 5}), "glm_moe_dsa": ("GlmMoeDsa", {"num_hidden_layers": 5}),
     "lfm2_moe": ("Lfm2Moe", {"num_hidden_layers": 4, "layer_types": ["conv", "full_attention", "conv", "full_attention"]}),
 }
 SCALED = {"yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "rope_theta": 10000.0},

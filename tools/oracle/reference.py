@@ -63,6 +63,13 @@ def tokens(case: Case, seed: int) -> list[torch.Tensor]:
     return [torch.randint(0, case.kwargs["vocab_size"], (1, n), generator=g) for n in case.rows]
 
 
+def positions(chosen):
+    """Return chosen positions [B, T, k] in rising order, -1 past those that a row sees: what lies behind a row is in its choice when it sees fewer."""
+    rows = torch.arange(chosen.shape[1], device=chosen.device)[None, :, None]
+    seen = torch.where(chosen <= rows, chosen, chosen.shape[1]).sort(-1).values
+    return torch.where(seen < chosen.shape[1], seen, -1).float()
+
+
 @contextmanager
 def hooks(model, taps):
     """Collect the output of every module under its path (except rotary tables, activations and containers)."""
@@ -73,7 +80,7 @@ def hooks(model, taps):
             if isinstance(module, torch.nn.Conv1d):         # [B, C, T + padding]: the last ones are of no position
                 out = out[..., :out.shape[-1] - module.padding[0]].transpose(1, 2).contiguous()
             if isinstance(out, torch.Tensor) and out.dim() == 3:
-                taps[path] = out.detach().clone()
+                taps[path] = out.detach().clone() if out.is_floating_point() else positions(out)
         return hook
     for path, module in model.named_modules():
         leaf = path.rsplit(".", 1)[-1]

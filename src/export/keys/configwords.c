@@ -159,6 +159,16 @@ static void add_mamba(words *w)
     set_named(w, k->out_bias, json_boolean(c->mamba.out_bias));
 }
 
+/* Write which layers have an indexer and which share the choice of an earlier one. */
+static void add_choices(words *w)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < w->c->n_layers; i++)
+        json_array_append_new(list, json_string(w->c->shared_choice[i] ? "shared" : "full"));
+    set(w, "indexer_types", list);
+}
+
 static void add_windows(words *w)
 {
     const lm_config *c    = w->c;
@@ -178,6 +188,7 @@ static void add_windows(words *w)
         set(w, "layer_types", json_incref(list));
     json_decref(list);
     add_states(w);
+    add_choices(w);
     if (c->attention.scale != 1 / sqrtf((float)c->attention.k_dim) || knows(w, "query_pre_attn_scalar"))
         set(w, "query_pre_attn_scalar",
             lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));

@@ -231,8 +231,21 @@ static void add_epsilon(keys *k, const lm_program *p)
 
     if (rms)
         real(k, "attention.layer_norm_rms_epsilon", (double)rms->norm.eps);
-    if (layer)
+    if (layer && !rms)               /* else that of an indexer, which is fixed */
         real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
+}
+
+/* List the layers with an indexer of their own, if others share a choice. */
+static void add_choices(keys *k, const lm_config *c)
+{
+    bool own[LM_MAX_LAYERS], shared = false;
+
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        own[i] = !c->shared_choice[i];
+        shared |= c->shared_choice[i];
+    }
+    if (shared)
+        lm_gguf_add_bools(k->w, key(k, "attention.indexer.types"), own, c->n_layers);
 }
 
 static void add_attention(keys *k, const lm_family *f, const lm_config *c, const lm_program *p)
@@ -262,6 +275,7 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
     add_epsilon(k, p);
     if (a->window)
         add_window(k, c);
+    add_choices(k, c);
     /* with latents it follows from the rotation */
     if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank && !f->fixed_scale)
         real(k, "attention.scale", (double)a->scale);

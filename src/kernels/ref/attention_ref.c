@@ -42,6 +42,32 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t 
     }
 }
 
+static void copy(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from, uint32_t from_slot)
+{
+    uint64_t k_bytes = row_bytes(kv->k_type, kv->k_dim),
+             v_bytes = kv->v_in_k ? 0 : row_bytes(kv->v_type, kv->v_dim), values = LM_PAGE * k_bytes;
+
+    for (uint32_t h = 0; h < kv->n_kv_heads; h++, page += head_bytes(kv), from += head_bytes(kv)) {
+        memcpy(page + slot * k_bytes, from + from_slot * k_bytes, k_bytes);
+        memcpy(page + values + slot * v_bytes, from + values + from_slot * v_bytes, v_bytes);
+    }
+}
+
+static void index_keys(const lm_kv_shape *kv, const uint8_t *page, const float *q, const float *w,
+                       uint32_t n_heads, float *scratch, float *out)
+{
+    for (uint32_t j = 0; j < LM_PAGE; j++, page += row_bytes(kv->k_type, kv->k_dim)) {
+        lm_dtype_of(kv->k_type)->unpack(scratch, page, kv->k_dim);
+        out[j] = 0;
+        for (uint32_t h = 0; h < n_heads; h++) {
+            float sum = 0;
+            for (uint32_t i = 0; i < kv->k_dim; i++)
+                sum += q[(uint64_t)h * kv->k_dim + i] * scratch[i];
+            out[j] += w[h] * (sum > 0 ? sum : 0);
+        }
+    }
+}
+
 /* Scratch: 64 scores, one key, one value, the output of a range, one query. */
 static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
 {
@@ -202,6 +228,8 @@ void lm_attention_kernels_init_ref(lm_attention_kernels *k)
         .page_bytes = page_bytes,
         .scratch_bytes = scratch_bytes,
         .store = store,
+        .copy = copy,
+        .index = index_keys,
         .run = run,
         .run_range = run_range,
         .merge = merge,

@@ -1,4 +1,5 @@
-/* op_attention.c - attention: queries, keys, values and this layer's cache -> [T][H Kv]. */
+/* op_attention.c - attention: queries, keys, values and this layer's cache -> [T][H Kv]; and the choice of
+ * the keys that sparse attention sees. */
 #include <math.h>
 #include <string.h>
 
@@ -7,8 +8,20 @@
 #include "program/record.h"
 #include "tensor/dtype.h"
 
-/* Record attention to the keys and values of this cache. */
-static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, uint32_t cache,
+static void record_cache(lm_builder *b, const lm_attention_spec *s)
+{
+    b->p->caches[b->p->n_caches++] = (lm_cache){
+        .layer      = b->layer,
+        .n_kv_heads = s->n_kv_heads,
+        .k_dim      = s->k_dim,
+        .v_dim      = s->v_dim,
+        .window     = s->window,
+        .v_in_k     = s->v_in_k,
+    };
+}
+
+/* Record attention to the keys and values of this cache; `chosen`: LM_NONE unless it is sparse. */
+static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_value chosen, uint32_t cache,
                        const lm_attention_spec *s)
 {
     const char *path = lm_record_path(b, "scores");
@@ -20,10 +33,16 @@ static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, uint32
                        lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
                        (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
                    path, "widths of q, k, v are not heads times dimensions");
+    lm_record_need(b, s->top_k ? lm_record_width(b, chosen) == s->top_k && !s->window && !(s->alibi > 0) &&
+                                         !(s->softcap > 0) && !s->sinks
+                                   : chosen == LM_NONE,
+                   path, "sparse attention needs as many chosen keys as it sees, and has no window, ALiBi, soft "
+                         "cap or sinks");
     lm_node *n         = lm_record_unary(b, LM_OP_ATTENTION, path, q, s->n_heads * s->v_dim);
-    n->n_in            = s->v_in_k ? 2 : 3;
+    n->n_in            = s->top_k ? 4 : s->v_in_k ? 2 : 3;
     n->in[1]           = k;
-    n->in[2]           = s->v_in_k ? LM_NONE : v;
+    n->in[2]           = !s->v_in_k ? v : s->top_k ? k : LM_NONE;
+    n->in[3]           = chosen;
     n->attention.spec  = *s;
     n->attention.cache = cache;
     if (s->sinks) {
@@ -40,17 +59,16 @@ static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, uint32
 
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *s)
 {
+    return lm_sparse_attention(b, q, k, v, LM_NONE, s);
+}
+
+lm_value lm_sparse_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_value chosen,
+                             const lm_attention_spec *s)
+{
     if (b->failed || !LM_GROW(b, caches, b->p->n_caches))
         return LM_NONE;
-    lm_node *n = attend(b, q, k, v, b->p->n_caches, s);
-    b->p->caches[b->p->n_caches++] = (lm_cache){
-        .layer      = b->layer,
-        .n_kv_heads = s->n_kv_heads,
-        .k_dim      = s->k_dim,
-        .v_dim      = s->v_dim,
-        .window     = s->window,
-        .v_in_k     = s->v_in_k,
-    };
+    lm_node *n = attend(b, q, k, v, chosen, b->p->n_caches, s);
+    record_cache(b, s);
     return n->out;
 }
 
@@ -64,7 +82,7 @@ lm_value lm_shared_attention(lm_builder *b, lm_value q, lm_value other, const lm
                    from.code == LM_OP_ATTENTION && c->n_kv_heads == s->n_kv_heads && c->k_dim == s->k_dim &&
                        c->v_dim == s->v_dim && c->window == s->window && c->v_in_k == s->v_in_k,
                    lm_record_here(b), "the cache of an earlier layer has another shape");
-    lm_node *n          = attend(b, q, from.in[1], from.in[2], from.attention.cache, s);
+    lm_node *n          = attend(b, q, from.in[1], from.in[2], LM_NONE, from.attention.cache, s);
     n->attention.stored = true;
     return n->out;
 }
@@ -109,6 +127,8 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
         lm_text_printf(out, _(", values %u wide"), s->v_dim);
     if (s->window)
         lm_text_printf(out, _(", window %u"), s->window);
+    if (s->top_k)
+        lm_text_printf(out, _(", the %u chosen keys"), s->top_k);
     if (s->softcap > 0)
         lm_text_printf(out, _(", soft cap %g"), (double)s->softcap);
     if (s->alibi > 0)
@@ -133,6 +153,7 @@ static void attention_reverse_cost(const lm_node *n, const lm_reverse *r, const 
 
 static const lm_op_number attention_numbers[] = {
     LM_NODE_NUMBER(U32, attention.spec.window, "windows"),
+    LM_NODE_NUMBER(U32, attention.spec.top_k, "windows"),
     LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
     LM_NODE_NUMBER(FLOAT, attention.spec.softcap, "scale of scores"),
     LM_NODE_NUMBER(FLOAT, attention.spec.alibi, "scale of scores"),
@@ -157,6 +178,83 @@ const lm_op lm_op_attention = {
     .all_rows      = LM_IN1 | LM_IN2,
     .trains_inputs = 7,
     .trains_weights = 1,
-    .reverse_reads = LM_IN0 | LM_IN1 | LM_IN2 | LM_OUT,
+    .reverse_reads = LM_IN0 | LM_IN1 | LM_IN2 | LM_IN3 | LM_OUT,
     .reverse_cost  = attention_reverse_cost,
+};
+
+/* ---- the choice of keys ---- */
+
+lm_value lm_select_keys(lm_builder *b, const char *word, lm_value q, lm_value k, lm_value w,
+                        const lm_attention_spec *s)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b,
+                   s->top_k && s->n_kv_heads == 1 && s->v_in_k &&
+                       lm_record_width(b, q) == s->n_heads * s->k_dim &&
+                       lm_record_width(b, k) == s->k_dim && lm_record_width(b, w) == s->n_heads,
+                   word, "the widths of an indexer do not match");
+    if (!LM_GROW(b, caches, b->p->n_caches))
+        return LM_NONE;
+    lm_node *n         = lm_record_unary(b, LM_OP_SELECT_KEYS, lm_record_path(b, word), q, s->top_k);
+    n->n_in            = 3;
+    n->in[1]           = k;
+    n->in[2]           = w;
+    n->attention.spec  = *s;
+    n->attention.cache = b->p->n_caches;
+    record_cache(b, s);
+    return n->out;
+}
+
+lm_value lm_last_choice(const lm_builder *b)
+{
+    for (uint32_t i = b->p->n_nodes; i-- > 0;)
+        if (b->p->nodes[i].code == LM_OP_SELECT_KEYS)
+            return b->p->nodes[i].out;
+    return LM_NONE;
+}
+
+/* Per key: a product of each head, its maximum with 0, times its weight, added; then comparisons, which are
+ * not counted as arithmetic. */
+static void select_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + 1);
+    c->key_flops     = 2 * c->key_mult_adds + s->n_heads;
+    c->reads         = lm_width_in(p, n) + s->k_dim + s->n_heads;
+    c->writes        = lm_width_out(p, n);
+}
+
+static void select_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    (void)p;
+    lm_text_printf(out, _("the best %u keys by %u heads, %u wide"), s->top_k, s->n_heads, s->k_dim);
+}
+
+static const lm_op_number select_numbers[] = {
+    LM_NODE_NUMBER(U32, attention.spec.top_k, "windows"),
+    LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
+    LM_NODE_NUMBER(U32, attention.spec.n_heads, NULL),
+    LM_NODE_NUMBER(U32, attention.spec.k_dim, NULL),
+    { 0 }
+};
+
+const lm_op lm_op_select_keys = {
+    .name     = "select_keys",
+    .numbers  = select_numbers,
+    .cost     = select_cost,
+    .describe = select_describe,
+    .formula  = "top-k over s ≤ t of Σ w max(q · k, 0)",
+    .expression = "select_keys({0}, {1}, {2}, {top_k})",
+    .helper   = "def select_keys(q, k, w, top_k):\n"
+                "    \"\"\"The positions that each row sees: the best top_k by the weighted sum of its heads' "
+                "scores.\"\"\"\n"
+                "    T, H = w.shape\n"
+                "    scores = (($.maximum((q.reshape(T * H, -1) @ k.T).reshape(T, H, T), 0 * w[:, :, None])) * w[:, :, None]).sum(1)\n"
+                "    return [sorted(sorted(range(t + 1), key=lambda s: (-float(scores[t, s]), s))[:top_k]) for t in range(T)]\n\n\n",
+    .work     = "sparse choices",
+    .all_rows = LM_IN1,
 };

@@ -1,31 +1,44 @@
-/* attend.c - attention, split by tiles of rows, query heads of one key/value head and, if that gives few
- * items, ranges of positions.
+/* attend.c - attention and the choice of its keys. Attention is split by tiles of rows, query heads of one
+ * key/value head and, if that gives few items, ranges of positions.
  *
  * How the work is divided does not change results: ranges are cut at fixed positions and merged in rising
  * order, in one call or by the worker that finishes the last of them. */
+#include <string.h>
+
+#include "kernels/attention_parts.h"
 #include "runtime/engine/steps.h"
+#include "runtime/ops/best.h"
 
 /* Consecutive rows of one sequence, and query heads [first, first + count) of a key/value head. */
 typedef struct item {
     uint32_t row, rows, head, first, count;
 } item;
 
-/* Return how many rows from row i on can be processed together: the same sequence, consecutive positions, at
- * most LM_TILE. */
-static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint32_t n)
-{
-    uint32_t count = 1;
-
-    if (domain == LM_WANTED_ROWS)
-        return 1;
-    while (count < LM_TILE && i + count < n && g->sequences[i + count] == g->sequences[i])
-        count++;
-    return count;
-}
-
 static const lm_attention_spec *spec_of(const lm_engine *g, const lm_step *s)
 {
     return &g->program->nodes[s->node].attention.spec;
+}
+
+/* Return whether row i sees only chosen keys: at first, when there are no more than top_k, it sees all. */
+static bool is_sparse(const lm_engine *g, const lm_step *s, uint32_t i)
+{
+    uint32_t top_k = spec_of(g, s)->top_k;
+
+    return top_k && g->positions[row_number(g, s->domain, i)] >= top_k;
+}
+
+/* Return how many rows from row i on can be processed together: the same sequence, consecutive positions, at
+ * most LM_TILE; a row that sees only chosen keys is alone. */
+static uint32_t tile_rows(const lm_engine *g, const lm_step *s, uint32_t i, uint32_t n)
+{
+    uint32_t count = 1;
+
+    if (s->domain == LM_WANTED_ROWS || is_sparse(g, s, i))
+        return 1;
+    while (count < LM_TILE && i + count < n && g->sequences[i + count] == g->sequences[i] &&
+           !is_sparse(g, s, i + count))
+        count++;
+    return count;
 }
 
 static const lm_kv_layer *layer_of(const lm_engine *g, const lm_step *s)
@@ -39,14 +52,16 @@ static bool is_split(const lm_engine *g, const lm_step *s)
 
     if (n > LM_SPLIT_ROWS)
         return false;
-    for (uint32_t i = 0; i < n; i += tile_rows(g, s->domain, i, n))
+    for (uint32_t i = 0; i < n; i += tile_rows(g, s, i, n))
         tiles++;
     return lm_attention_splits(spec_of(g, s), tiles, lm_pool_used(g->pool));
 }
 
-/* Return the number of ranges that the rows of a tile see. */
+/* Return the number of ranges that the rows of a tile see. Chosen keys are not divided. */
 static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, uint32_t rows)
 {
+    if (is_sparse(g, s, row))
+        return 1;
     uint32_t position = g->positions[row_number(g, s->domain, row)];
 
     return (position + rows - 1) / LM_RANGE - lm_first_seen(spec_of(g, s)->window, position) / LM_RANGE + 1;
@@ -60,7 +75,7 @@ unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s)
     bool                     split = is_split(g, s);
 
     for (uint32_t i = 0; i < n && items < max; i += rows) {
-        rows = tile_rows(g, s->domain, i, n);
+        rows = tile_rows(g, s, i, n);
         items += (uint64_t)lm_attention_items(spec) * (split ? ranges_of(g, s, i, rows) : 1);
     }
     return (unsigned)(items < max ? items : max);
@@ -75,6 +90,56 @@ void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_arg
         atomic_store_explicit(done, 0, memory_order_relaxed);
         kernels->merge(a, partials, n);
     }
+}
+
+/* ---- chosen keys ---- */
+
+/* The keys and values that one row sees, copied to consecutive pages of a worker. */
+typedef struct gathered {
+    uint32_t *pages;                     /* their numbers */
+    uint8_t  *base;
+    uint64_t  stride;
+    uint32_t  row;                       /* LM_NONE: none yet */
+} gathered;
+
+static gathered gathered_at(const stage_chunk *p, const lm_step *s)
+{
+    const lm_plan_state *at    = &p->g->plan->state;
+    uint32_t             count = (spec_of(p->g, s)->top_k + LM_PAGE - 1) / LM_PAGE;
+    uint8_t             *base  = p->g->slab + at->gathered + p->worker * at->gathered_bytes;
+
+    return (gathered){ .pages  = (uint32_t *)(void *)base,
+                       .base   = base + (((uint64_t)count * 4 + 63) & ~UINT64_C(63)),
+                       .stride = p->g->plan->attention->page_bytes(&layer_of(p->g, s)->shape),
+                       .row    = LM_NONE };
+}
+
+/* Copy the keys and values that a row sees, in rising order of positions. */
+static void gather(const stage_chunk *p, const lm_step *s, uint32_t row, gathered *to)
+{
+    const lm_engine   *g      = p->g;
+    const lm_kv_layer *l      = layer_of(g, s);
+    layer_pages        at     = pages_of(g, l, g->sequences[row_number(g, s->domain, row)]);
+    const float       *chosen = floats_at(g, s->in[3], row);
+
+    if (to->row == row)
+        return;
+    to->row = row;
+    for (uint32_t i = 0; i < spec_of(g, s)->top_k; i++) {
+        uint32_t position = (uint32_t)chosen[i], page = i / LM_PAGE;
+        to->pages[page]   = page;
+        g->plan->attention->copy(&l->shape, to->base + page * to->stride, i % LM_PAGE,
+                                 at.base + at.pages[position / LM_PAGE] * at.stride, position % LM_PAGE);
+    }
+}
+
+/* Let a query see the gathered keys: all of them, as if they were the first positions. */
+static void see_gathered(const lm_attention_spec *spec, const gathered *from, lm_attention_args *a)
+{
+    a->position    = spec->top_k - 1;
+    a->pages       = from->pages;
+    a->base        = from->base;
+    a->page_stride = from->stride;
 }
 
 static lm_attention_args args_of(const stage_chunk *p, const lm_step *s, const item *x)
@@ -128,12 +193,14 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
     const lm_attention_kernels *kernels = p->g->plan->attention;
     const lm_attention_spec    *spec    = spec_of(p->g, s);
     uint32_t n = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads, number = 0;
-    bool                        split   = is_split(p->g, s);
+    bool                        split   = is_split(p->g, s), sparse;
     uint64_t                    turn    = 0;
     item                        x       = { 0 };
+    gathered                    keys    = gathered_at(p, s);
 
     for (; x.row < n; x.row += x.rows) {
-        x.rows          = tile_rows(p->g, s->domain, x.row, n);
+        sparse          = is_sparse(p->g, s, x.row);
+        x.rows          = tile_rows(p->g, s, x.row, n);
         uint32_t ranges = split ? ranges_of(p->g, s, x.row, x.rows) : 1;
         for (x.head = 0; x.head < spec->n_kv_heads; x.head++) {
             for (x.first = 0; x.first < group; x.first += LM_QUERY_HEADS, number++) {
@@ -142,6 +209,10 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
                     if (turn++ % p->count != p->index)
                         continue;
                     lm_attention_args a = args_of(p, s, &x);
+                    if (sparse) {
+                        gather(p, s, x.row, &keys);
+                        see_gathered(spec, &keys, &a);
+                    }
                     if (ranges > 1)
                         lm_attend_range(kernels, &a, k, ranges, partials_of(p->g, s, &x),
                                         &p->g->ranges_done[number]);
@@ -149,6 +220,124 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
                         kernels->run(&a);
                 }
             }
+        }
+    }
+}
+
+/* ---- the choice of keys (program/builder.h, lm_select_keys) ----
+ *
+ * Rows are divided among workers; if there are few, ranges of positions too. Neither changes results: a score
+ * depends on its query and its key alone. */
+
+static uint32_t position_of(const lm_engine *g, const lm_step *s, uint32_t row)
+{
+    return g->positions[row_number(g, s->domain, row)];
+}
+
+/* Return whether a row chooses: with at most top_k visible keys, it takes all. */
+static bool chooses(const lm_engine *g, const lm_step *s, uint32_t row)
+{
+    return position_of(g, s, row) >= spec_of(g, s)->top_k;
+}
+
+static bool choice_is_split(const lm_engine *g, const lm_step *s)
+{
+    uint32_t n = rows_of(g, s->domain), max = lm_unsplit_items(lm_pool_used(g->pool));
+
+    return n <= LM_SPLIT_ROWS && n <= max;
+}
+
+static uint32_t ranges_scored(const lm_engine *g, const lm_step *s, uint32_t row)
+{
+    return chooses(g, s, row) ? position_of(g, s, row) / LM_RANGE + 1 : 1;
+}
+
+unsigned lm_select_chunks(const lm_engine *g, const lm_step *s)
+{
+    uint64_t items = 0, max = lm_pool_used(g->pool) * LM_MAX_CHUNKS;
+    uint32_t n     = rows_of(g, s->domain);
+    bool     split = choice_is_split(g, s);
+
+    for (uint32_t i = 0; i < n && items < max; i++)
+        items += split ? ranges_scored(g, s, i) : 1;
+    return (unsigned)(items < max ? items : max);
+}
+
+static float *scores_of(const lm_engine *g, uint32_t i)
+{
+    uint64_t floats = ((uint64_t)g->plan->options.context + LM_PAGE - 1) / LM_PAGE * LM_PAGE;
+
+    return (float *)(void *)(g->slab + g->plan->state.scores) + i * floats;
+}
+
+/* Score the keys of the pages from position `from` up to `to`. */
+static void score(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t from, uint32_t to,
+                  float *scores)
+{
+    const lm_engine         *g     = p->g;
+    const lm_attention_spec *spec  = spec_of(g, s);
+    const lm_kv_layer       *l     = &g->plan->layers[g->program->nodes[s->node].attention.cache];
+    layer_pages              at    = pages_of(g, l, g->sequences[row_number(g, s->domain, row)]);
+    const float             *q     = floats_at(g, s->in[0], row), *w = floats_at(g, s->in[2], row);
+    float                   *page  = (float *)(void *)scratch_of(g, p->worker);
+    uint32_t                 lanes = lm_hadamard_of_keys(&l->shape), width = spec->n_heads * spec->k_dim;
+
+    if (lanes) {
+        float *turned = page + (uint64_t)LM_PAGE * spec->k_dim;
+        memcpy(turned, q, width * sizeof *q);
+        hadamard(turned, width, lanes);
+        q = turned;
+    }
+    for (uint32_t i = from; i < to; i += LM_PAGE)
+        g->plan->attention->index(&l->shape, at.base + at.pages[i / LM_PAGE] * at.stride, q, w,
+                                  spec->n_heads, page, scores + i);
+}
+
+/* Write the positions of the best keys; the scale is positive and changes no order. */
+static void choose(const lm_engine *g, const lm_step *s, uint32_t row, const float *scores)
+{
+    uint32_t top_k = spec_of(g, s)->top_k, n = position_of(g, s, row) + 1;
+    float   *out   = floats_at(g, s->out, row);
+
+    if (n > top_k) {
+        lm_best(scores, n, top_k, out);
+        return;
+    }
+    for (uint32_t i = 0; i < top_k; i++)
+        out[i] = i < n ? (float)i : -1;
+}
+
+static void score_range(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t range, uint32_t ranges)
+{
+    uint32_t     end  = position_of(p->g, s, row) + 1, from = range * LM_RANGE;
+    atomic_uint *done = &p->g->ranges_done[row];
+
+    score(p, s, row, from, from + LM_RANGE < end ? from + LM_RANGE : end, scores_of(p->g, row));
+    if (atomic_fetch_add_explicit(done, 1, memory_order_acq_rel) + 1 == ranges) {
+        atomic_store_explicit(done, 0, memory_order_relaxed);
+        choose(p->g, s, row, scores_of(p->g, row));
+    }
+}
+
+void lm_run_select(const stage_chunk *p, const lm_step *s)
+{
+    uint32_t n     = rows_of(p->g, s->domain);
+    bool     split = choice_is_split(p->g, s);
+    uint64_t turn  = 0;
+
+    for (uint32_t row = 0; row < n; row++) {
+        uint32_t ranges = split ? ranges_scored(p->g, s, row) : 1;
+        for (uint32_t k = 0; k < ranges; k++) {
+            if (turn++ % p->count != p->index)
+                continue;
+            if (split && chooses(p->g, s, row)) {
+                score_range(p, s, row, k, ranges);
+                continue;
+            }
+            float *scores = scores_of(p->g, p->worker);
+            if (chooses(p->g, s, row))
+                score(p, s, row, 0, position_of(p->g, s, row) + 1, scores);
+            choose(p->g, s, row, scores);
         }
     }
 }

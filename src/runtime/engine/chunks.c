@@ -12,7 +12,9 @@ unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows)
     if (t->split == LM_BY_ROWS)
         return rows == 1 ? 1 : rows < max ? rows : max;
     if (t->split == LM_BY_HEADS)
-        return lm_attention_chunks(g, &g->plan->steps[t->first]);
+        return g->plan->steps[t->first].code == LM_STEP_SELECT
+                   ? lm_select_chunks(g, &g->plan->steps[t->first])
+                   : lm_attention_chunks(g, &g->plan->steps[t->first]);
     if (t->split == LM_BY_LANES) {
         uint64_t units = lm_state_units(g, &g->plan->steps[t->first]);
         return (unsigned)(units < workers ? units : workers);

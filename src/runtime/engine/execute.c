@@ -322,7 +322,8 @@ static void run_heads(const stage_chunk *p, const lm_step *s)
  * run by lm_engine_exchange, not by workers. */
 static void (*const chunk_steps[])(const stage_chunk *p, const lm_step *s) = {
     [LM_STEP_MATMUL] = run_matmul,          [LM_STEP_HEADS] = run_heads, [LM_STEP_EXPERTS] = lm_run_experts,
-    [LM_STEP_ATTENTION] = lm_run_attention, [LM_STEP_SORT] = lm_run_sort, [LM_STEP_STATE] = lm_run_state,
+    [LM_STEP_ATTENTION] = lm_run_attention, [LM_STEP_SELECT] = lm_run_select,
+    [LM_STEP_SORT] = lm_run_sort, [LM_STEP_STATE] = lm_run_state,
 };
 
 /* Run rows [from, to) of a stage by rows, or the chunk of any other stage. */

@@ -18,6 +18,7 @@ static const char *row_work(const lm_plan *plan, const lm_step *s)
     switch (s->code) {
     case LM_STEP_ROWS:
     case LM_STEP_STATE:
+    case LM_STEP_SELECT:
         work = lm_op_of(plan->program->nodes[s->node].code)->work;
         return work ? work : "other rows";
     case LM_STEP_ATTENTION:

@@ -184,6 +184,11 @@ void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_arg
                      uint8_t *partials, atomic_uint *done);
 void lm_run_attention(const stage_chunk *p, const lm_step *s);
 
+/* ---- the choice of the keys of sparse attention (attend.c) ---- */
+
+unsigned lm_select_chunks(const lm_engine *g, const lm_step *s);
+void     lm_run_select(const stage_chunk *p, const lm_step *s);
+
 /* ---- operations with a state (states.c) ---- */
 
 /* Return the number of parts into which a state can be divided among workers. */

@@ -200,8 +200,11 @@ static lm_status add_forward(lm_engine *g, rates *r, double *per_key, const lm_f
         lm_step_cost(g->plan, s, f, &c);
         if (lm_is_product(s)) {
             out->products += times * lm_product_seconds(g, &r->products, s, f, &out->unknown);
-        } else if (s->code == LM_STEP_ATTENTION) {
-            out->attention += times * per_key[g->program->nodes[s->node].attention.cache] * (double)c.keys;
+        } else if (s->code == LM_STEP_ATTENTION || s->code == LM_STEP_SELECT) {
+            /* the choice of keys computes scores, but no sums of values: about half */
+            double share = s->code == LM_STEP_SELECT ? 0.5 : 1;
+            uint32_t cache = g->program->nodes[s->node].attention.cache;
+            out->attention += times * share * per_key[cache] * (double)c.keys;
         } else {
             double rows = (double)c.rows,
                    each = (double)c.width * (s->code == LM_STEP_PACK ? r->pack : r->row);
@@ -227,7 +230,7 @@ static void time_caches(lm_engine *g, uint32_t rows, uint64_t depth, double *per
     for (uint32_t i = 0; i < g->program->n_nodes; i++) {
         const lm_node *x = &g->program->nodes[i];
         uint32_t       c = x->attention.cache, same = 0;
-        if (x->code != LM_OP_ATTENTION)
+        if (x->code != LM_OP_ATTENTION && x->code != LM_OP_SELECT_KEYS)
             continue;
         while (same < n && !same_shape(spec[same], &x->attention.spec))
             same++;

@@ -25,7 +25,8 @@ void lm_engine_work(const lm_engine *g, lm_work *out)
         if (lm_is_product(s))
             add_operations(s->domain == LM_WANTED_ROWS ? &out->logits : &out->row, &c);
         out->weight_bytes += (uint64_t)c.weight_bytes;
-        if (s->code == LM_STEP_ATTENTION && !g->program->nodes[s->node].attention.spec.window)
+        if ((s->code == LM_STEP_SELECT || s->code == LM_STEP_ATTENTION) &&
+            !lm_node_reach(&g->program->nodes[s->node]))
             out->kv_bytes += c.key_bytes;
     }
 }

@@ -250,7 +250,7 @@ static const row_def compute[] = {
     { N_("operations per token"), "flops.per_token_matmul", NULL, NULL }, { N_("of which the head"), "flops.head", NULL, NULL },
     { N_("more per key"), "flops.per_context_token", write_cached, NULL },
     { N_("more per key, MLA naive"), "flops.per_context_token_naive", NULL, NULL },
-    { N_("more per key, windows full"), "flops.per_context_token_past_windows", NULL, NULL }, { N_("a token at 4,096"), "flops.at[4096].total", NULL, NULL },
+    { N_("more per key past windows and choices"), "flops.per_context_token_past_windows", NULL, NULL }, { N_("a token at 4,096"), "flops.at[4096].total", NULL, NULL },
     { N_("a prompt of 512"), "flops.prefill_of[512].total", NULL, NULL },
     { N_("a prompt of 512, MLA naive"), "flops.prefill_of[512].naive", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };

@@ -100,10 +100,13 @@ static void derive_at_context(lm_derivation *d)
 /* Derive the cost if every query head had its own keys and values. */
 static void derive_mha(lm_derivation *d)
 {
-    const char     *layers = lm_layers_formula(d, d->f->s.program->n_caches);
     lm_cache_class  classes[LM_MAX_CLASSES];
     size_t          n = lm_cache_classes(d->f->s.program, false, classes);
+    lm_traits       t;
     lm_symbol_value q;
+
+    lm_find_traits(d->f->ledger, &t);
+    const char *layers = lm_layers_formula(d, d->f->s.program->n_caches - t.n_indexers);
 
     if (lm_has_symbol(d, "kv_rank")) {
         lm_derivef(d, "mha", _("with the keys and values of every head"), LM_UNIT_ELEMENTS,
@@ -152,6 +155,57 @@ void lm_derive_kv_cache(lm_derivation *d)
     derive_elements(d);
     derive_per_token(d, _("cost: bytes per token"));
     derive_at_context(d);
+}
+
+/* ---- sparse attention ---- */
+
+/* Derive what a token with a full context reads: the keys of the indexers and what they choose, or all. */
+static void derive_sparse_bytes(lm_derivation *d, const lm_traits *t, const char *layers,
+                                const char *choosers)
+{
+    const lm_program *p    = d->f->s.program;
+    const char       *path = lm_derive_text(d, "attention.indexer.at[%" PRIu64 "]", d->f->s.context);
+    const char       *each = bytes_formula(d, &p->caches[t->attention->attention.cache]),
+                     *keys = bytes_formula(d, &p->caches[t->indexer->attention.cache]);
+
+    lm_derivef(d, "bytes", _("bytes of the cache that it reads"), LM_UNIT_BYTES,
+               lm_derive_text(d, "%s.bytes", path), "%s * %s * tokens + %s * %s * min(tokens, chosen)",
+               choosers, keys, layers, each);
+    lm_derivef(d, "bytes_all", _("bytes if it read all keys, without an indexer"), LM_UNIT_BYTES,
+               lm_derive_text(d, "%s.bytes_all", path), "%s * %s * tokens", layers, each);
+    lm_derive(d, "bytes_less", _("times fewer bytes"), LM_UNIT_RATIO, NULL, "bytes_all / bytes");
+}
+
+void lm_derive_sparse(lm_derivation *d)
+{
+    lm_traits t;
+
+    lm_find_traits(d->f->ledger, &t);
+    if (!t.indexer)
+        return;
+    let_cache(d);
+    const char *path     = lm_derive_text(d, "attention.indexer.at[%" PRIu64 "]", d->f->s.context);
+    const char *layers   = lm_layers_formula(d, t.n_attentions);
+    const char *choosers = lm_layers_formula(d, t.n_indexers), *per_key = lm_score_formula(d, t.attention);
+    lm_let_fact(d, "index_heads", "H_I", _("heads of the indexer"), "attention.indexer.heads");
+    lm_let_fact(d, "index_dim", "K_I", _("dimensions of a head of the indexer"),
+                "attention.indexer.head_dim");
+    lm_let_fact(d, "chosen", "n_k", _("keys that the indexer chooses for a token"),
+                "attention.indexer.top_k");
+    lm_derivef(d, "products", _("products of the indexers for a token: queries, key, weights of the heads"),
+               LM_UNIT_FLOPS, NULL,
+               "%s * 2 * (q_rank * index_heads * index_dim + hidden * (index_dim + index_heads))", choosers);
+    lm_derivef(d, "scores", _("their scores of all keys"), LM_UNIT_FLOPS, NULL,
+               "%s * 2 * index_heads * (index_dim + 1) * tokens", choosers);
+    lm_derive(d, "choosing", _("choosing the keys, together"), LM_UNIT_FLOPS,
+              lm_derive_text(d, "%s.choosing", path), "products + scores");
+    lm_derivef(d, "attending", _("attention to the chosen keys"), LM_UNIT_FLOPS,
+               lm_derive_text(d, "%s.attending", path), "%s * (%s) * min(tokens, chosen)", layers, per_key);
+    lm_derivef(d, "attending_all", _("attention to all keys, without an indexer"), LM_UNIT_FLOPS,
+               lm_derive_text(d, "%s.attending_all", path), "%s * (%s) * tokens", layers, per_key);
+    lm_derive(d, "less", _("times fewer operations"), LM_UNIT_RATIO, NULL,
+              "attending_all / (choosing + attending)");
+    derive_sparse_bytes(d, &t, layers, choosers);
 }
 
 /* ---- memory, as planned ---- */

@@ -368,46 +368,53 @@ void lm_derive_parameters(lm_derivation *d)
 
 /* ---- FLOPs ---- */
 
-/* Return the formula of q·k and p·v per key, for the layers of a class. */
-static const char *score_formula(counting *c, const lm_cache_class *x)
+const char *lm_score_formula(lm_derivation *d, const lm_node *n)
 {
-    const lm_attention_spec *s      = &lm_attention_of(c->p, x->first)->attention.spec;
-    const char              *layers = lm_layers_formula(c->d, x->readers);
+    const lm_attention_spec *s = &n->attention.spec;
 
+    if (n->code == LM_OP_SELECT_KEYS)
+        return lm_derive_text(d, "2 * %u * (%u + 1)", s->n_heads, s->k_dim);
     if (s->v_in_k)
-        return lm_derive_text(c->d, "%s * (2 * heads * ((kv_rank + rope_dim) + kv_rank))", layers);
-    if ((uint64_t)lm_derived(c->d, "head_dim").n == s->k_dim && s->k_dim == s->v_dim)
-        return lm_derive_text(c->d, "%s * (2 * heads * (head_dim + head_dim))", layers);
-    return lm_derive_text(c->d, "%s * (2 * heads * (%u + %u))", layers, s->k_dim, s->v_dim);
+        return "2 * heads * ((kv_rank + rope_dim) + kv_rank)";
+    if ((uint64_t)lm_derived(d, "head_dim").n == s->k_dim && s->k_dim == s->v_dim)
+        return "2 * heads * (head_dim + head_dim)";
+    return lm_derive_text(d, "2 * heads * (%u + %u)", s->k_dim, s->v_dim);
 }
 
-/* Derive the cost per visible key: layers with a window, layers without, and both. */
+/* Derive the cost per visible key: layers with a window or a choice, layers without and indexers, and
+ * both. */
 static void derive_scores(counting *c, lm_text *at)
 {
     lm_cache_class classes[LM_MAX_CLASSES];
     size_t         n = lm_cache_classes(c->p, true, classes);
     lm_text         open = { 0 }, all = { 0 };
+    bool            chooses = false;
     const char    *name;
 
     for (size_t i = 0; i < n; i++) {
-        uint32_t window = lm_acting_window(c->p,
-                                           lm_attention_of(c->p, classes[i].first)->attention.spec.window);
-        lm_text   one    = { 0 };
-        append(window ? &one : &open, score_formula(c, &classes[i]));
-        if (!window)
+        const lm_node *x     = lm_attention_of(c->p, classes[i].first);
+        uint32_t       reach = lm_acting_window(c->p, lm_node_reach(x));
+        lm_text        one   = { 0 };
+        append(reach ? &one : &open,
+               lm_derive_text(c->d, "%s * (%s)", lm_layers_formula(c->d, classes[i].readers),
+                              lm_score_formula(c->d, x)));
+        if (!reach)
             continue;
-        name = derive_sum(c, n == 1 ? "per_key" : "per_key_window",
-                          n == 1 ? _("scores, per token of context")
-                                 : _("scores, per token of context, in layers with a window"),
+        chooses |= x->attention.spec.top_k > 0;
+        name = derive_sum(c, n == 1 ? "per_key" : chooses ? "per_key_chosen" : "per_key_window",
+                          n == 1    ? _("scores, per token of context")
+                          : chooses ? _("scores, per token of context, until as many keys are chosen")
+                                    : _("scores, per token of context, in layers with a window"),
                           n == 1 ? "flops.per_context_token" : NULL, &one);
-        lm_text_printf(at, " + %s * min(tokens, %u)", name ? name : "", window);
+        lm_text_printf(at, " + %s * min(tokens, %u)", name ? name : "", reach);
         if (n > 1)
             append(&all, name ? name : "");
     }
     bool mixed = all.size > 0;
     name = derive_sum(c, mixed ? "per_key_open" : "per_key",
-                      mixed ? _("scores, per token of context, in layers without a window")
-                            : _("scores, per token of context"),
+                      !mixed    ? _("scores, per token of context")
+                      : chooses ? _("scores of the indexers, per token of context")
+                                : _("scores, per token of context, in layers without a window"),
                       mixed ? "flops.per_context_token_past_windows" : "flops.per_context_token", &open);
     if (name)
         lm_text_printf(at, " + %s * tokens", name);

@@ -64,15 +64,39 @@ void lm_derive_gqa(lm_derivation *d)
               "100 * (1 - elements / elements_mha)");
 }
 
+/* What an indexer adds to a formula: nothing without one. */
+typedef struct indexer_terms { const char *cached, *all_cached, *products, *per_key; } indexer_terms;
+
+static indexer_terms terms_of_indexer(lm_derivation *d)
+{
+    lm_traits t;
+
+    lm_find_traits(d->f->ledger, &t);
+    if (!t.indexer)
+        return (indexer_terms){ "", "", "", "" };
+    uint32_t heads = t.indexer->attention.spec.n_heads, dim = t.indexer->attention.spec.k_dim;
+    return (indexer_terms){ .cached     = lm_derive_text(d, " + %u", dim),
+                            .all_cached = lm_derive_text(d, " + %u * %u", t.n_indexers, dim),
+                            .products   = lm_derive_text(d, " + 2 * (q_rank * %u * %u + hidden * (%u + %u))",
+                                                         heads, dim, dim, heads),
+                            .per_key    = lm_derive_text(d, " + 2 * %u * (%u + 1)", heads, dim) };
+}
+
 void lm_derive_mla(lm_derivation *d)
 {
+    const lm_program *p = d->f->s.program;
+    lm_traits         t;
+
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_rank"))
         return;
-    lm_derive(d, "per_layer", _("values cached per token in a layer: the latent and the shared key"),
-              LM_UNIT_ELEMENTS, "kv.elements_per_layer[0]", "kv_rank + rope_dim");
+    indexer_terms more = terms_of_indexer(d);
+    lm_find_traits(d->f->ledger, &t);
+    lm_derivef(d, "per_layer", _("values cached per token in a layer: the latent and the shared key"),
+               LM_UNIT_ELEMENTS, "kv.elements_per_layer[0]", "kv_rank + rope_dim%s", more.cached);
     lm_derivef(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
-               "%s * per_layer", lm_layers_formula(d, d->f->s.program->n_caches));
+               t.indexer ? "%s * (kv_rank + rope_dim)%s" : "%s * per_layer%s",
+               lm_layers_formula(d, p->n_caches - t.n_indexers), more.all_cached);
     lm_derive(d, "head_values", _("the keys and values of all heads"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token_per_layer", "heads * (nope_dim + rope_dim + v_dim)");
     lm_derive(d, "times_smaller", _("the latent is smaller by"), LM_UNIT_RATIO, NULL,
@@ -90,7 +114,8 @@ void lm_derive_mla(lm_derivation *d)
     bool gated = derive_gates(d, "(heads * v_dim)");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               lm_derive_text(d, "flops.layer[%d].attention", d->f->s.program->caches[0].layer),
-              gated ? "2 * (down + up + queries + output + gates)" : "2 * (down + up + queries + output)");
+              lm_derive_text(d, "2 * (down + up + queries + output%s)%s", gated ? " + gates" : "",
+                             more.products));
 }
 
 /* Derive the scale of YaRN: its magnitude squared (once for queries, once for keys), divided by the root of
@@ -133,8 +158,9 @@ void lm_derive_attention(lm_derivation *d)
         lm_derive(d, "seen", _("with a window only"), LM_UNIT_ELEMENTS, NULL, "heads * min(tokens, window)");
     }
     if (latent)
-        lm_derive(d, "per_key", _("q·k and p·v per key, in a layer, on the latent"),
-                  LM_UNIT_FLOPS, lm_derive_text(d, "flops.layer[%d].per_key", d->f->s.program->caches[0].layer), "2 * heads * ((kv_rank + rope_dim) + kv_rank)");
+        lm_derivef(d, "per_key", _("q·k and p·v per key, in a layer, on the latent"), LM_UNIT_FLOPS,
+                   lm_derive_text(d, "flops.layer[%d].per_key", d->f->s.program->caches[0].layer),
+                   "2 * heads * ((kv_rank + rope_dim) + kv_rank)%s", terms_of_indexer(d).per_key);
     else
         lm_derive(d, "per_key", _("q·k and p·v per key, in a layer"), LM_UNIT_FLOPS,
                   lm_derive_text(d, "flops.layer[%d].per_key", d->f->s.program->caches[0].layer),

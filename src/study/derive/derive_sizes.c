@@ -106,9 +106,17 @@ const char *lm_head_formula(lm_derivation *d)
 
 /* ---- caches ---- */
 
-static bool alike(const lm_cache *a, const lm_cache *b, bool windows_matter)
+static bool reads_cache(const lm_node *n, uint32_t cache)
 {
-    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
+    return (n->code == LM_OP_ATTENTION || n->code == LM_OP_SELECT_KEYS) && n->attention.cache == cache;
+}
+
+static bool alike(const lm_program *p, uint32_t i, uint32_t j, bool windows_matter)
+{
+    const lm_cache *a = &p->caches[i], *b = &p->caches[j];
+
+    return lm_attention_of(p, i)->code == lm_attention_of(p, j)->code &&
+           a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
            a->v_in_k == b->v_in_k && (!windows_matter || a->window == b->window);
 }
 
@@ -117,7 +125,7 @@ size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class
     size_t n = 0, k;
 
     for (uint32_t i = 0; i < p->n_caches; i++) {
-        for (k = 0; k < n && !alike(&p->caches[out[k].first], &p->caches[i], windows_matter); k++)
+        for (k = 0; k < n && !alike(p, out[k].first, i, windows_matter); k++)
             ;
         if (k == LM_MAX_CLASSES)
             return 0;
@@ -125,7 +133,7 @@ size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class
             out[n++] = (lm_cache_class){ i, 0, 0 };
         out[k].n++;
         for (uint32_t j = 0; j < p->n_nodes; j++)
-            out[k].readers += p->nodes[j].code == LM_OP_ATTENTION && p->nodes[j].attention.cache == i;
+            out[k].readers += reads_cache(&p->nodes[j], i);
     }
     return n;
 }
@@ -163,7 +171,7 @@ const char *lm_cache_formula(lm_derivation *d, const lm_cache *c)
 const lm_node *lm_attention_of(const lm_program *p, uint32_t cache)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
+        if (reads_cache(&p->nodes[i], cache))
             return &p->nodes[i];
     return NULL;
 }

@@ -15,7 +15,7 @@ lm_topic_steps lm_derive_parameters, lm_derive_kv, lm_derive_kv_cache, lm_derive
     lm_derive_gelu, lm_derive_silu, lm_derive_router, lm_derive_learned, lm_derive_sinusoidal, lm_derive_mask,
     lm_derive_tokenizer, lm_derive_attention, lm_derive_embedding, lm_derive_tying, lm_derive_sampling,
     lm_derive_estimate, lm_derive_convolution, lm_derive_recurrence, lm_derive_scan,
-    lm_derive_gated;
+    lm_derive_gated, lm_derive_sparse;
 
 /* Name the sizes that formulas use: hidden, layers, heads and so on, as far as the model has them. */
 void lm_let_sizes(lm_derivation *d);
@@ -40,8 +40,11 @@ const char *lm_elements_formula(lm_derivation *d, bool every_head);
 /* Return what one position of such a cache contains, in symbols: "2 * kv_heads * head_dim". */
 const char *lm_cache_formula(lm_derivation *d, const lm_cache *c);
 
-/* Return the attention operation of the layer that a cache belongs to. */
+/* Return the operation that reads a cache: attention, or an indexer. */
 const lm_node *lm_attention_of(const lm_program *p, uint32_t cache);
+
+/* Return the operations per visible key of a layer's attention or indexer, in symbols. */
+const char *lm_score_formula(lm_derivation *d, const lm_node *n);
 
 /* Return "layers" if `n` is all of them, otherwise the number. */
 const char *lm_layers_formula(lm_derivation *d, uint64_t n);

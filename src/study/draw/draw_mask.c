@@ -80,8 +80,9 @@ void lm_draw_mask(lm_drawing *d)
     }
     bool sink = t.attention->attention.spec.sinks;
     if (t.n_windows < t.n_attentions)
-        masks[n++] = (lm_mask){ t.n_windows ? _("layers that see every earlier key")
-                                            : _("every layer: all earlier keys"),
+        masks[n++] = (lm_mask){ t.indexer     ? _("every layer: the keys among which it chooses")
+                                : t.n_windows ? _("layers that see every earlier key")
+                                              : _("every layer: all earlier keys"),
                                 SHOWN, 0, sink };
     if (t.n_windows) {
         const char *title = t.window > SHOWN

@@ -41,6 +41,8 @@ static const struct {
     { "layernorm", { "norm" }, "gpt2" },
     { "rmsnorm", { "norm" }, NULL },
     { "window", { "swa" }, NULL },
+    { "dsa", { "sparse" }, NULL },
+    { "indexer", { "sparse" }, NULL },
     { "causal", { "mask" }, NULL },
     { "sinks", { "mask" }, NULL },
     { "bpe", { "tokenizer" }, NULL },

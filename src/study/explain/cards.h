@@ -31,7 +31,7 @@ const char *lm_sheet_text(lm_facts *f, const char *format, ...) __attribute__((f
 
 typedef lm_status lm_fill_sheet(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e);
 lm_fill_sheet lm_sheet_heads, lm_sheet_latent, lm_sheet_activations, lm_sheet_scalings, lm_sheet_merges,
-    lm_sheet_norms, lm_sheet_router, lm_sheet_half_life;
+    lm_sheet_norms, lm_sheet_router, lm_sheet_half_life, lm_sheet_sparse;
 
 /* A rule about the architecture of a model. */
 typedef bool lm_card_rule(const lm_traits *t);

@@ -25,6 +25,11 @@ static bool uses_rope(const lm_traits *t)
     return t->rotary;
 }
 
+static bool chooses_keys(const lm_traits *t)
+{
+    return t->indexer != NULL;
+}
+
 static bool uses_windows(const lm_traits *t)
 {
     return t->n_windows > 0;
@@ -196,6 +201,34 @@ static const lm_card cards[] = {
                      "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
         .used = lm_uses_latent,
         .example = "deepseek-v2-lite",
+    },
+    {
+        .topic = "sparse",
+        .title = N_("Sparse attention"),
+        .summary = N_("a token sees only the keys that an indexer scores highest"),
+        .what = N_("An indexer scores every earlier key for every token. Its heads are few and small, read the "
+                   "latent of queries, and share one key; a product below zero counts as none, and the token "
+                   "weighs the heads. Attention then sees only the keys with the highest scores. Some models "
+                   "let several layers use one choice. The positions chosen are values of the program, "
+                   "*.indexer.chosen, which a trace can save."),
+        .formulas = { { "s_ij = Σ_r η_ir · max(q_ir · k_j, 0)",
+                        "s_{ij} = \\sum_r \\eta_{ir} \\max(q_{ir}^{\\top} k_j,\\, 0)" },
+                      { N_("𝐉_i = n_k positions j ≤ i with the highest s_ij"),
+                        "\\mathbf{J}_i = \\text{top-}n_k \\{\\, j \\le i \\,\\} \\text{ by } s_{ij}" },
+                      { "o_i = Σ_{j ∈ 𝐉_i} p_ij v_j", "o_i = \\sum_{j \\in \\mathbf{J}_i} p_{ij}\\, v_j" } },
+        .derive = lm_derive_sparse,
+        .sheet = lm_sheet_sparse,
+        .why = { N_("The cost of attention grows with the context. The indexer's grows too, but is a fraction of "
+                    "it for each key.") },
+        .gains = { N_("With a long context a token needs a fraction of the arithmetic, and reads a fraction of the "
+                      "cache.") },
+        .costs = { N_("A key that is not chosen has no effect, however large its score in attention would be."),
+                   N_("The cache is larger: it also holds the indexer's keys. With a context below the number of "
+                      "chosen keys, nothing is saved."),
+                   N_("No gradient passes through the choice: the indexer is trained apart.") },
+        .sources = { "DeepSeek-AI, DeepSeek-V3.2, arXiv 2512.02556" },
+        .used = chooses_keys,
+        .example = "deepseek-v3.2",
     },
     {
         .topic = "rope",

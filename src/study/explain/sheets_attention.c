@@ -3,6 +3,7 @@
 
 #include "study/draw/draw.h"
 #include "study/explain/cards.h"
+#include "study/facts/figure.h"
 
 static void row(lm_sheet *s, lm_facts *f, const char *what, const char *symbols, const char *numbers)
 {
@@ -124,5 +125,40 @@ lm_status lm_sheet_latent(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
         lm_sheet_text(f, "%" PRIu64, x.rank));
     out->note = _("Both give the same sums: q · (W c) = (Wᵀ q) · c. The last rows say how many products each "
                   "key costs in one head.");
+    return LM_OK;
+}
+
+/* ---- sparse attention: a token at several contexts, beside attention to all keys ---- */
+
+static const char *cost(lm_facts *f, uint64_t context, const char *member, char *(*figure)(char *, double))
+{
+    double x = lm_facts_number(f, "attention.indexer.at[%" PRIu64 "].%s", context, member);
+    char   text[LM_FIG];
+
+    return lm_sheet_text(f, "%s", figure(text, x));
+}
+
+lm_status lm_sheet_sparse(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e)
+{
+    static const uint64_t contexts[] = { 2048, 8192, 32768, 131072 };
+
+    (void)o, (void)e;
+    if (!lm_facts_has(f, "attention.indexer"))
+        return LM_OK;
+    *out = (lm_sheet){ .title = _("Cost of a token in all layers, by the context"),
+                       .columns = { _("context"), _("choosing"), _("chosen keys"), _("all keys"),
+                                    _("bytes read"), _("of all keys") },
+                       .align = "rrrrrr" };
+    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+        lm_sheet_row *r = lm_sheet_next(out, f);
+        r->cells[0] = lm_grouped(f, contexts[i]);
+        r->cells[1] = cost(f, contexts[i], "choosing", lm_fig_flops);
+        r->cells[2] = cost(f, contexts[i], "attending", lm_fig_flops);
+        r->cells[3] = cost(f, contexts[i], "attending_all", lm_fig_flops);
+        r->cells[4] = cost(f, contexts[i], "bytes", lm_fig_size);
+        r->cells[5] = cost(f, contexts[i], "bytes_all", lm_fig_size);
+    }
+    out->note = _("Choosing: products of the indexer and its scores. The columns of all keys are the same model "
+                  "without an indexer.");
     return LM_OK;
 }

@@ -47,7 +47,9 @@ void lm_count_flops(const lm_program *p, lm_flop_counts *out)
         out->per_token_matmul += 2 * c.mult_adds;
         out->per_token_other += c.flops - 2 * c.mult_adds;
         out->per_context_token += 2 * c.key_mult_adds;
-        if (!(p->nodes[i].code == LM_OP_ATTENTION && lm_acting_window(p, p->nodes[i].attention.spec.window)))
+        uint32_t reach = lm_acting_window(p, lm_node_reach(&p->nodes[i]));
+        out->reach     = reach > out->reach ? reach : out->reach;
+        if (!reach)
             out->past_windows += 2 * c.key_mult_adds;
         if (i == head)
             out->head = 2 * c.mult_adds;
@@ -63,8 +65,8 @@ lm_wide lm_flops_at(const lm_program *p, uint64_t context)
         const lm_node *n    = &p->nodes[i];
         uint64_t       keys = context;
         lm_node_cost(p, n, &c);
-        if (n->code == LM_OP_ATTENTION && n->attention.spec.window && keys > n->attention.spec.window)
-            keys = n->attention.spec.window;
+        if (lm_node_reach(n) && keys > lm_node_reach(n))
+            keys = lm_node_reach(n);
         sum += 2 * ((lm_wide)c.mult_adds + (lm_wide)c.key_mult_adds * keys);
     }
     return sum;
@@ -96,10 +98,8 @@ lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
         uint64_t       rows = i == head || (shares && i > last_own) ? 1 : tokens;
         lm_node_cost(p, n, &c);
         sum += 2 * (lm_wide)c.mult_adds * rows;
-        if (n->code == LM_OP_ATTENTION)
-            sum += 2 * (lm_wide)c.key_mult_adds *
-                   (lm_keys_seen(tokens, n->attention.spec.window) -
-                    lm_keys_seen(tokens - rows, n->attention.spec.window));
+        sum += 2 * (lm_wide)c.key_mult_adds *
+               (lm_keys_seen(tokens, lm_node_reach(n)) - lm_keys_seen(tokens - rows, lm_node_reach(n)));
     }
     return sum;
 }
@@ -116,9 +116,9 @@ void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, ui
         out->bytes_per_token += bytes;
         out->bytes_at_context += (lm_wide)bytes * keys * batch;
         out->bytes_without_window += (lm_wide)bytes * context * batch;
-        if (i == 0) {
-            out->first_layer                = (lm_wide)bytes * keys * batch;
-            out->first_layer_without_window = (lm_wide)bytes * context * batch;
+        if (c->layer == p->caches[0].layer) {
+            out->first_layer += (lm_wide)bytes * keys * batch;
+            out->first_layer_without_window += (lm_wide)bytes * context * batch;
         }
         uint32_t window = lm_acting_window(p, c->window);
         out->window     = window > out->window ? window : out->window;

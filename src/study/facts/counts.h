@@ -40,7 +40,9 @@ typedef struct lm_flop_counts {
     uint64_t per_token_matmul;   /* 2 per multiply-add of every matrix product, including the head; look-ups
                                     count 0 */
     uint64_t per_context_token;  /* added per key that a token sees, over all layers: q.k and p.v */
-    uint64_t past_windows;       /* the same for keys beyond every window: only layers without one */
+    uint64_t past_windows;       /* the same for keys beyond every window and choice: layers without either,
+                                    and scores of indexers */
+    uint32_t reach;              /* the most keys that a query of such a layer sees; 0: all layers see all */
     uint64_t per_token_other;    /* norms, rotations, activations, residuals */
     uint64_t head;               /* the head's share of per_token_matmul */
 } lm_flop_counts;

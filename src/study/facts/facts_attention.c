@@ -115,6 +115,70 @@ static void add_latent(lm_facts *f, lm_fact *outer, const lm_traits *t)
                 "the cache holds latents; else keys and values of every head");
 }
 
+/* ---- sparse attention ---- */
+
+/* What the choice of keys costs a token with `keys` visible keys, and attention with and without it. */
+typedef struct sparse_costs {
+    lm_wide choosing, attending, attending_all, bytes, bytes_all;
+} sparse_costs;
+
+static sparse_costs count_sparse(const lm_facts *f, uint64_t keys)
+{
+    const lm_program *p = f->s.program;
+    sparse_costs      s = { 0 };
+    lm_cost           c;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n     = &p->nodes[i];
+        uint64_t       reach = lm_node_reach(n), seen = reach && reach < keys ? reach : keys;
+        lm_node_cost(p, n, &c);
+        lm_wide scores = 2 * (lm_wide)c.key_mult_adds * seen;
+        if (n->code == LM_OP_SELECT_KEYS || lm_only_chooses(p, n->out, false))
+            s.choosing += 2 * (lm_wide)c.mult_adds + scores;
+        if (n->code != LM_OP_ATTENTION && n->code != LM_OP_SELECT_KEYS)
+            continue;
+        lm_wide bytes = lm_cache_bytes(&p->caches[n->attention.cache], f->s.cache);
+        s.bytes += bytes * seen;
+        if (n->code != LM_OP_ATTENTION)
+            continue;
+        s.attending += scores;
+        s.attending_all += 2 * (lm_wide)c.key_mult_adds * keys;
+        s.bytes_all += bytes * keys;
+    }
+    return s;
+}
+
+static void fill_sparse_at(lm_facts *f, lm_fact *g)
+{
+    const sparse_costs s = count_sparse(f, g->index);
+
+    lm_add_wide(g, "choosing", s.choosing, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                "of one token: products of the indexer, and its scores of this many keys");
+    lm_add_wide(g, "attending", s.attending, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                "of one token: q·k and p·v of the keys that are chosen");
+    lm_add_wide(g, "attending_all", s.attending_all, LM_UNIT_FLOPS, LM_FROM_WHAT_IF,
+                "if it attended to all of them");
+    lm_add_wide(g, "bytes", s.bytes, LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                "of the cache that a token reads: keys of the indexer, and what is chosen");
+    lm_add_wide(g, "bytes_all", s.bytes_all, LM_UNIT_BYTES, LM_FROM_WHAT_IF,
+                "if it attended to all keys, without an indexer");
+}
+
+static void add_indexer(lm_fact *outer, const lm_traits *t)
+{
+    lm_fact                 *g = lm_add_group(outer, "indexer", NULL, 0);
+    const lm_attention_spec *s = &t->indexer->attention.spec;
+
+    lm_add_count(g, "heads", s->n_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM,
+                 "that score the keys; one key for all of them");
+    lm_add_count(g, "head_dim", s->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "dimensions of such a head");
+    lm_add_count(g, "top_k", s->top_k, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "keys that a token attends to");
+    lm_add_count(g, "layers", t->n_indexers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "that choose keys");
+    lm_add_count(g, "sharing_layers", t->n_attentions - t->n_indexers, LM_UNIT_LAYERS, LM_FROM_PROGRAM,
+                 "that attend to the keys which an earlier layer has chosen");
+    lm_add_table(g, "at", fill_sparse_at, 0);
+}
+
 void lm_fill_attention(lm_facts *f, lm_fact *g)
 {
     const lm_program *p = f->s.program;
@@ -151,6 +215,8 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
         lm_add_none(g, "reach", "some layer sees every position");
     if (t.latent)
         add_latent(f, g, &t);
+    if (t.indexer)
+        add_indexer(g, &t);
     if (t.alibi)
         lm_add_list(g, "alibi_slopes", fill_slopes, (uint64_t)(t.attention - p->nodes));
     lm_hide_fact(lm_add_list(g, "layers", fill_attention_layers, 0));
@@ -235,9 +301,12 @@ static void add_applied(lm_facts *f, lm_fact *g, uint32_t table)
     bool                     rotated[3] = { false };
     lm_fact                 *list = lm_add_list(g, "applied_to", NULL, 0);
 
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        for (uint32_t k = 0; k < 3 && p->nodes[i].code == LM_OP_ATTENTION && k < p->nodes[i].n_in; k++)
-            rotated[k] |= is_rotated(p, p->nodes[i].in[k], table);
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        for (uint32_t k = 0; k < 3 && n->code == LM_OP_ATTENTION; k++)
+            if (k < 2 || !n->attention.spec.v_in_k)
+                rotated[k] |= is_rotated(p, n->in[k], table);
+    }
     for (uint32_t k = 0; k < 3; k++)
         if (rotated[k])
             lm_add_text(list, NULL, words[k], LM_FROM_PROGRAM,

@@ -24,7 +24,7 @@ bool lm_naive_per_key(const lm_facts *f, uint64_t *flops)
     lm_traits t;
 
     lm_find_traits(f->ledger, &t);
-    if (!t.absorbed)
+    if (!t.absorbed || t.indexer)        /* an indexer has no second form */
         return false;
     *flops = 2ull * t.n_attentions * t.attention->attention.spec.n_heads *
              (t.nope_dim + t.rope_dim + t.v_dim);
@@ -107,15 +107,18 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
     lm_add_count(g, "per_token_matmul", c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "2 per multiply-add of every matrix product; look-ups are none");
     lm_add_count(g, "per_context_token", c.per_context_token, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                 "for each key seen; layers with a window stop when it is full");
+                 "for each key seen; layers with a window or with chosen keys stop when there are as many");
     if (lm_naive_per_key(f, &naive))
         lm_add_count(g, "per_context_token_naive", naive, LM_UNIT_FLOPS, LM_FROM_WHAT_IF,
                      "for each key seen, with keys and values of every head (naive form of latent attention)");
     if (c.past_windows < c.per_context_token)
         lm_add_count(g, "per_context_token_past_windows", c.past_windows, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                     "for each key seen where the windows are full: layers without one");
+                     "for each key seen past `reach`: layers without a window, scores of indexers");
     else
-        lm_add_none(g, "per_context_token_past_windows", "no layer has a window");
+        lm_add_none(g, "per_context_token_past_windows", "every layer attends to all keys");
+    if (c.reach)
+        lm_add_count(g, "reach", c.reach, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
+                     "context from which no window is less than full, and keys are chosen");
     lm_add_count(g, "per_token_other", c.per_token_other, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "norms, rotations, activations, residuals");
     lm_add_count(g, "head", c.head, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of per_token_matmul");
@@ -141,6 +144,10 @@ static lm_cache mha_of(const lm_facts *f, uint32_t cache)
     lm_traits         t;
 
     lm_find_traits(f->ledger, &t);
+    /* an indexer's keys are not needed without sparse attention */
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_SELECT_KEYS && p->nodes[i].attention.cache == cache)
+            return (lm_cache){ 0 };
     if (t.latent)                /* heads as they are made from the latent, each with the dimensions that
                                     all share */
         return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads,
@@ -166,8 +173,8 @@ static mha_counts count_mha(const lm_facts *f)
         uint64_t elements = lm_cache_elements(&own), bytes = lm_cache_bytes(&own, f->s.cache);
         c.elements += elements;
         c.bytes += bytes;
-        c.first_elements = i ? c.first_elements : elements;
-        c.first_bytes    = i ? c.first_bytes : bytes;
+        c.first_elements = c.first_elements ? c.first_elements : elements;
+        c.first_bytes    = c.first_bytes ? c.first_bytes : bytes;
     }
     return c;
 }
@@ -207,7 +214,8 @@ static void fill_methods(lm_facts *f, lm_fact *g)
         return;
     const lm_attention_spec *s   = &t.attention->attention.spec;
     uint64_t                 one = t.latent ? t.nope_dim + t.rope_dim + t.v_dim : s->k_dim + s->v_dim;
-    const lm_cache           own = mha_of(f, 0);
+    const uint32_t           cache = t.attention->attention.cache;
+    const lm_cache           own   = mha_of(f, cache);
     lm_add_count(g, "mha", lm_cache_elements(&own), LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
                  "every query head with keys and values of its own");
     if (!t.latent && s->n_kv_heads != s->n_heads && s->n_kv_heads != 1)
@@ -217,8 +225,8 @@ static void fill_methods(lm_facts *f, lm_fact *g)
         lm_add_count(g, "mqa", one, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
                      "all query heads share keys and values");
     if (t.latent)
-        lm_add_count(g, "mla", lm_cache_elements(&f->s.program->caches[0]), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
-                     "the latent that keys and values are made of");
+        lm_add_count(g, "mla", lm_cache_elements(&f->s.program->caches[cache]), LM_UNIT_ELEMENTS,
+                     LM_FROM_PROGRAM, "the latent that keys and values are made of");
 }
 
 /* Add what the cache and the states take, and what a model of the same layers would whose layers all have the
@@ -260,9 +268,14 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
 
 static void fill_kv_layers(lm_facts *f, lm_fact *list)
 {
-    for (uint32_t i = 0; i < f->s.program->n_caches; i++)
-        lm_add_count(list, NULL, lm_cache_elements(&f->s.program->caches[i]), LM_UNIT_ELEMENTS,
-                     LM_FROM_PROGRAM, "kept of every position");
+    const lm_program *p = f->s.program;
+
+    for (uint32_t i = 0; i < p->n_caches; i++) {
+        uint64_t elements = lm_cache_elements(&p->caches[i]);
+        for (; i + 1 < p->n_caches && p->caches[i + 1].layer == p->caches[i].layer; i++)
+            elements += lm_cache_elements(&p->caches[i + 1]);        /* keys of an indexer */
+        lm_add_count(list, NULL, elements, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM, "kept of every position");
+    }
 }
 
 void lm_fill_kv(lm_facts *f, lm_fact *g)

@@ -66,6 +66,9 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
             add_form(f, g, parts[i].name, &b, parts[i].how);
     lm_text_free(&b);
     lm_add_text(g, "mask", lm_mask_text(t, mask, sizeof mask), LM_FROM_PROGRAM, "keys j that query i sees");
+    if (t->indexer)
+        lm_add_textf(g, "choice", LM_FROM_PROGRAM, "top-%u of j <= i by sum_r w_r max(q_r k_j, 0)",
+                     t->indexer->attention.spec.top_k);
     if (t->latent)
         lm_add_text(g, "head_map", N_("every head from the same latent"), LM_FROM_PROGRAM,
                     "which key/value head a query head reads");
@@ -81,10 +84,15 @@ static void add_kv(const lm_facts *f, lm_fact *g, const lm_traits *t)
     const lm_attention_spec *s = &t->attention->attention.spec;
 
     char                     layers[16] = "layers";
+    uint32_t                 stored = f->s.program->n_caches - t->n_indexers;
 
-    if (f->s.program->n_caches != f->s.program->n_layers)
-        snprintf(layers, sizeof layers, "%u", f->s.program->n_caches);
-    if (s->v_in_k)
+    if (stored != f->s.program->n_layers)
+        snprintf(layers, sizeof layers, "%u", stored);
+    if (s->v_in_k && t->indexer)
+        lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM,
+                     "(%s x (kv_rank + rope_dim) + %u x %u) x tokens x bytes", layers, t->n_indexers,
+                     t->indexer->attention.spec.k_dim);
+    else if (s->v_in_k)
         lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM, "%s x (kv_rank + rope_dim) x tokens x bytes", layers);
     else if (s->k_dim == s->v_dim)
         lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM, "2 x %s x kv_heads x head_dim x tokens x bytes", layers);

@@ -80,7 +80,8 @@ static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16
                       lm_module_op(p, x->module, 0) == i;
         return counts && lm_module_linear(p, x->module, &whole) ? rank * (whole.in + whole.out) : 0;
     }
-    if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_PRODUCT_ROUTER))
+    if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_PRODUCT_ROUTER) ||
+        lm_only_chooses(p, x->out, false))
         return 0;
     /* gates of attention and of states are no targets of that name */
     if ((role & (LM_PRODUCT_GATE | LM_PRODUCT_UP | LM_PRODUCT_DOWN)) && f->ledger->part[i] != LM_PART_MLP)

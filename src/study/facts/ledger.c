@@ -377,7 +377,7 @@ uint64_t lm_node_mult_adds(const lm_program *p, const lm_node *n, uint64_t keys)
     lm_cost c;
 
     lm_node_cost(p, n, &c);
-    if (n->code == LM_OP_ATTENTION && n->attention.spec.window && keys > n->attention.spec.window)
-        keys = n->attention.spec.window;
+    if (lm_node_reach(n) && keys > lm_node_reach(n))
+        keys = lm_node_reach(n);
     return c.mult_adds + c.key_mult_adds * keys;
 }

@@ -180,6 +180,10 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
     case LM_OP_GATED_RECURRENCE:
         t->gated = t->gated ? t->gated : n;
         break;
+    case LM_OP_SELECT_KEYS:
+        t->indexer = t->indexer ? t->indexer : n;
+        t->n_indexers++;
+        break;
     case LM_OP_ROUTE:
         t->route = t->route ? t->route : n;
         break;
@@ -339,7 +343,8 @@ lm_word lm_scaling_word(const lm_rope_spec *s)
 
 const char *lm_attention_name(const lm_traits *t, char *out, size_t n)
 {
-    snprintf(out, n, "%s%s", lm_sharing_word(t->sharing).text, t->n_windows ? "+SWA" : "");
+    snprintf(out, n, "%s%s", lm_sharing_word(t->sharing).text,
+             t->n_windows ? "+SWA" : t->indexer ? "+DSA" : "");
     return out;
 }
 
@@ -376,13 +381,23 @@ const char *lm_mask_text(const lm_traits *t, char *out, size_t n)
     return out;
 }
 
+/* Return whether an operation makes the queries or keys of an indexer. */
+static bool is_for_choice(const lm_program *p, uint32_t i)
+{
+    for (uint32_t k = i + 1; k < p->n_nodes && p->nodes[k].code != LM_OP_ATTENTION; k++)
+        if (p->nodes[k].code == LM_OP_SELECT_KEYS &&
+            (p->nodes[k].in[0] == p->nodes[i].out || p->nodes[k].in[1] == p->nodes[i].out))
+            return true;
+    return false;
+}
+
 uint32_t lm_main_rope(const lm_program *p)
 {
     uint32_t last = LM_NONE;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
-        if (n->code == LM_OP_ROPE)
+        if (n->code == LM_OP_ROPE && !is_for_choice(p, i))
             last = n->rope.table;
         else if (n->code == LM_OP_ATTENTION && !n->attention.spec.window && last != LM_NONE)
             return last;             /* its queries and keys have just been rotated */

@@ -35,6 +35,8 @@ typedef struct lm_traits {
     const lm_node *experts, *route;  /* the first, or NULL */
     const lm_node *glu;              /* the first gated product, or NULL */
     const lm_node *convolution, *recurrence, *scan, *gated;    /* the first, or NULL */
+    const lm_node *indexer;          /* the first choice of keys for sparse attention, or NULL */
+    uint32_t n_indexers;             /* layers that choose keys; the others share a choice */
     lm_head_sharing  sharing;
     lm_norm_kind     norm_kind;
     lm_position_kind position;       /* the first that applies of rotary, learned, sinusoidal, ALiBi */
@@ -76,7 +78,8 @@ lm_word lm_position_word(const lm_traits *t);
 /* Return the keys j that a query i sees: "0 <= i - j < 4096", for all layers or with their number; in the
  * reader's language. */
 const char *lm_mask_text(const lm_traits *t, char *out, size_t n);
-/* Return the rotary table of the first layer that rotates and has no window; 0: none does. */
+/* Return the rotary table of the queries and keys of the first layer that rotates them and has no window;
+ * 0: none does. */
 uint32_t lm_main_rope(const lm_program *p);
 /* Return "SwiGLU", "GELU", "SwiGLU+MoE". */
 const char *lm_mlp_name(const lm_traits *t, char *out, size_t n);

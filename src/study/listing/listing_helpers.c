@@ -251,7 +251,7 @@ static void put_sinusoid(const lm_listing *l, lm_text *out)
 
 /* ---- attention ---- */
 
-typedef struct needs { bool window, softcap, alibi, half, sinks, in_keys; float largest; } needs;
+typedef struct needs { bool window, softcap, alibi, half, sinks, in_keys, chosen; float largest; } needs;
 
 static needs needs_of(const lm_listing *l)
 {
@@ -266,10 +266,24 @@ static needs needs_of(const lm_listing *l)
         x.alibi |= s->alibi > 0;
         x.half |= s->alibi > 0 && s->alibi_half;
         x.sinks |= s->sinks;
+        x.chosen |= s->top_k > 0;
         x.in_keys |= s->v_in_k;
         x.largest = s->alibi > 0 ? s->alibi : x.largest;
     }
     return x;
+}
+
+static const char *chosen_word(const needs *x)
+{
+    return x->chosen ? ", chosen=None" : "";
+}
+
+static void put_chosen(const needs *x, lm_text *out)
+{
+    if (x->chosen)
+        lm_text_add_str(out, "    for t in range(T if chosen else 0):                                             "
+                             "# keys that are not chosen\n"
+                             "        hidden[t, [s for s in range(T) if s not in chosen[t]]] = True\n");
 }
 
 static void put_slopes(const lm_listing *l, const needs *x, lm_text *out)
@@ -309,9 +323,9 @@ static void put_attention(const lm_listing *l, lm_text *out)
         put_slopes(l, &x, out);
     if (x.half)
         put_bfloat16(l, out);
-    lm_text_printf(out, "def attention(q, k, v, heads, kv_heads, scale%s%s%s%s):\n",
+    lm_text_printf(out, "def attention(q, k, v, heads, kv_heads, scale%s%s%s%s%s):\n",
                    x.in_keys ? ", v_dim=None" : "", x.window ? ", window=None" : "",
-                   x.softcap ? ", softcap=None" : "", x.sinks ? ", sinks=None" : "");
+                   x.softcap ? ", softcap=None" : "", x.sinks ? ", sinks=None" : "", chosen_word(&x));
     lm_listing_add(
         l, out,
         "    \"\"\"softmax(q k' scale) v for each head; query heads share key/value heads in equal groups "
@@ -359,6 +373,7 @@ static void put_attention(const lm_listing *l, lm_text *out)
               "future, and the past of the window\n"
             : "    hidden = behind < 0                                                             # the "
               "future\n");
+    put_chosen(&x, out);
     lm_listing_add(l, out,
                    torch ? "    scores = scores.masked_fill(hidden, -math.inf)\n"
                          : "    scores = np.where(hidden, -np.inf, "

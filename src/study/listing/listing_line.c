@@ -102,6 +102,8 @@ static const char *candidate(const lm_listing *l, uint32_t i)
         return "m";
     case LM_OP_ROUTE:
         return "chosen";
+    case LM_OP_SELECT_KEYS:
+        return "seen";
     case LM_OP_COLUMNS:
     case LM_OP_JOIN:
         return last_word(n->path);
@@ -130,7 +132,10 @@ void lm_listing_keep(lm_listing *l)
             if (!is_far(l, n, k) || l->kept[v])
                 continue;
             l->kept[v]       = true;
-            const char *word = n->code != LM_OP_ATTENTION ? last_word(n->path) : k == 1 ? "k" : "v";
+            const char *word = n->code != LM_OP_ATTENTION ? last_word(n->path)
+                               : k == 3                   ? "seen"
+                               : k == 1                   ? "k"
+                                                          : "v";
             if (of < 0)
                 snprintf(l->names[v], LM_LISTING_NAME, "kept[\"%.30s\"]", word);
             else
@@ -307,6 +312,8 @@ static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, ", window=%u", s->window);
     if (s->softcap > 0)
         lm_text_printf(out, ", softcap=%g", (double)s->softcap);
+    if (s->top_k)
+        lm_text_printf(out, ", chosen=%s", in_name(l, n, 3));
     if (s->sinks) {
         lm_text_add_str(out, ", sinks=");
         put_weight(l, n->weights[0], out);

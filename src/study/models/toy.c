@@ -26,6 +26,7 @@ static const struct { const char *key; int to; } sizes[] = {
     { "sliding_window", 3 },  { "window_size", 3 },         { "rotary_dim", 2 },        { "q_lora_rank", 6 },      { "kv_lora_rank", 6 },
     { "qk_nope_head_dim", 4 }, { "qk_rope_head_dim", 2 },   { "v_head_dim", 4 },        { "n_routed_experts", 4 }, { "num_local_experts", 4 },
     { "num_experts", 4 },     { "num_experts_per_tok", 2 }, { "n_group", 2 },           { "topk_group", 1 },       { "n_shared_experts", 1 },
+    { "index_n_heads", 2 },   { "index_head_dim", 4 },      { "index_topk", 2 },
     { "first_k_dense_replace", 1 }, { "word_embed_proj_dim", 8 }, { "query_pre_attn_scalar", 4 },
     { "bos_token_id", 0 },    { "eos_token_id", 1 },        { "pad_token_id", 1 },      { "decoder_start_token_id", 0 },
 };
@@ -115,6 +116,7 @@ static json_t *shrunk(const char *text)
         json_object_set_new(config, "attention_types", json_pack("[[[s, s], i]]", "global", "local", 1));
     shrink_heads(config);
     shrink_kinds(config, "layer_types");
+    shrink_kinds(config, "indexer_types");
     shrink_kinds(config, "attention_layers");
     shrink_kinds(config, "no_rope_layers");
     shrink_scaling(config);

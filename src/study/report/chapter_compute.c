@@ -64,7 +64,7 @@ void lm_part_flops(lm_document *d)
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         flop_row(t,
                  lm_doc_printf(d, _("scores, per key beyond %s"),
-                               lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+                               lm_fig_count(window, lm_facts_count(f, "flops.reach"))),
                  "flops.per_context_token_past_windows", false);
     t = lm_doc_table_of(d, "flops-by-context", NULL, naive ? "rrrrrr" : "rrrrr", _("context"),
                         _("one token with this context"), _("of which attention scores"),

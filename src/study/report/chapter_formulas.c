@@ -272,7 +272,8 @@ static const char *title_of(const char *name)
         { "after_attention", N_("stream after the attention") }, { "after_mixing", N_("stream after the part with a state") },
         { "after_mlp", N_("stream after the MLP") }, { "after_inputs", N_("stream after the inputs of the layer") }, { "layer", N_("a whole layer") },
         { "rope_frequency", N_("frequencies of RoPE") }, { "router", N_("router") },     { "mixture", N_("mixture of experts") },
-        { "selection", N_("choice of experts") }, { "embedding", N_("embedding") },       { "positions", N_("positions") }, { "head", N_("output head") },
+        { "selection", N_("choice of experts") }, { "choice", N_("choice of keys") },
+        { "embedding", N_("embedding") },       { "positions", N_("positions") }, { "head", N_("output head") },
     };
 
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)

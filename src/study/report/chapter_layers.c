@@ -54,6 +54,8 @@ static void describe_attention(const lm_program *p, const lm_attention_spec *s, 
         lm_text_add_str(out, _(", sinks"));
     if (window)
         lm_text_printf(out, _(", keys i-%u … i"), window - 1);
+    else if (s->top_k)
+        lm_text_printf(out, _(", %u chosen keys of 0 … i"), s->top_k);
     else
         lm_text_add_str(out, _(", keys 0 … i"));
 }

@@ -100,7 +100,7 @@ static void write_figures(lm_document *d)
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         lm_figure_row(t,
                       lm_doc_printf(d, _("scores, per key beyond %s"),
-                                    lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+                                    lm_fig_count(window, lm_facts_count(f, "flops.reach"))),
                       LM_PLAIN, "flops.per_context_token_past_windows");
 }
 

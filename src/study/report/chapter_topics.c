@@ -188,7 +188,7 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
 /* The topics without a separate chapter. */
 static const struct { const char *topic, *output; } components[] = {
     { "tokenizer", "O-5" }, { "embedding", "O-5" }, { "tying", "O-5" },    { "learned", "O-5" },   { "sinusoidal", "O-5" },
-    { "attention", "O-5" }, { "mask", "O-5" },      { "gqa", "O-5, O-31" }, { "mla", "O-5, O-32" }, { "swa", "O-5" },
+    { "attention", "O-5" }, { "mask", "O-5" },      { "gqa", "O-5, O-31" }, { "mla", "O-5, O-32" }, { "sparse", "O-5" }, { "swa", "O-5" },
     { "convolution", "O-5" }, { "recurrence", "O-5" }, { "scan", "O-5" },    { "rg-lru", "O-5" },
     { "alibi", "O-5" },     { "mlp", "O-5" },       { "swiglu", "O-5, O-34" }, { "relu", "O-5" },   { "gelu", "O-5" },
     { "silu", "O-5" },      { "moe", "O-5, O-35" }, { "router", "O-5, O-35" }, { "norm", "O-5, O-36" },

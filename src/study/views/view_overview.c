@@ -292,9 +292,12 @@ static void put_compute(lm_page *v)
     if (!lm_facts_has(f, "flops.per_context_token_past_windows"))
         return;
     put_label(v, "");
-    lm_fig_count(a, lm_facts_count(f, "kv.window"));
+    lm_fig_count(a, lm_facts_count(f, "flops.reach"));
     lm_fig_flops(b, lm_facts_number(f, "flops.per_context_token_past_windows"));
-    if (lm_facts_count(f, "flops.per_context_token_past_windows"))
+    if (lm_facts_has(f, "attention.indexer"))
+        lm_text_printf(v->out, _("beyond %s tokens of context: %s per token (scores of the indexers)\n"),
+                       a, b);
+    else if (lm_facts_count(f, "flops.per_context_token_past_windows"))
         lm_text_printf(v->out, _("beyond %s tokens of context: %s per token (windows full)\n"), a, b);
     else
         lm_text_printf(v->out, _("beyond %s tokens of context: no further cost (windows full)\n"), a);

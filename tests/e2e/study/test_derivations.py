@@ -122,6 +122,28 @@ def blocks_of_4(f, m):
     return (f["weights.as.f16.matrices"] // 2 - logits) * 18 // 32 + logits * 210 // 256 if whole_blocks(f) else None
 
 
+def indexed(f, keys):
+    """Return the operations of the scores by which the indexers of a model choose among this many keys, from its description: none without them."""
+    return f.get("attention.indexer.layers", 0) * 2 * f.get("config.index_n_heads", 0) * (f.get("config.index_head_dim", 0) + 1) * keys
+
+
+def attended(f, keys):
+    """Return the operations of the scores and sums of attention for this many keys, in layers that are alike."""
+    per_key = f["attention.heads"] * (f["attention.head_dim"] + f["attention.value_dim"]) * attention_layers(f)
+    return (2 * per_key + 4 * wider(f) * f["attention.full_layers"] * f["attention.heads"]) * keys
+
+
+def chosen(f, keys):
+    return min(keys, f.get("config.index_topk", keys))
+
+
+def chooses(f, m):
+    """Return the operations of choosing keys: queries from their latent, a key and the weights of the heads from the stream, then scores."""
+    heads, dim = f["config.index_n_heads"], f["config.index_head_dim"]
+    products = f["config.q_lora_rank"] * heads * dim + f["architecture.hidden"] * (dim + heads)
+    return f["attention.indexer.layers"] * 2 * products + indexed(f, int(m[1]))
+
+
 def scores(f, pairs):
     return pairs * f["flops.per_context_token"] // 2
 
@@ -210,7 +232,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"weights\.as\.(\w+)\.bits_per_weight", lambda f, m: 8 * f[f"weights.as.{m[1]}.bytes"] / f["parameters.total"]),
     (r"kv\.elements_per_token", lambda f, m: sum(v for p, v in f.items() if p.startswith("kv.elements_per_layer["))),
     (r"kv\.bytes_per_token", lambda f, m: 2 * f["kv.elements_per_token"]),
-    (r"kv\.elements_per_layer\[\d+\]", lambda f, m: f["attention.latent.cached"] if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, f["attention.kv_heads"]) if same_heads(f) and not wider(f) else None),
+    (r"kv\.elements_per_layer\[\d+\]", lambda f, m: f["attention.latent.cached"] + f.get("config.index_head_dim", 0) if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, f["attention.kv_heads"]) if same_heads(f) and not wider(f) else None),
     (r"mlp\.shared_width", lambda f, m: f.get("config.moe_shared_expert_intermediate_size", f["config.n_shared_experts"] * f["config.moe_intermediate_size"])
         if "config.n_shared_experts" in f else None),
     (r"mlp\.router_scale", lambda f, m: f.get("config.routed_scaling_factor")),
@@ -343,11 +365,21 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"states\.bytes", lambda f, m: 4 * f["states.elements"]),
     (r"kv\.context", lambda f, m: f["architecture.context"]),
     # operations
-    (r"flops\.per_context_token", lambda f, m: 2 * attention_layers(f) * f["attention.heads"] * (f["attention.head_dim"]
-        + f["attention.value_dim"]) + 4 * wider(f) * f["attention.full_layers"] * f["attention.heads"]),
+    (r"flops\.per_context_token", lambda f, m: attended(f, 1) + indexed(f, 1)),
+    (r"flops\.per_context_token_past_windows", lambda f, m: indexed(f, 1) if "attention.indexer.layers" in f else None),
+    (r"flops\.reach", lambda f, m: described(f, "index_topk", "sliding_window", "attention_window_size", "window_size")),
+    (r"attention\.indexer\.(heads|head_dim|top_k)", lambda f, m: f["config.index_" + {"heads": "n_heads", "top_k": "topk"}.get(m[1], m[1])]),
+    (r"attention\.indexer\.layers", lambda f, m: layers_with(f, "weights_proj")),
+    (r"attention\.indexer\.sharing_layers", lambda f, m: f["architecture.layers"] - f["attention.indexer.layers"]),
+    (r"attention\.indexer\.at\[(\d+)\]\.choosing", chooses),
+    (r"attention\.indexer\.at\[(\d+)\]\.attending", lambda f, m: attended(f, chosen(f, int(m[1])))),
+    (r"attention\.indexer\.at\[(\d+)\]\.attending_all", lambda f, m: attended(f, int(m[1]))),
+    (r"attention\.indexer\.at\[(\d+)\]\.bytes", lambda f, m: 2 * (f["attention.indexer.layers"] * f["config.index_head_dim"] * int(m[1])
+        + f["architecture.layers"] * f["attention.latent.cached"] * chosen(f, int(m[1])))),
+    (r"attention\.indexer\.at\[(\d+)\]\.bytes_all", lambda f, m: 2 * f["architecture.layers"] * f["attention.latent.cached"] * int(m[1])),
     (r"flops\.parts\.head", total("flops.head")),
     (r"flops\.parts\.state", lambda f, m: 2 * f["parameters.stack.mult_adds"] - f["flops.parts.attention"] - f["flops.parts.mlp"]),
-    (r"flops\.at_context", lambda f, m: f["flops.per_token_matmul"] + f["flops.per_context_token"] * f["kv.context"]
+    (r"flops\.at_context", lambda f, m: f["flops.per_token_matmul"] + attended(f, chosen(f, f["kv.context"])) + indexed(f, f["kv.context"])
         if f["attention.windowed_layers"] == 0 else None),
     (r"parameters\.embedding", lambda f, m: (f["architecture.hidden"] + f["architecture.layers"] * f.get("config.hidden_size_per_layer_input", 0))
         * f["architecture.vocabulary"] if "rope.base" in f and plain_head(f) else None),

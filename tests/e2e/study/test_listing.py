@@ -13,7 +13,8 @@ FOLDERS = sorted(f.parent for f in GOLDEN.glob("*/*/golden.safetensors")
                  if (f.parent / "config.json").exists() and list(f.parent.glob("model*.safetensors")))
 FAMILIES = {folder.parent.name: folder for folder in FOLDERS}
 HARD = ["llama/rope-llama3", "llama/rope-yarn", "llama/rope-dynamic", "llama/rope-longrope", "gpt_oss/mxfp4", "opt/post-norm", "gpt2/by-layer"]
-MODELS = sorted({f"{f.parent.name}/{f.name}" for f in FAMILIES.values()} | set(HARD))
+UNLISTED = {"glm_moe_dsa/shared"}         # a layer hands on a choice of keys, too: such models have no listing, and the error says so
+MODELS = sorted({f"{f.parent.name}/{f.name}" for f in FAMILIES.values()} - UNLISTED | set(HARD))
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,7 @@ static void projections_of_latents_have_one_pair(void **state)
              pe = lm_linear(b, "pe", x, 4, false);
     lm_value    z = lm_linear(b, "z", x, 8, false), k = lm_linear(b, "k", x, 2, false);
     lm_program *p = finish(b, lm_latent_attention(b, "kv_b", (const char *const[]){ "k_b", "v_b" }, q, pe, z,
-                                                  k, &spec));
+                                                  k, LM_NONE, &spec));
     uint32_t    n = lm_adapt_node(p, "kv_b");
     lm_adapt_shape shape;
     assert_true(lm_adapt_possible(p, n, &shape));

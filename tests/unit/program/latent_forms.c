@@ -31,7 +31,7 @@ static lm_program *record(bool naive)
     lm_push(b, "attn", "%sAttention");
     lm_value q_nope = lm_linear(b, "q_nope", x, H * N, false), q_pe = lm_linear(b, "q_pe", x, H * R, false);
     lm_value latent = lm_linear(b, "latent", x, C, false), k_pe = lm_linear(b, "k_pe", x, R, false);
-    x               = lm_latent_attention(b, "kv", parts, q_nope, q_pe, latent, k_pe, &s);
+    x               = lm_latent_attention(b, "kv", parts, q_nope, q_pe, latent, k_pe, LM_NONE, &s);
     lm_pop(b);
     assert_int_equal(lm_builder_finish(b, lm_head(b, "head", x, 10, NULL), &p, &e), LM_OK);
     return p;

@@ -60,8 +60,8 @@ static reasons why(const lm_program *p, uint32_t m, uint64_t tokens)
             continue;
         const lm_attention_spec *s = &n->attention.spec;
         lm_node_cost(p, n, &c);
-        if (s->window && s->window < tokens)
-            r.masked += 2 * c.key_mult_adds * tokens * (tokens - s->window);
+        if (lm_node_reach(n) && lm_node_reach(n) < tokens)
+            r.masked += 2 * c.key_mult_adds * tokens * (tokens - lm_node_reach(n));
         if (s->v_in_k)
             r.latent += 2 * tokens * tokens * s->n_heads * (s->k_dim + s->v_dim - lanes_in_heads(p, i));
     }
@@ -126,9 +126,7 @@ static uint64_t prefill(const lm_program *p, uint64_t tokens, uint64_t pass)
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
-        if (n->code != LM_OP_ATTENTION)
-            continue;
-        uint64_t window = n->attention.spec.window, seen = 0;
+        uint64_t window = lm_node_reach(n), seen = 0;
         for (uint64_t t = 0; t < tokens; t++)
             if (last == LM_NONE || i <= last || t + 1 == tokens)
                 seen += window && t + 1 > window ? window : t + 1;

@@ -218,6 +218,7 @@ static bool feeds_stream(const lm_facts *f, const lm_node *n)
 static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
 {
     const lm_node *n = &f->s.program->nodes[i];
+    char           top[32];
 
     switch (n->code) {
     case LM_OP_LINEAR:
@@ -241,8 +242,14 @@ static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
     case LM_OP_CLAMP:
         must_say(preset, f, "query", "clamp(");
         break;
+    case LM_OP_SELECT_KEYS:
+        snprintf(top, sizeof top, "top-%u of j", n->attention.spec.top_k);
+        must_say(preset, f, "choice", top);
+        break;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
+        if (lm_only_chooses(f->s.program, n->out, false))      /* of the key of an indexer */
+            break;
         if (n->weights[0] != LM_NONE && f->s.program->weights[n->weights[0]].plus_one)
             must_say(preset, f, "norm", "(1 + gamma)");
         if (n->weights[1] != LM_NONE)

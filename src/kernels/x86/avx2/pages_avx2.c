@@ -278,8 +278,83 @@ void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const ui
     lm_attention_values_avx2(kv, values, from, to, out_keys, out_values);
 }
 
+/* ---- sparse attention ---- */
+
+/* Copy the entries of a slot in rows of 64 entries of `bytes` bytes. */
+static void copy_column(uint8_t *to, uint32_t slot, const uint8_t *from, uint32_t from_slot, uint32_t rows,
+                        const uint32_t bytes)
+{
+    for (uint32_t i = 0; i < rows; i++, to += LM_PAGE * bytes, from += LM_PAGE * bytes)
+        memcpy(to + slot * bytes, from + from_slot * bytes, bytes);
+}
+
+static void copy_key(const lm_kv_shape *kv, uint8_t *to, uint32_t slot, const uint8_t *from,
+                     uint32_t from_slot)
+{
+    const lm_dtype_info *t = lm_dtype_of(kv->k_type);
+    const uint32_t       scales = lm_block_scales(kv->k_type);
+
+    if (!t->quantized) {
+        if (t->bytes == 4)
+            copy_column(to, slot, from, from_slot, kv->k_dim, 4);
+        else
+            copy_column(to, slot, from, from_slot, kv->k_dim, 2);
+        return;
+    }
+    for (uint32_t b = 0; b < kv->k_dim / 32; b++, to += t->bytes * LM_PAGE, from += t->bytes * LM_PAGE) {
+        const uint32_t past = 2 * scales * LM_PAGE;
+        copy_column(to, slot, from, from_slot, scales, 2);
+        copy_column(to + past, slot, from + past, from_slot, t->bytes - 2 * scales, 1);
+    }
+}
+
+static void copy(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from, uint32_t from_slot)
+{
+    uint64_t bytes = lm_attention_head_bytes_avx2(kv), values = LM_PAGE * row_bytes(kv->k_type, kv->k_dim),
+             v_bytes = kv->v_in_k ? 0 : row_bytes(kv->v_type, kv->v_dim);
+
+    for (uint32_t h = 0; h < kv->n_kv_heads; h++, page += bytes, from += bytes) {
+        copy_key(kv, page, slot, from, from_slot);
+        memcpy(page + values + slot * v_bytes, from + values + from_slot * v_bytes, v_bytes);
+    }
+}
+
+/* Lane i of keys 8 v to 8 v + 7. */
+INLINE __m256 key_lanes(const float *keys, uint32_t i, uint32_t v)
+{
+    return _mm256_loadu_ps(keys + i * LM_PAGE + 8 * v);
+}
+
+/* Products are summed in rising order of lanes, without fused operations, as in the reference. */
+static void index_keys(const lm_kv_shape *kv, const uint8_t *page, const float *q, const float *w,
+                       uint32_t n_heads, float *scratch, float *out)
+{
+    enum { VECTORS = LM_PAGE / 8 };
+    const __m256 zero = _mm256_setzero_ps();
+    __m256       total[VECTORS];
+
+    for (uint32_t v = 0; v < VECTORS; v++)
+        total[v] = zero;
+    lm_attention_keys_avx2(kv, page, scratch);
+    for (uint32_t h = 0; h < n_heads; h++, q += kv->k_dim) {
+        __m256 sum[VECTORS];
+        for (uint32_t v = 0; v < VECTORS; v++)
+            sum[v] = zero;
+        for (uint32_t i = 0; i < kv->k_dim; i++)
+            for (uint32_t v = 0; v < VECTORS; v++)
+                sum[v] = _mm256_add_ps(sum[v], _mm256_mul_ps(_mm256_set1_ps(q[i]), key_lanes(scratch, i, v)));
+        for (uint32_t v = 0; v < VECTORS; v++)
+            total[v] = _mm256_add_ps(total[v],
+                                     _mm256_mul_ps(_mm256_set1_ps(w[h]), _mm256_max_ps(sum[v], zero)));
+    }
+    for (uint32_t v = 0; v < VECTORS; v++)
+        _mm256_storeu_ps(out + 8 * v, total[v]);
+}
+
 void lm_attention_pages_init_avx2(lm_attention_kernels *k)
 {
     k->page_bytes = page_bytes;
     k->store = store;
+    k->copy = copy;
+    k->index = index_keys;
 }
