@@ -94,14 +94,9 @@ static lm_status check_switches(const lm_source *s, lm_error *e)
         { "moe_router_enable_expert_bias", true },
     };
     static const char *const lists[] = { "expert_swiglu_limit_list", "share_expert_swiglu_limit_list" };
-    bool found;
 
-    for (size_t i = 0; s->kind != LM_GGUF && i < sizeof switches / sizeof *switches; i++) {
-        LM_TRY(lm_read_bool(s, switches[i].key, NULL, switches[i].expected, &found, e));
-        if (found != switches[i].expected)
-            return lm_no_form(s, switches[i].key, found ? "true is not supported; false is expected"
-                                                        : "false is not supported; true is expected", e);
-    }
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        LM_TRY(lm_expect_bool(s, switches[i].key, switches[i].expected, e));
     for (size_t i = 0; s->kind != LM_GGUF && i < 2; i++)
         if (lm_meta_has(s->meta, lists[i]))
             return lm_no_form(s, lists[i], "limits of expert activations are not supported", e);
@@ -127,23 +122,21 @@ static lm_status read_delta_attention(const lm_source *s, lm_config *c, lm_error
 
 static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
 {
-    const lm_mixture_keys keys = { "num_experts", spelled(s, "num_experts_per_tok", "num_experts_per_token"),
-                                   "num_shared_experts" };
+    const lm_mixture_keys keys = { .experts = "num_experts",
+                                   .top_k = spelled(s, "num_experts_per_tok", "num_experts_per_token"),
+                                   .shared = "num_shared_experts", .scale = "routed_scaling_factor",
+                                   .normalised = spelled(s, "norm_topk_prob", "moe_renormalize"),
+                                   .normalises = s->kind != LM_GGUF,
+                                   .groups = spelled(s, "n_group", "num_expert_group") };
     bailing              *own  = lm_family_config_mut(c);
-    uint32_t              scoring, shared;
+    uint32_t              shared;
 
-    LM_TRY(lm_read_shared_mixture(s, &keys, c, e));
-    LM_TRY(lm_read_expert_groups(s, spelled(s, "n_group", "num_expert_group"), c, e));
-    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
-    LM_TRY(lm_read_bool(s, spelled(s, "norm_topk_prob", "moe_renormalize"), "expert_weights_norm",
-                        s->kind != LM_GGUF, &c->route.renormalise, e));
+    LM_TRY(lm_read_corrected_mixture(s, &keys, c, e));
     LM_TRY(lm_read_u32(s, "moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length", 0,
                        1u << 20, c->shared_width, &shared, e));
     if (shared != c->shared_width)
         return lm_wrong(s, "moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length", e,
                         "%u, but the shared experts are %u wide together", shared, c->shared_width);
-    c->route.sigmoid       = true;
-    c->route.group_sum_two = true;
     return lm_read_mlp_kinds(s, own->dense_layers, own->dense, c, e);
 }
 

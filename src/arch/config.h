@@ -2,6 +2,8 @@
 #ifndef LM_ARCH_CONFIG_H
 #define LM_ARCH_CONFIG_H
 
+#include <stdio.h>
+
 #include "formats/container.h"
 #include "program/builder.h"
 
@@ -44,6 +46,22 @@ typedef struct lm_mamba_keys {
                                             times their width */
     const char *inner;                   /* or this wide */
 } lm_mamba_keys;
+
+/* What GGUF files say of shared experts. */
+typedef enum lm_shared_keys {
+    LM_SHARED_COUNT, LM_SHARED_WIDTH, LM_SHARED_BOTH, LM_SHARED_UNSAID
+} lm_shared_keys;
+
+/* config.json's keys for a mixture of experts. */
+typedef struct lm_mixture_keys {
+    const char *experts, *top_k, *shared;    /* shared NULL: there are none */
+    const char *normalised;              /* NULL: the weights are always renormalised */
+    bool        normalises;              /* if config.json or the GGUF file has no such key */
+    const char *groups;                  /* NULL: experts form no groups */
+    const char *width;                   /* NULL: moe_intermediate_size */
+    const char *scale;                   /* NULL: the weights are not scaled */
+    lm_shared_keys gguf_shared;
+} lm_mixture_keys;
 
 /* The norms of the time step, B and C. */
 typedef enum lm_inner_norm { LM_NO_INNER, LM_INNER_WEIGHTED, LM_INNER_UNWEIGHTED } lm_inner_norm;
@@ -131,7 +149,7 @@ typedef struct lm_own_number {
 typedef struct lm_family {
     const char *name;                    /* "llama" */
     const char *class_prefix;            /* "Llama" */
-    const char *head_class;              /* suffix of the root's class; NULL: "ForCausalLM" */
+    const char *root_class;              /* NULL: the prefix and "ForCausalLM" */
     const char *const *hf_types;         /* values of model_type, NULL-terminated */
     const char *const *gguf_archs;       /* values of general.architecture, NULL-terminated */
     const lm_order *orders;              /* of modules that are not created in execution order; NULL: none */
@@ -176,9 +194,17 @@ typedef struct lm_family {
                                             architectures; NULL: none */
     const char *attention_word;          /* the others; NULL: "full_attention" */
     const lm_mamba_keys *mamba;          /* NULL: it has no Mamba layers */
+    const lm_mixture_keys *mixture;      /* NULL: it has no experts, or those keys that most families have */
     const char *layers;                  /* "model.layers.": checkpoints contain unused layers after the last
                                             one; NULL: they do not */
 } lm_family;
+
+/* Write the class of the whole model. */
+static inline void lm_root_class(const lm_family *f, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s", f->root_class ? f->root_class : f->class_prefix,
+             f->root_class ? "" : "ForCausalLM");
+}
 
 /* ---- registry ---- */
 
@@ -245,10 +271,17 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e);
  * divisors. */
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
 
-/* Read a number that GGUF may store once per layer, 0 for layers that have none (none [c->n_layers]); the
- * others must be equal. `fallback` as in lm_read_u32. */
-lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf, int64_t fallback,
-                            const lm_config *c, bool *none, uint32_t *out, lm_error *e);
+/* Tell lm_source.pair the names of a key. */
+void lm_warn_of_pair(const lm_source *s, const char *hf, const char *gguf);
+
+/* Read a number that GGUF may store once per layer, 0 for layers that have none (none [c->n_layers]; NULL:
+ * that is an error); the others must be equal. `fallback` as in lm_read_u32. */
+lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
+                            int64_t fallback, const lm_config *c, bool *none, uint32_t *out, lm_error *e);
+
+/* The same for a number of all layers that config.json, too, may store once per layer. */
+lm_status lm_read_listed(const lm_source *s, const char *hf, const char *gguf, uint32_t max, int64_t fallback,
+                         const lm_config *c, uint32_t *out, lm_error *e);
 
 /* Read a number that GGUF may store once per layer: out[0] is that of the layers that are false in kind
  * [c->n_layers], out[1] that of the others; those of one kind must be equal. */
@@ -273,6 +306,9 @@ lm_status lm_read_layer_kinds(const lm_source *s, const char *key, const char *w
 /* The same with up to three words, the rest NULL; which [i]: the index of the layer's word. */
 lm_status lm_read_layer_words(const lm_source *s, const char *key, const char *const *words, uint8_t *which,
                               const lm_config *c, lm_error *e);
+
+/* Check that a switch of config.json has this value, or is absent. */
+lm_status lm_expect_bool(const lm_source *s, const char *key, bool value, lm_error *e);
 
 /* Check that a string of config.json has this value, or is absent: others mean other computations. */
 lm_status lm_expect_word(const lm_source *s, const char *key, const char *word, lm_error *e);

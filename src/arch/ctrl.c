@@ -64,7 +64,7 @@ static lm_status ctrl_configure(const lm_source *s, lm_config *c, lm_error *e)
 const lm_family lm_family_ctrl = {
     .name         = "ctrl",
     .class_prefix = "CTRL",
-    .head_class   = "LMHeadModel",
+    .root_class   = "CTRLLMHeadModel",
     .hf_types     = (const char *const[]){ "ctrl", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
     .configure    = ctrl_configure,

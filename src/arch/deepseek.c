@@ -38,13 +38,11 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 
 static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    static const lm_mixture_keys mixture_keys = { "n_routed_experts", "num_experts_per_tok",
-                                                  "n_shared_experts" };
     lm_view  method = LM_VIEW("group_limited_greedy");
     uint32_t scoring;
 
     LM_TRY(configure(s, c, e));
-    LM_TRY(lm_read_shared_mixture(s, &mixture_keys, c, e));
+    LM_TRY(lm_read_shared_mixture(s, &lm_deepseek_keys, c, e));
     /* 0: unspecified, which also means softmax */
     LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));
     LM_TRY(lm_expect_word(s, "scoring_func", "softmax", e));
@@ -66,7 +64,7 @@ static lm_status deepseek_v3_configure(const lm_source *s, lm_config *c, lm_erro
     bool pairs;
 
     LM_TRY(configure(s, c, e));
-    LM_TRY(lm_read_corrected_mixture(s, false, c, e));
+    LM_TRY(lm_read_corrected_mixture(s, &lm_deepseek_keys, c, e));
     LM_TRY(lm_read_bool(s, "rope_interleave", NULL, true, &pairs, e));
     c->rope.pairing = pairs ? LM_ROPE_PAIR : LM_ROPE_HALF;
     return LM_OK;

@@ -61,11 +61,12 @@ static lm_value glm_build(lm_builder *b, const lm_config *c)
 
 static lm_status configure(const lm_source *s, const lm_own_number *numbers, lm_config *c, lm_error *e)
 {
-    static const lm_latent_keys keys = { .context = "max_position_embeddings" };
-    sparse                     *own  = lm_family_config_mut(c);
+    static const lm_latent_keys latent  = { .context = "max_position_embeddings" };
+    lm_mixture_keys             mixture = lm_deepseek_keys;
+    sparse                     *own     = lm_family_config_mut(c);
     bool                        words[LM_MAX_LAYERS];
 
-    LM_TRY(lm_read_latent_sizes(s, &keys, c, e));
+    LM_TRY(lm_read_latent_sizes(s, &latent, c, e));
     LM_TRY(lm_read_same_kv_heads(s, c, e));
     if (!c->latent.q_rank)
         return lm_wrong(s, "q_lora_rank", "attention.q_lora_rank", e,
@@ -86,7 +87,8 @@ static lm_status configure(const lm_source *s, const lm_own_number *numbers, lm_
                         "%u keys are more than the %u positions of the context", own->top_k,
                         c->context_length);
     c->attention.top_k = own->top_k;
-    LM_TRY(lm_read_corrected_mixture(s, true, c, e));
+    mixture.normalises = true;
+    LM_TRY(lm_read_corrected_mixture(s, &mixture, c, e));
     return lm_read_mlp_kinds(s, own->dense_layers, own->dense, c, e);
 }
 

@@ -319,7 +319,7 @@ static const lm_family *family_of(const char *root)
 
     for (size_t i = 0; lm_family_at(i); i++) {
         const lm_family *f = lm_family_at(i);
-        snprintf(name, sizeof name, "%s%s", f->class_prefix, f->head_class ? f->head_class : "ForCausalLM");
+        lm_root_class(f, name, sizeof name);
         if (strcmp(name, root) == 0 && f->hf_types)
             return f;
     }

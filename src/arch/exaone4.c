@@ -25,14 +25,13 @@ static lm_value exaone4_layer(lm_builder *b, const lm_config *c, uint32_t layer,
 
 /* K-EXAONE */
 typedef struct exaone_moe {
-    uint32_t dense_layers, shared_width;
+    uint32_t dense_layers;
     bool     dense[LM_MAX_LAYERS];       /* layers with a plain MLP */
 } exaone_moe;
 LM_OWN_FITS(exaone_moe);
 
 static const lm_own_number exaone_moe_own[] = {
     { "first_k_dense_replace", "leading_dense_block_count", LM_OWN_U32, offsetof(exaone_moe, dense_layers), 0, LM_MAX_LAYERS, 1, true },
-    { NULL, "expert_shared_feed_forward_length", LM_OWN_U32, offsetof(exaone_moe, shared_width), 1, 1 << 20, 0, false },
     { 0 },
 };
 
@@ -72,27 +71,18 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     return c->attention.window ? lm_read_window_pattern(s, "sliding_window_pattern", 4, c, e) : LM_OK;
 }
 
-/* llama.cpp's files have the width of all shared experts beside their number. */
+static const lm_mixture_keys exaone_moe_keys = { .experts = "num_experts", .top_k = "num_experts_per_tok",
+                                                 .shared = "num_shared_experts", .scale = "routed_scaling_factor",
+                                                 .normalised = "norm_topk_prob", .groups = "n_group",
+                                                 .gguf_shared = LM_SHARED_BOTH };
+
 static lm_status exaone_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    static const lm_mixture_keys mixture = { "num_experts", "num_experts_per_tok", "num_shared_experts" };
-    exaone_moe                  *own     = lm_family_config_mut(c);
-    uint32_t                     scoring;
+    exaone_moe *own = lm_family_config_mut(c);
 
     LM_TRY(configure(s, c, e));
     LM_TRY(lm_read_own(s, exaone_moe_own, c, e));
-    LM_TRY(lm_read_shared_mixture(s, &mixture, c, e));
-    if (own->shared_width && own->shared_width != c->shared_width)
-        return lm_wrong(s, NULL, "expert_shared_feed_forward_length", e,
-                        "%u; %u is expected, expert_shared_count times the width of an expert",
-                        own->shared_width, c->shared_width);
-    own->shared_width = c->shared_width;
-    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
-    LM_TRY(lm_expect_word(s, "scoring_func", "sigmoid", e));
-    LM_TRY(lm_read_expert_groups(s, "n_group", c, e));
-    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", false, &c->route.renormalise, e));
-    c->route.sigmoid       = true;
-    c->route.group_sum_two = true;
+    LM_TRY(lm_read_corrected_mixture(s, &exaone_moe_keys, c, e));
     return lm_read_mlp_kinds(s, own->dense_layers, own->dense, c, e);
 }
 
@@ -135,6 +125,7 @@ const lm_family lm_family_exaone_moe = {
     .configure    = exaone_moe_configure,
     .build        = exaone_moe_build,
     .own          = exaone_moe_own,
+    .mixture      = &exaone_moe_keys,
     .names        = exaone_moe_names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "rms_norm_eps", 1e-5 },
                                           { "num_experts", 64 }, { "num_experts_per_tok", 8 },

@@ -38,8 +38,14 @@ extern const lm_family lm_family_seed_oss;
 extern const lm_family lm_family_arcee;
 extern const lm_family lm_family_nemotron;
 extern const lm_family lm_family_hunyuan;
+extern const lm_family lm_family_hunyuan_moe;
+extern const lm_family lm_family_hy_v3;
+extern const lm_family lm_family_minimax_m2;
+extern const lm_family lm_family_dots1;
+extern const lm_family lm_family_llama4;
 extern const lm_family lm_family_smollm3;
 extern const lm_family lm_family_ernie;
+extern const lm_family lm_family_ernie_moe;
 extern const lm_family lm_family_glm;
 extern const lm_family lm_family_glm4;
 extern const lm_family lm_family_phi3;
@@ -234,6 +240,10 @@ typedef struct lm_mixture_names {
     const char *correction;          /* lm_route */
     const char *parts[3];            /* lm_experts */
     const char *joined, *alone;      /* lm_expert_spec; NULL: folders store each matrix separately */
+    const char *router, *router_class, *logits;  /* a module with the projection to logits; NULL: "gate" alone
+                                                    is the projection */
+    const char *shared;              /* NULL: "shared_experts" */
+    bool        in_row, unsuffixed;  /* the correction: lm_correction_in_row, lm_correction_unsuffixed */
 } lm_mixture_names;
 lm_value  lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_names *names, lm_value x);
 /* The same of DeepSeek: "mlp", with a correction of the choice where scores are sigmoids; and its layer with
@@ -249,11 +259,10 @@ typedef struct lm_latent_keys {
     bool        any_value_length;    /* GGUF's attention.value_length is a number that nothing uses */
 } lm_latent_keys;
 lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e);
-typedef struct lm_mixture_keys { const char *experts, *top_k, *shared; } lm_mixture_keys;
 lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e);
-/* The same for DeepSeek-V3's mixture: sigmoids, whose choice is corrected, and groups by their best two.
- * normalised: config.json without the key renormalises the weights. */
-lm_status lm_read_corrected_mixture(const lm_source *s, bool normalised, lm_config *c, lm_error *e);
+/* The same for DeepSeek-V3's mixture: sigmoids, whose choice is corrected, and groups by their best two. */
+lm_status lm_read_corrected_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e);
+extern const lm_mixture_keys lm_deepseek_keys;
 /* Read the rotation of latent attention, in pairs; the scores are also multiplied by the square of YaRN's
  * magnitude. */
 lm_status lm_read_latent_rotation(const lm_source *s, lm_config *c, lm_error *e);
@@ -281,6 +290,10 @@ lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c
     { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },         \
     { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },             \
     { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" }
+#define LM_SHARED_MLP_NAMES                                                             \
+    { "model.layers.*.mlp.shared_mlp.gate_proj", "blk.*.ffn_gate_shexp" },               \
+    { "model.layers.*.mlp.shared_mlp.up_proj", "blk.*.ffn_up_shexp" },                   \
+    { "model.layers.*.mlp.shared_mlp.down_proj", "blk.*.ffn_down_shexp" }
 #define LM_ROUTED_MLP_NAMES                                                             \
     { "model.layers.*.mlp.gate", "blk.*.ffn_gate_inp" },                                \
     { "model.layers.*.mlp.gate.e_score_correction_bias", "blk.*.exp_probs_b" },         \
@@ -331,6 +344,9 @@ lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_v
 lm_value  lm_capped(lm_builder *b, lm_value logits, float cap);       /* 0: unchanged */
 extern const lm_name lm_gemma2_names[];
 
+/* OLMo 2's attention, with q and k each normalised across all lanes (olmo2.c). */
+lm_value lm_olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *rope,
+                            lm_value x);
 /* OLMo 2's layer (olmo2.c); `norm`: the name of that behind attention; c->rope.dim 0: nothing is rotated. */
 lm_value lm_olmo2_parts(lm_builder *b, const lm_config *c, uint32_t layer, const char *norm, lm_value x);
 

@@ -48,10 +48,12 @@ static lm_value lite_build(lm_builder *b, const lm_config *c)
 
 static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
 {
-    glm_moe *own = lm_family_config_mut(c);
+    lm_mixture_keys keys = lm_deepseek_keys;
+    glm_moe        *own  = lm_family_config_mut(c);
 
+    keys.normalises = true;
     LM_TRY(lm_read_own(s, own_numbers, c, e));
-    LM_TRY(lm_read_corrected_mixture(s, true, c, e));
+    LM_TRY(lm_read_corrected_mixture(s, &keys, c, e));
     return lm_read_mlp_kinds(s, own->dense_layers, own->dense, c, e);
 }
 

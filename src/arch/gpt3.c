@@ -15,7 +15,7 @@ static lm_status gpt3_configure(const lm_source *s, lm_config *c, lm_error *e)
 const lm_family lm_family_gpt3 = {
     .name         = "gpt3",
     .class_prefix = "GPT3",
-    .head_class   = "LMHeadModel",
+    .root_class   = "GPT3LMHeadModel",
     .hf_types     = (const char *const[]){ "gpt3", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
     .act_name     = "act",

@@ -128,20 +128,19 @@ static lm_status read_delta_attention(const lm_source *s, lm_config *c, lm_error
 
 static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
 {
-    static const lm_mixture_keys keys = { "num_experts", "num_experts_per_token", "num_shared_experts" };
+    static const lm_mixture_keys keys = { .experts = "num_experts", .top_k = "num_experts_per_token",
+                                          .shared = "num_shared_experts",
+                                          .scale = "routed_scaling_factor",
+                                          .groups = "num_expert_group" };
     kimi                        *own  = lm_family_config_mut(c);
-    uint32_t                     scoring, every;
+    uint32_t                     every;
 
-    LM_TRY(lm_read_shared_mixture(s, &keys, c, e));
-    LM_TRY(lm_read_expert_groups(s, "num_expert_group", c, e));
-    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
+    LM_TRY(lm_read_corrected_mixture(s, &keys, c, e));
     LM_TRY(lm_expect_word(s, "moe_router_activation_func", "sigmoid", e));
     LM_TRY(lm_read_u32(s, "moe_layer_freq", NULL, 1, LM_MAX_LAYERS, 1, &every, e));
     if (every != 1)
         return lm_no_form(s, "moe_layer_freq", "leaves out layers, which transformers does not compute", e);
     LM_TRY(lm_read_bool(s, "moe_renormalize", NULL, true, &c->route.renormalise, e));
-    c->route.sigmoid       = true;
-    c->route.group_sum_two = true;
     return lm_read_mlp_kinds(s, own->dense_layers, own->dense, c, e);
 }
 

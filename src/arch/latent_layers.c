@@ -91,11 +91,20 @@ lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_n
                             .alone = names->alone };
 
     lm_push(b, names->module, names->class_name);
-    lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route,
-                              names->correction);
-    lm_value y     = lm_experts_of(b, "experts", x, route, &spec);
+    if (names->router)
+        lm_push(b, names->router, names->router_class);
+    lm_value route = lm_linear(b, names->router ? names->logits : "gate", x, c->route.n_experts, false);
+    if (names->router)
+        lm_pop(b);
+    route = lm_route(b, route, &c->route, names->correction);
+    if (names->in_row)
+        lm_correction_in_row(b, route);
+    if (names->unsuffixed)
+        lm_correction_unsuffixed(b, route);
+    lm_value y = lm_experts_of(b, "experts", x, route, &spec);
+    const char *shared = names->shared ? names->shared : "shared_experts";
     if (c->shared_width)
-        y = lm_add(b, y, lm_gated_mlp(b, c, "shared_experts", x, c->shared_width));
+        y = lm_add(b, y, lm_gated_mlp(b, c, shared, x, c->shared_width));
     lm_pop(b);
     return y;
 }
@@ -188,7 +197,7 @@ static lm_status expect_u32(const lm_source *s, const char *name, uint32_t value
 {
     uint32_t v;
 
-    LM_TRY(lm_read_per_layer(s, NULL, name, value, c, c->stateful, &v, e));
+    LM_TRY(lm_read_per_layer(s, NULL, name, 1u << 20, value, c, c->stateful, &v, e));
     return v == value ? LM_OK : lm_wrong(s, NULL, name, e, "%u, but %s make it %u", v, because, value);
 }
 
@@ -225,38 +234,75 @@ lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_c
     return LM_OK;
 }
 
-lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e)
+/* Read the width of all shared experts, which GGUF files may have beside their number, or alone. */
+static lm_status read_shared(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e)
 {
-    lm_route_spec *r = &c->route;
-    uint32_t       shared;
+    static const char *const width = "expert_shared_feed_forward_length";
+    bool     alone = s->kind == LM_GGUF && k->gguf_shared == LM_SHARED_WIDTH;
+    uint32_t shared = 0, both;
 
-    LM_TRY(lm_read_u32(s, k->experts, "expert_count", 1, LM_MAX_EXPERTS, -1, &r->n_experts, e));
-    LM_TRY(lm_read_u32(s, k->top_k, "expert_used_count", 1, r->n_experts, -1, &r->top_k, e));
-    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1,
-                       &c->expert_width, e));
-    LM_TRY(lm_read_u32(s, k->shared, "expert_shared_count", 0, 1024, 0, &shared, e));
-    LM_TRY(lm_read_f32(s, "routed_scaling_factor", "expert_weights_scale", 1e-6, 1e6, 1, &r->scale, e));
+    if (alone)
+        return lm_read_u32(s, NULL, width, 1, 1u << 20, c->expert_width, &c->shared_width, e);
+    if (k->shared)
+        LM_TRY(lm_read_u32(s, k->shared, "expert_shared_count", 0, 1024, 0, &shared, e));
     if ((uint64_t)shared * c->expert_width > 1u << 20)
         return lm_wrong(s, k->shared, "expert_shared_count", e,
                         "%u times the width of an expert, %u, is beyond 1048576", shared, c->expert_width);
     c->shared_width = shared * c->expert_width;
-    return LM_OK;
+    if (k->gguf_shared != LM_SHARED_BOTH)
+        return LM_OK;
+    LM_TRY(lm_read_u32(s, NULL, width, 0, 1u << 20, c->shared_width, &both, e));
+    return both == c->shared_width
+               ? LM_OK
+               : lm_wrong(s, NULL, width, e,
+                          "%u; %u is expected, expert_shared_count times the width of an expert", both,
+                          c->shared_width);
 }
 
-lm_status lm_read_corrected_mixture(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
+lm_status lm_read_shared_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e)
 {
-    static const lm_mixture_keys keys = { "n_routed_experts", "num_experts_per_tok", "n_shared_experts" };
-    uint32_t                     scoring;
+    lm_route_spec *r = &c->route;
 
-    LM_TRY(lm_read_shared_mixture(s, &keys, c, e));
+    LM_TRY(lm_read_u32(s, k->experts, "expert_count", 1, LM_MAX_EXPERTS, -1, &r->n_experts, e));
+    LM_TRY(lm_read_listed(s, k->top_k, "expert_used_count", r->n_experts, -1, c, &r->top_k, e));
+    LM_TRY(lm_read_listed(s, k->width ? k->width : "moe_intermediate_size", "expert_feed_forward_length",
+                          1u << 20, -1, c, &c->expert_width, e));
+    r->scale = 1;
+    if (k->scale)
+        LM_TRY(lm_read_f32(s, k->scale, "expert_weights_scale", 1e-6, 1e6, 1, &r->scale, e));
+    return read_shared(s, k, c, e);
+}
+
+const lm_mixture_keys lm_deepseek_keys = { .experts = "n_routed_experts", .top_k = "num_experts_per_tok",
+                                           .shared = "n_shared_experts", .scale = "routed_scaling_factor", .normalised = "norm_topk_prob",
+                                           .groups = "n_group" };
+
+static bool says(const lm_source *s, const char *key, const char *word)
+{
+    lm_view found;
+
+    return s->kind != LM_GGUF && lm_meta_string(s->meta, key, &found, NULL) == LM_OK &&
+           lm_view_is(found, word);
+}
+
+lm_status lm_read_corrected_mixture(const lm_source *s, const lm_mixture_keys *k, lm_config *c, lm_error *e)
+{
+    uint32_t scoring;
+
+    LM_TRY(lm_read_shared_mixture(s, k, c, e));
     LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
-    LM_TRY(lm_expect_word(s, "scoring_func", "sigmoid", e));
+    if (!says(s, "scoring_func", "noaux_tc"))    /* as dots1's files call it */
+        LM_TRY(lm_expect_word(s, "scoring_func", "sigmoid", e));
     LM_TRY(lm_expect_word(s, "topk_method", "noaux_tc", e));
-    LM_TRY(lm_read_expert_groups(s, "n_group", c, e));
-    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", normalised, &c->route.renormalise, e));
-    c->route.sigmoid       = true;
+    c->route.sigmoid     = true;
+    c->route.renormalise = true;
+    if (k->normalised)
+        LM_TRY(lm_read_bool(s, k->normalised, "expert_weights_norm", k->normalises, &c->route.renormalise,
+                            e));
+    if (!k->groups)
+        return LM_OK;
     c->route.group_sum_two = true;
-    return LM_OK;
+    return lm_read_expert_groups(s, k->groups, c, e);
 }
 
 lm_status lm_read_latent_rotation(const lm_source *s, lm_config *c, lm_error *e)

@@ -100,11 +100,10 @@ static lm_status ministral3_configure(const lm_source *s, lm_config *c, lm_error
 /* Groups of experts are chosen by the sum of their best two. */
 static lm_status mistral4_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    static const lm_rope_spec    implied = { .base = 1e4, .factor = 128, .original_context = 8192 };
-    static const lm_latent_keys  latent  = { .context = "max_position_embeddings" };
-    static const lm_mixture_keys experts = { "n_routed_experts", "num_experts_per_tok", "n_shared_experts" };
-    uint32_t                     scoring, lanes = 0;
-    bool                         pairs;
+    static const lm_rope_spec   implied = { .base = 1e4, .factor = 128, .original_context = 8192 };
+    static const lm_latent_keys latent  = { .context = "max_position_embeddings" };
+    uint32_t                    scoring, lanes = 0;
+    bool                        pairs;
 
     LM_TRY(lm_read_latent_sizes(s, &latent, c, e));
     LM_TRY(lm_read_same_kv_heads(s, c, e));
@@ -118,7 +117,7 @@ static lm_status mistral4_configure(const lm_source *s, lm_config *c, lm_error *
     LM_TRY(lm_read_bool(s, "rope_interleave", NULL, true, &pairs, e));
     c->rope.pairing = pairs ? LM_ROPE_PAIR : LM_ROPE_HALF;
     LM_TRY(lm_read_own(s, own_numbers, c, e));
-    LM_TRY(lm_read_shared_mixture(s, &experts, c, e));
+    LM_TRY(lm_read_shared_mixture(s, &lm_deepseek_keys, c, e));
     LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));
     LM_TRY(lm_read_expert_groups(s, "n_group", c, e));
     LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind != LM_GGUF,

@@ -142,9 +142,9 @@ static lm_status read_gguf_layers(const lm_source *s, lm_config *c, lm_error *e)
     nemotron_h *own = lm_family_config_mut(c);
 
     LM_TRY(lm_read_layers(s, c, e));
-    LM_TRY(lm_read_per_layer(s, "intermediate_size", "feed_forward_length", -1, c, c->no_mlp,
+    LM_TRY(lm_read_per_layer(s, "intermediate_size", "feed_forward_length", 1u << 20, -1, c, c->no_mlp,
                              &c->intermediate, e));
-    LM_TRY(lm_read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", -1, c,
+    LM_TRY(lm_read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", 1u << 20, -1, c,
                              c->no_attention, &c->n_kv_heads, e));
     for (uint32_t i = 0; i < c->n_layers; i++) {
         own->kinds[i] = !c->no_attention[i] ? '*' : c->no_mlp[i] ? 'M' : c->route.n_experts ? 'E' : '-';

@@ -7,9 +7,8 @@
 typedef struct olmo3 { lm_rope_spec local; } olmo3;      /* the rotation of layers with a window */
 LM_OWN_FITS(olmo3);
 
-/* q and k are each normalised across all lanes. */
-static lm_value olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *rope,
-                                lm_value x)
+lm_value lm_olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *rope,
+                            lm_value x)
 {
     lm_push(b, "self_attn", "%sAttention");
     lm_heads h = lm_llama_heads(b, c, x);
@@ -25,7 +24,7 @@ static lm_value olmo2_attention(lm_builder *b, const lm_config *c, uint32_t laye
 static lm_value parts(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *rope,
                       const char *norm, lm_value x)
 {
-    lm_value h = olmo2_attention(b, c, layer, rope, x);
+    lm_value h = lm_olmo2_attention(b, c, layer, rope, x);
     x          = lm_add(b, x, lm_llama_norm(b, c, norm, h));
     h          = lm_llama_mlp(b, c, x);
     return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));

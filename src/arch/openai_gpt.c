@@ -72,7 +72,7 @@ static lm_status gpt_configure(const lm_source *s, lm_config *c, lm_error *e)
 const lm_family lm_family_openai_gpt = {
     .name         = "openai-gpt",
     .class_prefix = "OpenAIGPT",
-    .head_class   = "LMHeadModel",
+    .root_class   = "OpenAIGPTLMHeadModel",
     .hf_types     = (const char *const[]){ "openai-gpt", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
     .act_name     = "act",

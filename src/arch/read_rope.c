@@ -181,9 +181,6 @@ static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint3
     if (r->type == LM_ROPE_LLAMA3) {
         LM_TRY(number(k, "low_freq_factor", 1e-6, 1e6, NAN, &r->low_freq_factor, e));
         LM_TRY(number(k, "high_freq_factor", 1e-6, 1e6, NAN, &r->high_freq_factor, e));
-        if (r->low_freq_factor == r->high_freq_factor)
-            return lm_wrong(k->s, member(k->object, "high_freq_factor", buffer, sizeof buffer), NULL, e,
-                            "equals low_freq_factor");
     }
     if (r->type == LM_ROPE_YARN)
         LM_TRY(read_yarn(k, r, e));

@@ -52,8 +52,14 @@ static const lm_family *const families[] = {
     &lm_family_arcee,
     &lm_family_nemotron,
     &lm_family_hunyuan,
+    &lm_family_hunyuan_moe,
+    &lm_family_hy_v3,
+    &lm_family_minimax_m2,
+    &lm_family_dots1,
+    &lm_family_llama4,
     &lm_family_smollm3,
     &lm_family_ernie,
+    &lm_family_ernie_moe,
     &lm_family_glm,
     &lm_family_glm4,
     &lm_family_phi3,
@@ -272,7 +278,7 @@ static lm_status read_printed(const lm_source *s, const lm_family *f, lm_config 
 static lm_status build(const lm_source *s, const lm_family *f, const lm_config *c, lm_program **out,
                        lm_error *e)
 {
-    lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->head_class, f->names);
+    lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->root_class, f->names);
 
     if (!b)
         return lm_fail_memory(e, "program", 0);
@@ -299,6 +305,7 @@ static void set_window(const lm_source *s, lm_config *c, lm_text *warnings)
     if (used && window != c->attention.window && warnings)
         lm_text_add_str(warnings, "the attention window was set to a value that differs from the file's\n");
     c->attention.window = window;
+    c->attention.chunked &= window > 0;
 }
 
 /* Warn about layers after the last, which predict further tokens. */

@@ -351,7 +351,7 @@ static void lay_along(float *dst, uint64_t stride, const float *x, uint64_t x_ro
 /* Return the first key that is visible to a row. */
 static uint32_t first_key(const lm_text_attention *a, uint32_t row)
 {
-    return a->window && row >= a->window ? row - a->window + 1 : 0;
+    return lm_first_seen(a->window, a->chunked, row);
 }
 
 /* Compute the scores of rows [i, i + n) with keys [from, to) in t->s, -inf for keys not visible to a row.
@@ -510,7 +510,9 @@ static void attend_back_q(const lm_text_attention *a, uint32_t from, uint32_t to
 static void attend_back_kv(const lm_text_attention *a, uint32_t from, uint32_t to)
 {
     tiles    t    = tiles_of(a);
-    uint32_t last = a->window && to - 1 + a->window < a->rows ? to - 1 + a->window : a->rows;
+    uint32_t past = a->chunked ? (to - 1) / a->window * a->window : to - 1,   /* the last row + 1 is a window
+                                                                                 after it */
+        last = a->window && past + a->window < a->rows ? past + a->window : a->rows;
 
     lay_along(t.k, t.stride, a->k, a->k_row, a->k_dim, from, to);
     lay_along(t.v, t.stride, a->v, a->v_row, a->v_dim, from, to);

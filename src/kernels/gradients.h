@@ -22,7 +22,8 @@ typedef struct lm_gemm {
 } lm_gemm;
 
 /* Attention within one sequence, float32. Key j is visible to query i if j <= i and (window == 0 or i - j <
- * window). Row strides are in floats; rows of the sequence are numbered from 0. */
+ * window; chunked: or j / window == i / window). Row strides are in floats; rows of the sequence are numbered
+ * from 0. */
 typedef struct lm_text_attention {
     const float *q, *k, *v;              /* lanes of row 0 of one query head, one key head, one value head */
     uint64_t     q_row, k_row, v_row;
@@ -35,6 +36,7 @@ typedef struct lm_text_attention {
     float       *dq, *dk, *dv;           /* added to */
     uint64_t     dq_row, dk_row, dv_row;
     uint32_t     rows, k_dim, v_dim, window;
+    bool         chunked;
     float        scale, softcap;
     float        slope;                  /* ALiBi; 0: none */
     bool         slope_half;             /* the bias is slope * j in bfloat16, added before the scale */

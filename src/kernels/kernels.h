@@ -196,14 +196,17 @@ static inline uint64_t lm_attention_partial_bytes(const lm_kv_shape *kv, uint64_
     return queries * ((((uint64_t)kv->v_dim + 2) * sizeof(float) + 63) & ~UINT64_C(63));
 }
 
-/* Return the first position that is visible to the query at `position`. */
-static inline uint32_t lm_first_seen(uint32_t window, uint32_t position)
+/* Return the first position that is visible to the query at `position`; `chunked`: the window begins at a
+ * multiple of its width. */
+static inline uint32_t lm_first_seen(uint32_t window, bool chunked, uint32_t position)
 {
+    if (window && chunked)
+        return position - position % window;
     return window && position >= window ? position - window + 1 : 0;
 }
 
 /* Queries at consecutive positions of one sequence against one key/value head. Key j is visible to the query
- * at position p if j <= p and (window == 0 or p - j < window). The keys and values of these positions are
+ * at position p if lm_first_seen <= j <= p. The keys and values of these positions are
  * already stored. */
 typedef struct lm_attention_args {
     const lm_kv_shape *kv;
@@ -216,6 +219,7 @@ typedef struct lm_attention_args {
     uint32_t        rows;        /* consecutive positions */
     uint32_t        position;    /* of row 0 */
     uint32_t        window;      /* 0: none */
+    bool            chunked;
     const uint32_t *pages;       /* page number of positions 64 i …; entries entirely outside the window may
                                     have any value */
     const uint8_t  *base;        /* page p of this layer is at base + p * page_stride */

@@ -3,12 +3,12 @@
 
 #include "base/checked.h"
 
-static uint32_t group_of(lm_plan *plan, uint32_t window)
+static uint32_t group_of(lm_plan *plan, uint32_t window, bool chunked)
 {
     for (uint32_t g = 0; g < plan->n_groups; g++)
-        if (plan->groups[g].window == window)
+        if (plan->groups[g].window == window && plan->groups[g].chunked == chunked)
             return g;
-    plan->groups[plan->n_groups] = (lm_kv_group){ .window = window };
+    plan->groups[plan->n_groups] = (lm_kv_group){ .window = window, .chunked = chunked };
     return plan->n_groups++;
 }
 
@@ -54,7 +54,7 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
                               plan->options.cache.v, c->v_in_k };
     LM_TRY(check_types(&l->shape, e));
     l->ranges = ranges_of(plan, c->window);
-    l->group  = group_of(plan, c->window);
+    l->group  = group_of(plan, c->window, c->chunked);
     l->offset = plan->groups[l->group].page_bytes;
     if (!c->elsewhere)
         plan->groups[l->group].page_bytes += plan->attention->page_bytes(&l->shape);

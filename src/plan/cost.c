@@ -35,6 +35,7 @@ static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *
 {
     const lm_node *n      = &p->program->nodes[s->node];
     uint64_t       reach = lm_node_reach(n), end = f->first + f->rows, rows = f->rows;
+    bool           chunked = lm_node_chunked(n);
     lm_cost        c;
 
     lm_node_cost(p->program, n, &c);
@@ -43,8 +44,9 @@ static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *
         return;
     if (s->domain == LM_WANTED_ROWS && f->wanted < rows * f->sequences)
         rows = (f->wanted + f->sequences - 1) / f->sequences;
-    uint64_t held    = reach && end > reach + rows - 1 ? reach + rows - 1 : end;
-    out->keys        = f->sequences * (lm_keys_seen(end, reach) - lm_keys_seen(end - rows, reach));
+    uint64_t held = end - lm_first_seen((uint32_t)reach, chunked, (uint32_t)(end - rows));
+    out->keys     = f->sequences *
+                (lm_keys_seen(end, reach, chunked) - lm_keys_seen(end - rows, reach, chunked));
     out->operations  = 2 * (lm_wide)c.key_mult_adds * out->keys;
     out->cache_bytes = (lm_wide)out->key_bytes * held * f->sequences;
 }

@@ -77,6 +77,10 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
     lm_step *glu                 = lm_plan_step(c, LM_STEP_GATED, index, domain);
     glu->in[0]                   = gate;
     glu->in[1]                   = up;
+    if (n->experts.scaled_input) {
+        glu->in[2] = order;
+        glu->in[3] = route;
+    }
     glu->out                     = gate;
     glu->width                   = n->experts.width;
     glu->times                   = k;

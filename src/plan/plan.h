@@ -83,7 +83,8 @@ typedef enum lm_step_code {
     LM_STEP_DISPATCH,            /* packed rows in that order: each row once per expert that it is routed
                                     to */
     LM_STEP_EXPERTS,             /* each expert's product with the rows assigned to it */
-    LM_STEP_GATED,               /* act(gate) * up of each assignment */
+    LM_STEP_GATED,               /* act(gate) * up of each assignment, both times its weight if that is of the
+                                    input */
     LM_STEP_COMBINE,             /* the weighted sum of a row's assignments */
     LM_STEP_HEADS,               /* each head's part of a row times its own matrix */
     LM_STEP_EXCHANGE,            /* send rows of a value to every other rank and receive theirs, stored rank
@@ -171,6 +172,7 @@ typedef struct lm_placement {
 typedef struct lm_kv_group {
     bool     states;
     uint32_t window;             /* 0: all keys */
+    bool     chunked;            /* lm_attention_spec */
     uint32_t pages_per_sequence; /* entries of a page table */
     uint64_t n_pages;
     uint64_t page_bytes;         /* for all layers of the group */

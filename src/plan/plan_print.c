@@ -75,7 +75,7 @@ void lm_plan_print(const lm_plan *p, lm_text *out)
             lm_text_printf(out, "%u positions", LM_PAGE);
         lm_text_printf(out, ", %" PRIu64 " bytes each", g->page_bytes);
         if (g->window)
-            lm_text_printf(out, ", window %u", g->window);
+            lm_text_printf(out, g->chunked ? ", chunks of %u" : ", window %u", g->window);
         lm_text_add_char(out, '\n');
     }
     lm_text_printf(out,

@@ -425,7 +425,7 @@ void lm_context_length(lm_builder *b, uint32_t positions, bool hard)
 
 /* ---- creation and completion ---- */
 
-lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class,
+lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *root_class,
                            const lm_name *names)
 {
     lm_builder *b = lm_alloc_zero(1, sizeof *b);
@@ -444,7 +444,7 @@ lm_builder *lm_builder_new(const char *family, const char *class_prefix, const c
     b->names         = names;
     b->layer         = -1;
     b->p->family     = keep(b, family);
-    b->p->class_name = lm_record_text(b, "%s%s", class_prefix, head_class ? head_class : "ForCausalLM");
+    b->p->class_name = root_class ? keep(b, root_class) : lm_record_text(b, "%sForCausalLM", class_prefix);
     lm_push(b, "", b->p->class_name);
     return b;
 }

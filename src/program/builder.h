@@ -25,9 +25,9 @@ typedef struct lm_order {
 } lm_order;
 
 /* Create a builder; NULL if there is no memory. `class_prefix`: prefix of the modules' classes; the class of
- * the root is the prefix and `head_class` ("ForCausalLM" if NULL). `names` ends with a {NULL, NULL} row and
+ * the root is `root_class` (NULL: the prefix and "ForCausalLM"). `names` ends with a {NULL, NULL} row and
  * must outlive the builder. */
-lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class,
+lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *root_class,
                            const lm_name *names);
 
 /* Return the program, or the first failure. The builder is freed in both cases. */
@@ -80,6 +80,8 @@ lm_value lm_rms_norm_gated(lm_builder *b, const char *name, lm_value x, lm_value
 /* The same without a weight, in a module of this class. */
 lm_value lm_rms_unweighted(lm_builder *b, const char *name, const char *class_name, lm_value x,
                            uint32_t n_heads, float eps);
+/* RMSNorm of each of n_heads equal parts; no weight, not a module. */
+lm_value lm_rms_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps);
 /* Divide each of n_heads equal parts by its length, sqrt(sum(x^2) + eps), and multiply by `factor`; no
  * weight, not a module. */
 lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
@@ -201,6 +203,10 @@ void lm_latent_naive(lm_builder *b);
 /* `correction`: name of a vector [E] that is added to the scores only for the choice
  * ("e_score_correction_bias"), or NULL. */
 lm_value lm_route(lm_builder *b, lm_value router_logits, const lm_route_spec *spec, const char *correction);
+/* Set that Hugging Face checkpoints store the correction of this choice as [1, E]; that GGUF files name it
+ * without a suffix. */
+void lm_correction_in_row(lm_builder *b, lm_value route);
+void lm_correction_unsuffixed(lm_builder *b, lm_value route);
 /* Multiply the weights of the experts in these routes by the entries of a vector [E], a parameter of the open
  * module. */
 void lm_scale_routes(lm_builder *b, lm_value route, const char *name);
@@ -220,6 +226,7 @@ typedef struct lm_expert_spec {
                                     published */
     bool        in_turns;        /* rows of gate and up alternate; else all rows of gate come first */
     bool        transposed;      /* stored [experts, in, out] */
+    bool        scaled_input;    /* the weight of an expert multiplies its input; else its output */
 } lm_expert_spec;
 lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value route,
                        const lm_expert_spec *spec);

@@ -158,6 +158,10 @@ uint32_t lm_weight_dims(const lm_weight *w, bool gguf, uint64_t *dims)
     } else if (!gguf && w->padded) {
         memcpy(d, (uint64_t[]){ 1, 1, w->elements, 1 }, sizeof d);
         n = 4;
+    } else if (!gguf && w->in_row) {
+        d[0] = 1;
+        d[1] = w->elements;
+        n    = 2;
     } else if (!gguf && w->heads) {
         d[0] = w->heads;
         d[1] = w->elements / w->heads;
@@ -268,11 +272,25 @@ lm_status lm_weight_fold(const lm_weight *w, uint64_t first, float *x, uint64_t 
 
 /* ---- caches ---- */
 
-uint64_t lm_keys_seen(uint64_t t, uint64_t window)
+static uint64_t sum_up_to(uint64_t t)
+{
+    return t % 2 ? (t + 1) / 2 * t : t / 2 * (t + 1);
+}
+
+uint64_t lm_keys_seen(uint64_t t, uint64_t window, bool chunked)
 {
     if (!window || t <= window)
-        return t % 2 ? (t + 1) / 2 * t : t / 2 * (t + 1);
+        return sum_up_to(t);
+    if (chunked)
+        return t / window * sum_up_to(window) + sum_up_to(t % window);
     return window * (window + 1) / 2 + (t - window) * window;
+}
+
+uint64_t lm_keys_at(uint64_t t, uint64_t window, bool chunked)
+{
+    if (!window || t <= window)
+        return t;
+    return chunked ? (t - 1) % window + 1 : window;
 }
 
 uint64_t lm_cache_elements(const lm_cache *c)

@@ -121,6 +121,7 @@ typedef struct lm_weight {
     uint32_t       n_folds;
     bool           flat;         /* Hugging Face checkpoints store [n m], not [n, m] */
     bool           padded;       /* Hugging Face checkpoints store [1, 1, n, 1], not [n, 1] */
+    bool           in_row;       /* Hugging Face checkpoints store [1, n], not [n] */
     uint32_t       heads;        /* > 0: Hugging Face checkpoints store [heads, n / heads], not [n] */
     bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
     bool           between_in_gguf;      /* GGUF files do, too */
@@ -211,6 +212,7 @@ typedef struct lm_attention_spec {
     uint32_t k_dim, v_dim;       /* of one head */
     float    scale;              /* of q.k; 1/sqrt(k_dim) unless the model specifies another */
     uint32_t window;             /* visible keys, including the query's own; 0: all */
+    bool     chunked;            /* the window begins at a multiple of its width: a query sees its chunk */
     uint32_t top_k;              /* sparse: of the visible keys, only those that select_keys has chosen, at
                                     most this many (arXiv 2512.02556); 0: all */
     float    softcap;            /* 0: none */
@@ -316,7 +318,7 @@ typedef struct lm_node {
         /* weights[0]: correction added only for the choice; [1]: factors of the experts' weights; or none */
         struct { lm_route_spec spec; } route;
         /* weights: gate, up, down [E][…], then biases or none; limit: of the gates, see lm_expert_spec. */
-        struct { uint32_t n_experts, top_k, width; lm_act act; float limit; } experts;
+        struct { uint32_t n_experts, top_k, width; lm_act act; float limit; bool scaled_input; } experts;
         struct { uint32_t groups, offset; } columns;         /* takes the lanes from `offset` on in each
                                                                 group */
         struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */
@@ -341,6 +343,12 @@ static inline uint32_t lm_node_reach(const lm_node *n)
     return n->code == LM_OP_ATTENTION ? lm_attention_reach(&n->attention.spec) : 0;
 }
 
+/* Return whether this number is that of a chunk. */
+static inline bool lm_node_chunked(const lm_node *n)
+{
+    return n->code == LM_OP_ATTENTION && n->attention.spec.chunked;
+}
+
 typedef struct lm_value_info {
     uint32_t width;
     uint32_t producer;           /* index of the operation */
@@ -351,6 +359,7 @@ typedef struct lm_cache {
     int32_t  layer;
     uint32_t n_kv_heads, k_dim, v_dim;
     uint32_t window;
+    bool     chunked;
     bool     v_in_k;             /* nothing is stored for values */
     bool     elsewhere;          /* on another rank: nothing is stored here, but pages are counted */
 } lm_cache;
@@ -443,8 +452,11 @@ uint32_t lm_program_head(const lm_program *p);
 bool lm_only_chooses(const lm_program *p, lm_value v, bool routes);
 
 /* Return the total number of keys visible to t <= UINT32_MAX causal tokens, each to its own key and earlier
- * ones; `window` 0: all of these. */
-uint64_t lm_keys_seen(uint64_t t, uint64_t window);
+ * ones; `window` 0: all of these; `chunked`: lm_attention_spec. */
+uint64_t lm_keys_seen(uint64_t t, uint64_t window, bool chunked);
+
+/* Return the number of keys visible to the last of t tokens. */
+uint64_t lm_keys_at(uint64_t t, uint64_t window, bool chunked);
 
 /* Return the size of one position in one layer's cache, in elements and in bytes. */
 uint64_t lm_cache_elements(const lm_cache *c);

@@ -29,7 +29,7 @@ static double llama3(const lm_rope_spec *s, double inv)
 
     if (wavelength < original / s->high_freq_factor)
         return inv;
-    if (wavelength > original / s->low_freq_factor)
+    if (wavelength >= original / s->low_freq_factor)     /* the factors may be equal: nothing is in between */
         return inv / s->factor;
     double smooth = (original / wavelength - s->low_freq_factor) / (s->high_freq_factor - s->low_freq_factor);
     return (1 - smooth) * inv / s->factor + smooth * inv;

@@ -80,7 +80,8 @@ void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, 
     const lm_attention_spec *s     = spec_of(t, k);
     const float             *sinks = n->weights[0] == LM_NONE ? NULL : t->g->weight[n->weights[0]];
     const float             *slopes = t->g->slopes[n->attention.cache];
-    uint32_t first = lm_first_seen(s->window, position), group = head / (s->n_heads / s->n_kv_heads);
+    uint32_t first = lm_first_seen(s->window, s->chunked, position),
+             group = head / (s->n_heads / s->n_kv_heads);
     double                   max   = sinks ? (double)sinks[head] : -INFINITY, sum = 0;
 
     memset(out, 0, first * sizeof *out);
@@ -151,7 +152,7 @@ lm_status lm_trace_heads(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e
         const lm_node           *node = &t->p->nodes[k->node];
         const lm_attention_spec *s    = spec_of(t, k);
         const float             *q    = lm_engine_value(t->g, node->in[0], i);
-        uint32_t                 first = lm_first_seen(s->window, r->position);
+        uint32_t                 first = lm_first_seen(s->window, s->chunked, r->position);
         for (uint32_t h = 0; k->looked && q && h < s->n_heads; h++) {
             lm_trace_head *x = &out[at++];
             *x = (lm_trace_head){ .path = lm_trace_block(t->p, node->module),

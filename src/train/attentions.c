@@ -63,6 +63,7 @@ static lm_text_attention arguments(const pieces *p, const lm_train_text *t, uint
         .k_dim = s->k_dim,
         .v_dim = s->v_dim,
         .window = s->window,
+        .chunked = s->chunked,
         .scale = s->scale,
         .softcap = s->softcap,
         .slope = p->slopes ? p->slopes[head] : 0,

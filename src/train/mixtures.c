@@ -147,20 +147,38 @@ static void multiply(mixture *m, uint32_t which, float *to)
     }
 }
 
+/* Return the weight of a pair, and its expert. */
+static float weight_of(const mixture *m, uint64_t pair, uint32_t *expert)
+{
+    const float *route = route_of(m, m->row[pair]);
+    uint32_t     k     = lm_choice_of(m->row, m->place, m->k, pair);
+
+    *expert = (uint32_t)route[m->k + k];
+    return route[k];
+}
+
+/* Weights of the input multiply gate and up, which have no biases then. */
 static void gates(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const mixture        *m = arg;
     const lm_node        *n = m->f->node;
     const lm_row_kernels *k = &m->f->l->engine->kernels.row;
+    uint32_t              expert;
 
     (void)worker;
-    for (uint64_t i = from; i < to; i++)
+    for (uint64_t i = from; i < to; i++) {
+        if (n->experts.scaled_input) {
+            float w = weight_of(m, i, &expert);
+            k->scale(m->gate + i * m->inner, m->gate + i * m->inner, w, m->inner);
+            k->scale(m->up + i * m->inner, m->up + i * m->inner, w, m->inner);
+        }
         if (n->experts.limit > 0)
             k->glu_clamped(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner,
                            n->experts.act, n->experts.limit, m->inner);
         else
             k->glu(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act,
                    m->inner);
+    }
 }
 
 /* Compute gate, up and the activation for each pair. */
@@ -190,10 +208,11 @@ static void combine(void *arg, uint64_t from, uint64_t to, unsigned worker)
         float *y = m->f->out.at + i * m->f->out.row;
         for (uint32_t k = 0; k < m->k; k++) {
             const float *x = m->y + m->place[i * m->k + k] * m->wide;
+            float        w = m->f->node->experts.scaled_input ? 1 : route_of(m, i)[k];
             if (k == 0)
-                r->scale(y, x, route_of(m, i)[k], m->wide);
+                r->scale(y, x, w, m->wide);
             else
-                r->add(y, y, x, route_of(m, i)[k], m->wide);
+                r->add(y, y, x, w, m->wide);
         }
     }
 }
@@ -224,16 +243,17 @@ static void spread(void *arg, uint64_t from, uint64_t to, unsigned worker)
     }
 }
 
-static float weight_of(const mixture *m, uint64_t pair, uint32_t *expert)
+/* Return dy of a pair times its output, before the weight. */
+static float along_output(const mixture *m, uint64_t pair, const float *bias)
 {
-    const float *route = route_of(m, m->row[pair]);
+    const float *back = m->back + pair * m->inner, *dy = m->dy + pair * m->wide;
+    float        sum = 0;
 
-    for (uint32_t k = 0; k < m->k; k++)
-        if (m->place[(uint64_t)m->row[pair] * m->k + k] == pair) {
-            *expert = (uint32_t)route[m->k + k];
-            return route[k];
-        }
-    return 0;
+    for (uint64_t k = 0; k < m->inner; k++)
+        sum += back[k] * m->glu[pair * m->inner + k];
+    for (uint64_t k = 0; bias && k < m->wide; k++)
+        sum += dy[k] * bias[k];
+    return sum;
 }
 
 /* back = W_d^T dy: compute the gradient of the routing weight, then replace gate and up by their
@@ -244,23 +264,19 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const lm_node *n     = m->f->node;
     const float   *bias  = lm_vector_of(m->f->l, n->weights[5]);
     float          limit = n->experts.limit;
-    bool           gated = lm_experts_have_gate(n);
+    bool           gated = lm_experts_have_gate(n), scaled = n->experts.scaled_input;
 
     (void)worker;
     for (uint64_t i = from; i < to; i++) {
         float   *gate = m->gate + i * m->inner, *up = m->up + i * m->inner, *back = m->back + i * m->inner;
-        float   *dy = m->dy + i * m->wide, sum = 0;
+        float   *dy = m->dy + i * m->wide, sum;
         uint32_t expert = 0;
-        float    w      = weight_of(m, i, &expert);
-        for (uint64_t k = 0; k < m->inner; k++)
-            sum += back[k] * m->glu[i * m->inner + k];
-        for (uint64_t k = 0; bias && k < m->wide; k++)
-            sum += dy[k] * bias[expert * m->wide + k];
-        m->dweight[i] = sum;
+        float    w = weight_of(m, i, &expert), outer = scaled ? 1 : w, inner = scaled ? w : 1;
+        sum = scaled ? 0 : along_output(m, i, bias ? bias + expert * m->wide : NULL);
         for (uint64_t k = 0; k < m->wide; k++)
-            dy[k] *= w;
+            dy[k] *= outer;
         for (uint64_t k = 0; k < m->inner; k++) {
-            float g = gate[k], u = up[k], d = w * back[k], over = 1, within = 1, dg, du;
+            float g = gate[k], u = up[k], d = outer * back[k], over = 1, within = 1, dg, du;
             if (limit > 0) {
                 over   = g <= limit ? 1.0f : 0.0f;
                 within = u >= -limit && u <= limit ? 1.0f : 0.0f;
@@ -268,9 +284,14 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
                 u      = (u < -limit ? -limit : u > limit ? limit : u) + 1.0f;
             }
             m->f->l->kernels.glu(&dg, &du, &g, &u, &d, n->experts.act, 1, true, true);
-            gate[k] = dg * over + (gated ? 0 : du);
-            up[k]   = du * within;
+            dg = dg * over + (gated ? 0 : du);
+            du *= within;
+            sum += scaled ? dg * gate[k] + du * up[k] : 0;
+            gate[k] = inner * dg;
+            up[k]   = inner * du;
         }
+        /* gate and up are multiplied by w; a sigmoid that is 0 has no slope */
+        m->dweight[i] = scaled ? (w > 0 ? sum / w : 0) : sum;
     }
 }
 

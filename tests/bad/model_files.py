@@ -208,7 +208,7 @@ def model_folders():
         "max_position_embeddings": (0, -1), "hidden_act": ("gelo", 3), "model_type": ("lama", 3, ABSENT),
         "rope_scaling": ({"type": "dynamo", "factor": 2}, {"type": "linear"}, {"type": "linear", "factor": 0},
                          {"type": "linear", "factor": "2"}, {"rope_type": "llama3", "factor": 8},
-                         {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 1,
+                         {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
                           "original_max_position_embeddings": 8},
                          {"rope_type": "longrope", "short_factor": [1], "long_factor": [1, 2]}, "linear", [1]),
         "tie_word_embeddings": ("yes",), "quantization_config": ({"quant_method": "gptq"},),

@@ -19,7 +19,7 @@
 static const char *const informational[] = {
     "general.type", "general.name", "general.file_type", "general.quantization_version", "general.size_label", "general.description", "general.author",
     "general.license", "general.languages", "general.tags", "general.basename", "general.finetune", "general.version",
-    "tokenizer.ggml.padding_token_id",
+    "tokenizer.ggml.padding_token_id", "tokenizer.ggml.seperator_token_id",
     /* attention.recurrent_layers has precedence; three positions are equal for text */
     "qwen3next.full_attention_interval", "qwen35.full_attention_interval", "qwen35moe.full_attention_interval",
     "qwen35.rope.dimension_sections", "qwen35moe.rope.dimension_sections",

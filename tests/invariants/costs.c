@@ -82,7 +82,7 @@ static lm_wide scores(const subject *s, const lm_step *a, uint64_t first, uint64
 
     lm_node_cost(s->g->program, node, &c);
     for (uint64_t i = first; i < first + n; i++)
-        keys += window && i + 1 > window ? window : i + 1;
+        keys += node->attention.spec.chunked ? i % window + 1 : window && i + 1 > window ? window : i + 1;
     return 2 * (lm_wide)c.key_mult_adds * keys;
 }
 
@@ -96,8 +96,8 @@ static void check_steps(const subject *s)
 
     for (uint32_t n = 0; n < p->program->n_nodes; n++) {
         const lm_node *node = &p->program->nodes[n];
-        uint64_t keys = lm_keys_seen(PROMPT + 1, lm_node_reach(node)) -
-                        lm_keys_seen(PROMPT, lm_node_reach(node));
+        uint64_t keys = lm_keys_seen(PROMPT + 1, lm_node_reach(node), lm_node_chunked(node)) -
+                        lm_keys_seen(PROMPT, lm_node_reach(node), lm_node_chunked(node));
         lm_wide        sum = 0;
         lm_cost        of_node;
         lm_step_costs  c;
@@ -121,10 +121,11 @@ static lm_wide bytes_seen(const subject *s, uint64_t keys)
 
     for (uint32_t n = 0; n < p->n_nodes; n++) {
         const lm_node *x     = &p->nodes[n];
-        uint64_t       reach = lm_node_reach(x);
+        uint64_t       reach = lm_node_reach(x), seen = reach && reach < keys ? reach : keys;
+        if (lm_node_chunked(x) && keys < FAR)    /* far away, chunks as a whole do not grow */
+            seen = (keys - 1) % reach + 1;
         if (x->code == LM_OP_ATTENTION || x->code == LM_OP_SELECT_KEYS)
-            sum += (lm_wide)lm_cache_bytes(&p->caches[x->attention.cache], s->kv) *
-                   (reach && reach < keys ? reach : keys);
+            sum += (lm_wide)lm_cache_bytes(&p->caches[x->attention.cache], s->kv) * seen;
     }
     return sum;
 }

@@ -111,7 +111,7 @@ static void pages_and_memory_stay_flat_past_the_window(void **state)
 /* Steps of seven rows that free pages give the same bits as one step with all pages. */
 static void freed_pages_do_not_change_the_bits(void **state)
 {
-    static const char *const goldens[] = { "mistral/window", "qwen2/windows" };
+    static const char *const goldens[] = { "mistral/window", "qwen2/windows", "llama4_text/chunks" };
 
     (void)state;
     for (size_t k = 0; k < sizeof goldens / sizeof *goldens; k++) {
@@ -135,17 +135,19 @@ static void freed_pages_do_not_change_the_bits(void **state)
 }
 
 /* Layers without a window keep every page, although other layers of the model have a window. */
-static void layers_without_a_window_keep_their_pages(void **state)
+static void other_layers_keep_their_pages(const char *golden)
 {
-    lm_model  *m = open_model("qwen2/windows", WINDOW);
-    lm_engine *g = start(m, 4 * WINDOW, STEP, 2);
+    lm_model  *m = open_model(golden, WINDOW);
+    lm_engine *g = start(m, 4 * WINDOW, STEP, 2), *longer = start(m, 8 * WINDOW, STEP, 2);
     uint32_t   full = LM_NONE;
 
-    (void)state;
     assert_int_equal(g->plan->n_groups, 2);
     for (uint32_t i = 0; i < 2; i++)
         full = g->plan->groups[i].window ? full : i;
     assert_int_not_equal(full, LM_NONE);
+    assert_int_equal(g->plan->groups[1 - full].n_pages, max_pages());
+    assert_int_equal(longer->plan->groups[1 - full].n_pages, max_pages());
+    lm_engine_free(longer);
     for (uint32_t at = 0; at < 4 * WINDOW; at += STEP) {
         feed(g, at, at + STEP);
         uint64_t kept = g->plan->groups[full].n_pages - g->pages[full].n_free;
@@ -155,6 +157,13 @@ static void layers_without_a_window_keep_their_pages(void **state)
     assert_int_equal(g->plan->groups[1 - full].window, WINDOW);
     lm_engine_free(g);
     lm_model_close(m);
+}
+
+static void layers_without_a_window_keep_their_pages(void **state)
+{
+    (void)state;
+    other_layers_keep_their_pages("qwen2/windows");
+    other_layers_keep_their_pages("llama4_text/chunks");
 }
 
 /* A conversation restarts from its beginning after the window has passed it: dropped tokens are processed

@@ -10,7 +10,7 @@ typedef struct scene {
     lm_kv_shape kv;
     uint32_t group, rows, position, window, total;
     float softcap, scale;
-    bool slopes, slopes_half, sinks;
+    bool slopes, slopes_half, sinks, chunked;    /* chunked: key j is visible if j / window == p / window */
     uint64_t page_stride;
     uint32_t *pages;
     uint8_t *base;
@@ -23,6 +23,14 @@ typedef struct scene {
 static const char *name_of(lm_dtype type)
 {
     return lm_dtype_of(type)->name;
+}
+
+/* Return the first position that is visible at position p, by definition. */
+static uint32_t first_seen(const scene *s, uint32_t p)
+{
+    if (s->chunked)
+        return p / s->window * s->window;
+    return s->window && p >= s->window ? p - s->window + 1 : 0;
 }
 
 /* Multiply runs of `lanes` elements by the Hadamard matrix, by definition. */
@@ -99,9 +107,9 @@ static void fill_cache(scene *s)
                 rounded(s->kv.v_type, lm_hadamard_of_values(&s->kv), v + h * s->kv.v_dim, s->kv.v_dim);
         }
     }
-    if (s->window && s->position >= s->window)                       /* freed pages: any page number */
-        for (uint32_t i = 0; i < (s->position - s->window + 1) / LM_PAGE; i++)
-            s->pages[i] = 0x7fffffff;
+    /* freed pages: any page number */
+    for (uint32_t i = 0; i < first_seen(s, s->position) / LM_PAGE; i++)
+        s->pages[i] = 0x7fffffff;
 }
 
 static float to_bf16(float x)
@@ -175,6 +183,7 @@ static lm_attention_args args_of(const scene *s, uint32_t head)
         .rows = s->rows,
         .position = s->position,
         .window = s->window,
+        .chunked = s->chunked,
         .pages = s->pages,
         .base = s->base,
         .page_stride = s->page_stride,
@@ -213,7 +222,7 @@ static double dot_of(const double *x, const double *y, uint32_t n)
 static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, double *want, double *size)
 {
     static double scores[4 * LM_RANGE];
-    uint32_t p = s->position + r, first = s->window && p >= s->window ? p - s->window + 1 : 0,
+    uint32_t p = s->position + r, first = first_seen(s, p),
              heads = s->kv.n_kv_heads;
     float q[1024];
     double q_seen[1024], max = s->sinks ? s->sink[g] : -INFINITY, sum = 0;
@@ -332,7 +341,7 @@ static void in_ranges(const scene *s)
 {
     uint64_t queries = (uint64_t)s->rows * s->group, n = queries * s->kv.v_dim,
              bytes = lm_attention_partial_bytes(&s->kv, queries);
-    uint32_t first = s->window && s->position >= s->window ? (s->position - s->window + 1) / LM_RANGE : 0;
+    uint32_t first = first_seen(s, s->position) / LM_RANGE;
     uint32_t count = (s->position + s->rows - 1) / LM_RANGE - first + 1;
     uint8_t *partials = guarded(count * bytes, 0);
     float *merged = guarded(n * 4, 0);
@@ -406,6 +415,19 @@ static void deep_scenes(const scene *like, lm_dtype keys, lm_dtype values)
                                  .window = 2 * LM_RANGE + 1 });
         one_scene(like, (scene){ .kv = kv,
                                  .group = 2,
+                                 .rows = 40,
+                                 .position = 2 * LM_RANGE - 20,
+                                 .window = LM_RANGE,
+                                 .chunked = true });
+        one_scene(like, (scene){ .kv = kv,
+                                 .group = 1,
+                                 .rows = 7,
+                                 .position = 3 * LM_RANGE - 3,
+                                 .window = LM_RANGE + 70,
+                                 .chunked = true,
+                                 .sinks = true });
+        one_scene(like, (scene){ .kv = kv,
+                                 .group = 2,
                                  .rows = 3,
                                  .position = 2 * LM_RANGE - 1,
                                  .window = 20,
@@ -435,6 +457,11 @@ static void types_scenes(const scene *like, lm_dtype keys, lm_dtype values)
                 .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
         one_scene(like,
                   (scene){ .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
+        one_scene(like,
+                  (scene){ .kv = kv, .group = 3, .rows = 5, .position = 190, .window = 64, .chunked = true });
+        one_scene(like,
+                  (scene){
+                      .kv = kv, .group = 2, .rows = 40, .position = 110, .window = 17, .chunked = true });
         one_scene(like, (scene){ .kv = kv,
                                  .group = 4,
                                  .rows = 3,

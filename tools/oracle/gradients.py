@@ -63,7 +63,8 @@ def linears(model):
     head = model.get_output_embeddings()
     refused = {"nemotron_h": "out_proj", "falcon_h1": "out_proj", "mamba2": "out_proj", "mamba": ("out_proj", "dt_proj"),
                "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj"}.get(model.config.model_type, ())
-    mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe", "glm_moe_dsa", "mistral4"))
+    mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe", "glm_moe_dsa", "mistral4", "dots1",
+                                                    "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
             and not name.endswith((".gate", ".router", "router.layer")) and ".indexer." not in name and not (mixtures and ".mlp." in name) and not name.endswith(refused)]

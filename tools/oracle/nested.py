@@ -47,6 +47,9 @@ KINDS = {
     "mistral3-mistral4": ("Mistral3", TEXT | dict(model_type="mistral4", kv_lora_rank=8, q_lora_rank=8, qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6,
                                                   n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=8, num_key_value_heads=2,
                                                   rope_parameters=TEMPERED), VIT | dict(model_type="pixtral", head_dim=8), dict(tie_word_embeddings=False)),
+    "llama4": ("Llama4", TEXT | dict(intermediate_size_mlp=20, num_local_experts=3, num_hidden_layers=4, attention_chunk_size=5, floor_scale=3, attn_scale=0.5,
+                                     interleave_moe_layer_step=2), VIT | dict(vision_output_dim=16, projector_input_dim=16, projector_output_dim=16),
+               dict(tie_word_embeddings=False)),
     "llava": ("Llava", TEXT | dict(model_type="llama"), CLIP, {}),
     "llava_next": ("LlavaNext", TEXT | dict(model_type="mistral", sliding_window=6), CLIP, {}),
     "llava_onevision": ("LlavaOnevision", PLAIN | dict(model_type="qwen2"), SIGLIP, {}),
@@ -103,7 +106,7 @@ def classes():
     """Return the default sizes of each text class that the kinds use."""
     found = {}
     for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Lfm2", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText",
-                 "Qwen3_5Text", "Qwen3_5MoeText", "Ministral3", "Mistral4"):
+                 "Qwen3_5Text", "Qwen3_5MoeText", "Ministral3", "Mistral4", "Llama4Text"):
         module = transformers.models
         kind = getattr(transformers, name + "Config", None)
         if kind is None:

@@ -291,8 +291,7 @@ static lm_status make_as(builder *m, const lm_family *f, lm_folder_model *out, l
 
     m->family = f;
     json_object_clear(m->json);
-    snprintf(class, sizeof class, "%s%s", m->family->class_prefix,
-             m->family->head_class ? m->family->head_class : "ForCausalLM");
+    lm_root_class(f, class, sizeof class);
     set(m->json, "architectures", json_pack("[s]", class));
     set(m->json, "model_type", json_string(m->family->hf_types[0]));
     set(m->json, "vocab_size", json_integer(m->c->vocab_size));

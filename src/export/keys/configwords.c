@@ -172,16 +172,21 @@ static void add_choices(words *w)
 static void add_windows(words *w)
 {
     const lm_config *c    = w->c;
-    json_t          *list = json_array();
-    bool             some = false;
+    json_t          *list = json_array(), *rotates = json_array();
+    const char      *local = c->attention.chunked ? "chunked_attention" : "sliding_attention";
+    bool             some  = false;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
         bool full = c->full[i] || !c->attention.window;
         some |= !full;
-        json_array_append_new(list, json_string(full ? "full_attention" : "sliding_attention"));
+        json_array_append_new(list, json_string(full ? "full_attention" : local));
+        json_array_append_new(rotates, json_integer(!full));
     }
     if (c->attention.window)
-        whole(w, "sliding_window", c->attention.window);
+        whole(w, c->attention.chunked ? "attention_chunk_size" : "sliding_window", c->attention.window);
+    if (c->attention.chunked)            /* the same layers rotate */
+        set(w, "no_rope_layers", json_incref(rotates));
+    json_decref(rotates);
     if (some)
         set(w, "use_sliding_window", json_true());
     if (c->attention.window && knows(w, "layer_types"))
@@ -210,6 +215,10 @@ static void add_experts(words *w)
             json_object_del(w->json, "head_dim");
         json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
     }
+    if (knows(w, "intermediate_size_mlp")) {
+        json_object_set_new(w->json, "intermediate_size", json_integer(c->expert_width));
+        whole(w, "intermediate_size_mlp", c->intermediate);
+    }
     whole(w, "num_local_experts", c->route.n_experts);
     if (!c->route.n_experts)
         whole(w, "num_experts", 1);      /* one is a plain MLP */
@@ -226,6 +235,8 @@ static void add_experts(words *w)
     if (c->expert_width)
         set(w, "n_shared_experts",
             c->shared_width ? json_integer(c->shared_width / c->expert_width) : json_null());
+    if (c->expert_width && w->f->mixture)        /* which GGUF files may have as a width only */
+        set_named(w, w->f->mixture->shared, json_integer(c->shared_width / c->expert_width));
     if (c->route.n_groups) {
         whole(w, "n_group", c->route.n_groups);
         whole(w, "topk_group", c->route.top_groups);
@@ -338,7 +349,7 @@ static bool solve_llama3(lm_rope_spec *s, const float *divisors)
 static bool known_llama3(lm_rope_spec *s, const float *divisors)
 {
     static const struct { double low, high; uint32_t original; } known[] = {
-        { 1, 4, 8192 }, { 1, 4, 4096 }, { 1, 4, 2048 }, { 1, 4, 16384 }, { 1, 4, 32768 }, { 1, 4, 65536 }, { 1, 4, 131072 },
+        { 1, 4, 8192 }, { 1, 1, 8192 }, { 1, 4, 4096 }, { 1, 4, 2048 }, { 1, 4, 16384 }, { 1, 4, 32768 }, { 1, 4, 65536 }, { 1, 4, 131072 },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

@@ -145,6 +145,17 @@ static lm_status add_rope(keys *k, const lm_family *f, const lm_config *c, const
     return LM_OK;
 }
 
+static lm_shared_keys shared_keys(const lm_family *f)
+{
+    if (f->mixture)
+        return f->mixture->gguf_shared;
+    if (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size"))
+        return LM_SHARED_WIDTH;
+    return !knows(f, "moe_shared_expert_intermediate_size") ? LM_SHARED_COUNT
+           : knows(f, "num_shared_experts")                 ? LM_SHARED_BOTH
+                                                            : LM_SHARED_WIDTH;
+}
+
 static void add_experts(keys *k, const lm_family *f, const lm_config *c)
 {
     if (!c->route.n_experts)
@@ -152,19 +163,19 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     whole(k, "expert_count", c->route.n_experts);
     whole(k, "expert_used_count", c->route.top_k);
     whole(k, "expert_feed_forward_length", c->expert_width);
-    if (c->route.renormalise && knows(f, "norm_topk_prob") && !f->gguf_renormalises)
+    bool said = f->mixture ? f->mixture->normalised != NULL : knows(f, "norm_topk_prob");
+    if (c->route.renormalise && said && !f->gguf_renormalises)
         lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
     /* 1 too: ik_llama.cpp requires the key, and the converters of llama.cpp write it */
     if (knows(f, "routed_scaling_factor") || (c->route.scale > 0 && c->route.scale != 1))
         real(k, "expert_weights_scale", (double)c->route.scale);
     if (c->route.sigmoid || c->latent.kv_rank)
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
-    bool width = knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size") ||
-                 knows(f, "moe_shared_expert_intermediate_size");
-    if (c->shared_width && width)
+    lm_shared_keys shared = shared_keys(f);
+    if (c->shared_width && shared != LM_SHARED_COUNT && shared != LM_SHARED_UNSAID)
         whole(k, "expert_shared_feed_forward_length", c->shared_width);
     if (c->shared_width && c->shared_width % c->expert_width == 0 &&
-        (!width || knows(f, "num_shared_experts")))
+        (shared == LM_SHARED_COUNT || shared == LM_SHARED_BOTH))
         whole(k, "expert_shared_count", c->shared_width / c->expert_width);
     if (c->route.n_groups) {
         whole(k, "expert_group_count", c->route.n_groups);
@@ -279,9 +290,10 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
     /* with latents it follows from the rotation */
     if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank && !f->fixed_scale)
         real(k, "attention.scale", (double)a->scale);
-    if (c->temperature.beta > 0)
+    if (c->temperature.beta > 0 && f->temperature)       /* else one of its own numbers */
         real(k, "attention.temperature_scale", (double)c->temperature.beta);
-    if (c->temperature.beta > 0 && c->latent.kv_rank)        /* else the rotation's trained length */
+    /* without latents it is the rotation's trained length */
+    if (c->temperature.beta > 0 && f->temperature && c->latent.kv_rank)
         whole(k, "attention.temperature_length", c->temperature.length);
     if (a->softcap > 0)
         real(k, "attn_logit_softcapping", (double)a->softcap);

@@ -139,7 +139,8 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
 static running one_range(const lm_attention_args *a, uint32_t position, uint32_t g, const float *q,
                          uint32_t range, float *out)
 {
-    uint32_t first = lm_first_seen(a->window, position), begin = range * LM_RANGE, end = begin + LM_RANGE;
+    uint32_t first = lm_first_seen(a->window, a->chunked, position), begin = range * LM_RANGE,
+             end = begin + LM_RANGE;
     running s = NOTHING_SEEN;
 
     memset(out, 0, a->kv->v_dim * sizeof *out);
@@ -194,7 +195,8 @@ static void run(const lm_attention_args *a)
 
     for (uint32_t r = 0; r < a->rows; r++) {
         for (uint32_t g = 0; g < a->group; g++) {
-            uint32_t position = a->position + r, range = lm_first_seen(a->window, position) / LM_RANGE;
+            uint32_t position = a->position + r,
+                     range    = lm_first_seen(a->window, a->chunked, position) / LM_RANGE;
             float *out = out_of(a, r, g);
             const float *q = query_of(a, r, g);
             running s = one_range(a, position, g, q, range, out);

@@ -16,7 +16,7 @@ typedef struct sight {
  * there are none. */
 static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
 {
-    uint32_t first = lm_first_seen(a->window, p);
+    uint32_t first = lm_first_seen(a->window, a->chunked, p);
 
     if (p < start || first >= start + LM_PAGE)
         return false;

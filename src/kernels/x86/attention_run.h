@@ -47,7 +47,7 @@ static lm_attention_args aside(const lm_attention_args *a, float *values)
 static void pages_of_range(const lm_attention_args *t, const workspace *w, running *states, uint32_t range)
 {
     const uint32_t pages = LM_RANGE / LM_PAGE;
-    uint32_t page = lm_first_seen(t->window, t->position) / LM_PAGE,
+    uint32_t page = lm_first_seen(t->window, t->chunked, t->position) / LM_PAGE,
              end = (t->position + t->rows - 1) / LM_PAGE + 1;
 
     page = page > range * pages ? page : range * pages;
@@ -68,7 +68,7 @@ static void run(const lm_attention_args *a)
 
     for (uint32_t from = 0; from < a->rows; from += TILE) {
         lm_attention_args t = tile_of(a, from), partial;
-        uint32_t range = lm_first_seen(t.window, t.position) / LM_RANGE,
+        uint32_t range = lm_first_seen(t.window, t.chunked, t.position) / LM_RANGE,
                  last = (t.position + t.rows - 1) / LM_RANGE;
         uint32_t n = t.rows * t.group, width = t.kv->v_dim;
         begin(&t, &w);

@@ -16,6 +16,7 @@ static void record_cache(lm_builder *b, const lm_attention_spec *s)
         .k_dim      = s->k_dim,
         .v_dim      = s->v_dim,
         .window     = s->window,
+        .chunked    = s->chunked,
         .v_in_k     = s->v_in_k,
     };
 }
@@ -80,7 +81,8 @@ lm_value lm_shared_attention(lm_builder *b, lm_value q, lm_value other, const lm
     const lm_cache *c   = &b->p->caches[from.attention.cache];
     lm_record_need(b,
                    from.code == LM_OP_ATTENTION && c->n_kv_heads == s->n_kv_heads && c->k_dim == s->k_dim &&
-                       c->v_dim == s->v_dim && c->window == s->window && c->v_in_k == s->v_in_k,
+                       c->v_dim == s->v_dim && c->window == s->window && c->chunked == s->chunked &&
+                       c->v_in_k == s->v_in_k,
                    lm_record_here(b), "the cache of an earlier layer has another shape");
     lm_node *n          = attend(b, q, from.in[1], from.in[2], LM_NONE, from.attention.cache, s);
     n->attention.stored = true;
@@ -126,7 +128,7 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
     else if (s->v_dim != s->k_dim)
         lm_text_printf(out, _(", values %u wide"), s->v_dim);
     if (s->window)
-        lm_text_printf(out, _(", window %u"), s->window);
+        lm_text_printf(out, s->chunked ? _(", chunks of %u") : _(", window %u"), s->window);
     if (s->top_k)
         lm_text_printf(out, _(", the %u chosen keys"), s->top_k);
     if (s->softcap > 0)
@@ -154,6 +156,7 @@ static void attention_reverse_cost(const lm_node *n, const lm_reverse *r, const 
 static const lm_op_number attention_numbers[] = {
     LM_NODE_NUMBER(U32, attention.spec.window, "windows"),
     LM_NODE_NUMBER(U32, attention.spec.top_k, "windows"),
+    LM_NODE_NUMBER(BOOL, attention.spec.chunked, "windows"),
     LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
     LM_NODE_NUMBER(FLOAT, attention.spec.softcap, "scale of scores"),
     LM_NODE_NUMBER(FLOAT, attention.spec.alibi, "scale of scores"),

@@ -36,6 +36,27 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
     return n->out;
 }
 
+static lm_weight *correction_of(lm_builder *b, lm_value route)
+{
+    return b->failed ? NULL : &b->p->weights[b->p->nodes[b->p->values[route].producer].weights[0]];
+}
+
+void lm_correction_in_row(lm_builder *b, lm_value route)
+{
+    lm_weight *w = correction_of(b, route);
+
+    if (w)
+        w->in_row = true;
+}
+
+void lm_correction_unsuffixed(lm_builder *b, lm_value route)
+{
+    lm_weight *w = correction_of(b, route);
+
+    if (w)
+        w->gguf = lm_record_gguf(b, w->path, "");
+}
+
 void lm_scale_routes(lm_builder *b, lm_value route, const char *name)
 {
     if (b->failed)
@@ -162,6 +183,8 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
 
     lm_record_need(b, s->names[0] || s->act == LM_ACT_RELU2, path,
                    "experts without a gate have the activation relu2, which is relu(up) up");
+    lm_record_need(b, !s->scaled_input || (s->names[0] && !s->bias), path,
+                   "weights of the input are for experts with a gate and no biases");
     for (uint32_t i = s->names[0] ? 0 : 1; i < 3; i++) {
         w[i]     = add_experts(b, path, s, i, shapes[i][0], shapes[i][1]);
         w[i + 3] = s->bias ? add_biases(b, path, s, i, shapes[i][0]) : LM_NONE;
@@ -184,6 +207,7 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
     n->experts.width     = s->width;
     n->experts.act       = s->names[0] ? s->act : LM_ACT_RELU;
     n->experts.limit     = s->limit;
+    n->experts.scaled_input = s->scaled_input;
     lm_value y           = n->out;
     lm_pop(b);
     return y;
@@ -206,6 +230,8 @@ static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->reads           = d + 2 * k;
     c->writes          = d;
     c->weight_elements = n_matrices * k * d * f;
+    if (n->experts.scaled_input)         /* gate and up are scaled, the sum has no weights */
+        c->flops += 2 * k * f - k * d;
     if (n->experts.limit > 0)            /* three comparisons and a sum */
         c->flops += 4 * k * f;
     if (n->weights[3] != LM_NONE) {
@@ -222,6 +248,8 @@ static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out
                    n->experts.limit > 0 ? "(up + 1)" : "up");
     if (n->experts.limit > 0)
         lm_text_printf(out, _(", clamped at %g"), (double)n->experts.limit);
+    if (n->experts.scaled_input)
+        lm_text_add_str(out, _(", weights multiply the input"));
     if (n->weights[3] != LM_NONE)
         lm_text_add_str(out, _(" + biases"));
 }
@@ -242,6 +270,7 @@ static void experts_reverse_cost(const lm_node *n, const lm_reverse *r, const lm
 static const lm_op_number experts_numbers[] = {
     LM_NODE_NUMBER(ACT, experts.act, "activation"),
     LM_NODE_NUMBER(FLOAT, experts.limit, "activation"),
+    LM_NODE_NUMBER(BOOL, experts.scaled_input, "mixture of experts"),
     LM_NODE_NUMBER(U32, experts.n_experts, "mixture of experts"),
     LM_NODE_NUMBER(U32, experts.top_k, "mixture of experts"),
     LM_NODE_NUMBER(U32, experts.width, "mixture of experts"),

@@ -98,18 +98,27 @@ lm_value lm_layer_unweighted(lm_builder *b, const char *name, lm_value x, float 
     return unweighted(b, LM_OP_LAYER_NORM, name, "%sLayerNorm", x, 1, eps);
 }
 
-lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
-                       float factor)
+lm_value lm_rms_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps)
 {
     if (b->failed)
         return LM_NONE;
-    uint32_t width = lm_record_width(b, x), each = n_heads ? width / n_heads : 0;
+    uint32_t width = lm_record_width(b, x);
 
-    lm_record_need(b, each && each * n_heads == width, word, "heads do not divide the width");
+    lm_record_need(b, n_heads && width >= n_heads && width % n_heads == 0, word,
+                   "heads do not divide the width");
     lm_node *n     = lm_record_unary(b, LM_OP_RMS_NORM, lm_record_path(b, word), x, width);
-    n->norm.eps    = eps / (float)(each ? each : 1);
+    n->norm.eps    = eps;
     n->norm.groups = n_heads;
-    return lm_scale(b, n->out, factor / sqrtf((float)each));
+    return n->out;
+}
+
+lm_value lm_unit_heads(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, float eps,
+                       float factor)
+{
+    uint32_t each = b->failed || !n_heads ? 1 : lm_record_width(b, x) / n_heads;
+
+    each = each ? each : 1;
+    return lm_scale(b, lm_rms_heads(b, word, x, n_heads, eps / (float)each), factor / sqrtf((float)each));
 }
 
 lm_value lm_rms_norm_groups(lm_builder *b, const char *name, lm_value x, uint32_t n_groups, lm_value gate,

@@ -60,11 +60,13 @@ static bool is_split(const lm_engine *g, const lm_step *s)
 /* Return the number of ranges that the rows of a tile see. Chosen keys are not divided. */
 static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, uint32_t rows)
 {
+    const lm_attention_spec *a = spec_of(g, s);
+
     if (is_sparse(g, s, row))
         return 1;
     uint32_t position = g->positions[row_number(g, s->domain, row)];
 
-    return (position + rows - 1) / LM_RANGE - lm_first_seen(spec_of(g, s)->window, position) / LM_RANGE + 1;
+    return (position + rows - 1) / LM_RANGE - lm_first_seen(a->window, a->chunked, position) / LM_RANGE + 1;
 }
 
 unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s)
@@ -84,7 +86,7 @@ unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s)
 void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n,
                      uint8_t *partials, atomic_uint *done)
 {
-    kernels->run_range(a, lm_first_seen(a->window, a->position) / LM_RANGE + k,
+    kernels->run_range(a, lm_first_seen(a->window, a->chunked, a->position) / LM_RANGE + k,
                        partials + k * lm_attention_partial_bytes(a->kv, (uint64_t)a->rows * a->group));
     if (atomic_fetch_add_explicit(done, 1, memory_order_acq_rel) + 1 == n) {
         atomic_store_explicit(done, 0, memory_order_relaxed);
@@ -164,6 +166,7 @@ static lm_attention_args args_of(const stage_chunk *p, const lm_step *s, const i
         .rows        = x->rows,
         .position    = g->positions[row],
         .window      = spec->window,
+        .chunked     = spec->chunked,
         .pages       = at.pages,
         .base        = at.base,
         .page_stride = at.stride,

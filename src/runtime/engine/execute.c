@@ -130,6 +130,18 @@ static void run_adapted_sum(const stage_chunk *p, const lm_step *s, uint64_t beg
                                   floats_at(p->g, s->in[1], i), scale, width);
 }
 
+/* Multiply gate and up of an assignment by its weight: the same as of the input, because they have no
+ * biases. */
+static void weigh_input(const stage_chunk *p, const lm_step *s, uint64_t i, float *gate, float *up)
+{
+    lm_dispatch  v     = lm_dispatch_of(p->g, s, s->in[2]);
+    const float *route = floats_at(p->g, s->in[3], v.row[i]);
+    float        w     = route[lm_choice_of(v.row, v.place, v.k, i)];
+
+    p->g->kernels.row.scale(gate, gate, w, s->width);
+    p->g->kernels.row.scale(up, up, w, s->width);
+}
+
 /* Gate the assignments of a mixture. */
 static void run_gated(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
@@ -138,6 +150,8 @@ static void run_gated(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     for (uint64_t i = from; i < to; i++) {
         float *y = floats_at(p->g, s->out, i), *gate = floats_at(p->g, s->in[0], i),
               *up = floats_at(p->g, s->in[1], i);
+        if (n->experts.scaled_input)
+            weigh_input(p, s, i, gate, up);
         if (n->experts.limit > 0)
             p->g->kernels.row.glu_clamped(y, gate, up, n->experts.act, n->experts.limit, s->width);
         else

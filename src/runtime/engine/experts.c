@@ -116,18 +116,20 @@ void lm_run_experts(const stage_chunk *p, const lm_step *s)
 
 void lm_run_combine(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    lm_dispatch v  = lm_dispatch_of(p->g, s, s->in[1]);
-    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
+    lm_dispatch    v     = lm_dispatch_of(p->g, s, s->in[1]);
+    const lm_node *n     = &p->g->program->nodes[s->node];
+    uint64_t       width = width_of(p->g, n->out);
 
     for (uint64_t i = from; i < to; i++) {
         const float *route = floats_at(p->g, s->in[2], i);
         float       *y     = floats_at(p->g, s->out, i);
         for (uint32_t k = 0; k < v.k; k++) {
             const float *x = floats_at(p->g, s->in[0], v.place[i * v.k + k]);
+            float        w = n->experts.scaled_input ? 1 : route[k];
             if (k == 0)
-                p->g->kernels.row.scale(y, x, route[k], width);
+                p->g->kernels.row.scale(y, x, w, width);
             else
-                p->g->kernels.row.add(y, y, x, route[k], width);
+                p->g->kernels.row.add(y, y, x, w, width);
         }
     }
 }

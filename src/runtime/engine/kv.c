@@ -64,11 +64,12 @@ uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length)
 {
     if (g->plan->groups[group].states)   /* kept: the end of the last full page, and the last position */
         return length >= LM_PAGE ? length / LM_PAGE - 1 : 0;
-    uint32_t window = g->plan->groups[group].window, rollback = g->plan->options.rollback;
+    const lm_kv_group *k = &g->plan->groups[group];
+    uint32_t           rollback = g->plan->options.rollback;
     uint64_t next = (uint64_t)length + 1 < rollback ? 0 : (uint64_t)length + 1 - rollback;
     uint64_t full = length / LM_PAGE * LM_PAGE, last = next < full ? next : full;
 
-    return !window || last <= window ? 0 : (uint32_t)((last - window) / LM_PAGE);
+    return k->window && last ? lm_first_seen(k->window, k->chunked, (uint32_t)last - 1) / LM_PAGE : 0;
 }
 
 /* Release pages that the sequence no longer keeps (lm_kv_passed): all their keys are past the window. */
@@ -278,7 +279,7 @@ uint32_t lm_kv_first_seen(const lm_engine *g, uint32_t group, uint32_t length)
 
     if (k->states)
         return last_page(length);
-    return k->window && length + 1 > k->window ? (length + 1 - k->window) / LM_PAGE : 0;
+    return lm_first_seen(k->window, k->chunked, length) / LM_PAGE;
 }
 
 /* Return whether what precedes position `next` of the sequence is still stored: all keys that its query would

@@ -78,7 +78,7 @@ static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_ten
     uint32_t n = lm_weight_dims(w, gguf, wanted);
 
     if (same_shape(wanted, n, t->dims, t->n_dims, gguf) ||
-        (!gguf && (w->flat || w->padded) && is_vector(t, w->elements)))
+        (!gguf && (w->flat || w->padded || w->in_row) && is_vector(t, w->elements)))
         return LM_OK;
     if (w->one_between && (same_shape(between, 3, t->dims, t->n_dims, gguf) ||
                            same_shape(w->dims, 2, t->dims, t->n_dims, gguf)))

@@ -75,4 +75,15 @@ static inline void lm_put_gradient(float *to, const float *x, float factor, uint
         to[i] = first ? factor * x[i] : to[i] + factor * x[i];
 }
 
+/* Return the choice of its row that an assignment of a mixture is: row [assignments], place [rows][k]. */
+static inline uint32_t lm_choice_of(const uint32_t *row, const uint32_t *place, uint32_t k,
+                                    uint64_t assignment)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < k && place[(uint64_t)row[assignment] * k + i] != assignment)
+        i++;
+    return i;
+}
+
 #endif

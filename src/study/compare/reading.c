@@ -123,6 +123,13 @@ static void read_window(lm_comparison *c, size_t i)
                                       "tokens have an effect only "
                                       "through the layers, up to %s tokens back."),
                                     lm_fig_count(a, window), lm_fig_count(b, reach)));
+    else if (some && lm_compare_count(c, i, "attention.chunked"))
+        add_of(c, i, '+', N_("chunks"),
+               lm_compare_printf(c,
+                                 _("%" PRIu64 " of %" PRIu64
+                                   " layers see only the keys of their own chunk and have a short cache; the others "
+                                   "see all tokens."),
+                                 some, some + full));
     else if (some)
         add_of(c, i, '+', N_("mixed windows"),
                lm_compare_printf(c,

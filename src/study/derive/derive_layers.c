@@ -194,14 +194,21 @@ void lm_derive_mask(lm_derivation *d)
         return;
     for (uint32_t i = 0; i < p->n_caches; i++)
         if (p->caches[i].window) {
-            lm_let_count(d, "window", "W", _("keys that a token attends to, including its own"),
+            lm_let_count(d, "window", "W",
+                         t.chunked ? _("keys of a chunk") : _("keys that a token attends to, including its own"),
                          p->caches[i].window);
             break;
         }
     if (!lm_has_symbol(d, "window") || lm_derived(d, "window").x >= lm_derived(d, "tokens").x)
         return;
-    lm_derive(d, "band", _("pairs with the window"), LM_UNIT_NONE, NULL,
-              "tokens * window - window * (window - 1) / 2");
+    if (t.chunked) {
+        lm_derive(d, "rest", _("tokens after the last whole chunk"), LM_UNIT_TOKENS, NULL,
+                  "tokens - window * floor(tokens / window)");
+        lm_derive(d, "band", _("pairs with the chunks"), LM_UNIT_NONE, NULL,
+                  "floor(tokens / window) * window * (window + 1) / 2 + rest * (rest + 1) / 2");
+    } else
+        lm_derive(d, "band", _("pairs with the window"), LM_UNIT_NONE, NULL,
+                  "tokens * window - window * (window - 1) / 2");
     lm_derive(d, "kept", _("of the triangle"), LM_UNIT_PERCENT, NULL, "100 * band / triangle");
 }
 

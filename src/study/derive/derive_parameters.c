@@ -381,6 +381,15 @@ const char *lm_score_formula(lm_derivation *d, const lm_node *n)
     return lm_derive_text(d, "2 * heads * (%u + %u)", s->k_dim, s->v_dim);
 }
 
+/* Append the cost of the keys that the last token sees. */
+static void put_reach(const char *name, uint32_t reach, bool chunked, lm_text *at)
+{
+    if (chunked)
+        lm_text_printf(at, " + %s * (tokens - %u * floor((tokens - 1) / %u))", name, reach, reach);
+    else
+        lm_text_printf(at, " + %s * min(tokens, %u)", name, reach);
+}
+
 /* Derive the cost per visible key: layers with a window or a choice, layers without and indexers, and
  * both. */
 static void derive_scores(counting *c, lm_text *at)
@@ -406,7 +415,7 @@ static void derive_scores(counting *c, lm_text *at)
                           : chooses ? _("scores, per token of context, until as many keys are chosen")
                                     : _("scores, per token of context, in layers with a window"),
                           n == 1 ? "flops.per_context_token" : NULL, &one);
-        lm_text_printf(at, " + %s * min(tokens, %u)", name ? name : "", reach);
+        put_reach(name ? name : "", reach, lm_node_chunked(x), at);
         if (n > 1)
             append(&all, name ? name : "");
     }

@@ -154,8 +154,13 @@ void lm_derive_attention(lm_derivation *d)
     lm_derive(d, "scores", _("scores of one token in a layer: one per head and key"), LM_UNIT_ELEMENTS,
               NULL, "heads * tokens");
     if (lm_facts_has(d->f, "attention.window")) {
-        lm_let_fact(d, "window", "W", _("keys that a token attends to"), "attention.window");
-        lm_derive(d, "seen", _("with a window only"), LM_UNIT_ELEMENTS, NULL, "heads * min(tokens, window)");
+        bool chunked = lm_facts_has(d->f, "attention.chunked");
+        lm_let_fact(d, "window", "W", chunked ? _("keys of a chunk") : _("keys that a token attends to"),
+                    "attention.window");
+        lm_derive(d, "seen", chunked ? _("with a chunk only") : _("with a window only"), LM_UNIT_ELEMENTS,
+                  NULL,
+                  chunked ? "heads * (tokens - window * floor((tokens - 1) / window))"
+                          : "heads * min(tokens, window)");
     }
     if (latent)
         lm_derivef(d, "per_key", _("q·k and p·v per key, in a layer, on the latent"), LM_UNIT_FLOPS,
@@ -185,7 +190,7 @@ void lm_derive_swa(lm_derivation *d)
               "min(tokens, window)");
     if (lm_facts_has(d->f, "attention.reach"))
         lm_derive(d, "reach", _("maximum reach through all layers"), LM_UNIT_TOKENS, "attention.reach",
-                  "windowed * (window - 1) + 1");
+                  lm_facts_has(d->f, "attention.chunked") ? "window" : "windowed * (window - 1) + 1");
     if (lm_facts_has(d->f, "attention.reach") && lm_facts_has(d->f, "architecture.context")) {
         lm_let_fact(d, "context", "S_m", _("positions of the model"), "architecture.context");
         lm_derive(d, "within", _("of these, within the context"), LM_UNIT_TOKENS, NULL, "min(reach, context)");

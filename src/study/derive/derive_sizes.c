@@ -117,7 +117,8 @@ static bool alike(const lm_program *p, uint32_t i, uint32_t j, bool windows_matt
 
     return lm_attention_of(p, i)->code == lm_attention_of(p, j)->code &&
            a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
-           a->v_in_k == b->v_in_k && (!windows_matter || a->window == b->window);
+           a->v_in_k == b->v_in_k &&
+           (!windows_matter || (a->window == b->window && a->chunked == b->chunked));
 }
 
 size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES])

@@ -106,7 +106,10 @@ static uint32_t add_attention(lm_walk *w, const lm_node *n)
         snprintf(scale, sizeof scale, "/ √%llu", (unsigned long long)whole);
     else
         lm_print(scale, sizeof scale, "· %.6g", (double)s->scale);
-    snprintf(mask, sizeof mask, s->window ? _("the last %s keys") : _("keys 0 … i"),
+    snprintf(mask, sizeof mask,
+             s->chunked  ? _("the keys of its chunk of %s")
+             : s->window ? _("the last %s keys")
+                         : _("keys 0 … i"),
              lm_grouped(w->d->f, s->window));
     uint32_t scores = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
                                    P_(n->attention.spec.n_kv_heads,

@@ -83,9 +83,13 @@ void lm_draw_mask(lm_drawing *d)
         masks[n++] = (lm_mask){ t.indexer     ? _("every layer: the keys among which it chooses")
                                 : t.n_windows ? _("layers that see every earlier key")
                                               : _("every layer: all earlier keys"),
-                                SHOWN, 0, sink };
+                                SHOWN, 0, sink, false };
     if (t.n_windows) {
-        const char *title = t.window > SHOWN
+        const char *title = t.chunked ? lm_arena_printf(&d->f->arena,
+                                                        _("layers with chunks of %s keys, drawn for chunks of %d"),
+                                                        lm_grouped(d->f, t.window),
+                                                        t.window > SHOWN ? NARROW : (int)t.window)
+                            : t.window > SHOWN
                                 ? lm_arena_printf(
                                       &d->f->arena,
                                       _("layers with a window of %s keys, drawn for a window of %d"),
@@ -95,7 +99,8 @@ void lm_draw_mask(lm_drawing *d)
                                                      "layers with a window of %s keys"),
                                                   lm_grouped(d->f, t.window));
         d->f->failed |= !title;
-        masks[n++] = (lm_mask){ title ? title : "", SHOWN, t.window > SHOWN ? NARROW : t.window, sink };
+        masks[n++] = (lm_mask){ title ? title : "", SHOWN, t.window > SHOWN ? NARROW : t.window, sink,
+                                t.chunked };
     }
     if (d->svg) {
         lm_svg_mask(masks, n, d->name, d->alone, d->out);

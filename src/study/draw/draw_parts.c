@@ -410,11 +410,16 @@ void lm_draw_window(lm_drawing *d)
         if (a->code != LM_OP_ATTENTION)
             continue;
         bool last = (uint32_t)a->layer + 1 == p->n_layers;
+        if (a->attention.spec.chunked)   /* chunks of all layers are the same */
+            reach = 0;
         reach     = a->attention.spec.window ? reach + a->attention.spec.window - 1 : 0;
         if (n++ >= 4 && !last)
             continue;
         uint32_t next = reach ? lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES,
-                                             _("layer %d: sees the last %s\nreaches back %s"), a->layer,
+                                             a->attention.spec.chunked
+                                                 ? _("layer %d: sees its chunk of %s\nreaches back %s")
+                                                 : _("layer %d: sees the last %s\nreaches back %s"),
+                                             a->layer,
                                              lm_grouped(d->f, a->attention.spec.window),
                                              lm_grouped(d->f, reach))
                               : lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layer %d: attends to all tokens"),

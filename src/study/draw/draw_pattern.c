@@ -18,15 +18,17 @@ static uint32_t number_kinds(const lm_ledger *l, uint32_t *of)
     return n;
 }
 
-/* Return the window of the attention of a layer; 0: it has none. */
-static uint32_t window_of(const lm_ledger *l, uint32_t layer)
+/* Return the window of the attention of a layer; 0: it has none. *chunked: whether it is a chunk. */
+static uint32_t window_of(const lm_ledger *l, uint32_t layer, bool *chunked)
 {
     const lm_program *p = l->program;
     const lm_module  *m = &p->modules[l->layer[layer]];
 
     for (uint32_t i = m->first_op; i < m->end_op; i++)
-        if (p->nodes[i].code == LM_OP_ATTENTION)
+        if (p->nodes[i].code == LM_OP_ATTENTION) {
+            *chunked = p->nodes[i].attention.spec.chunked;
             return lm_acting_window(p, p->nodes[i].attention.spec.window);
+        }
     return 0;
 }
 
@@ -52,10 +54,11 @@ static const char *legend_of(lm_drawing *d, const uint32_t *of, uint32_t kind)
         first  = of[i] == kind && first == LM_NONE ? i : first;
     }
     lm_put_layer_flow(d->f, first, &flow);
-    uint32_t window = window_of(d->f->ledger, first);
+    bool     chunked = false;
+    uint32_t window  = window_of(d->f->ledger, first, &chunked);
     if (window) {
         lm_text_add_str(&flow, " · ");
-        lm_text_printf(&flow, _("window %s"), lm_grouped(d->f, window));
+        lm_text_printf(&flow, chunked ? _("chunks of %s") : _("window %s"), lm_grouped(d->f, window));
     }
     if (reads_earlier(d->f->ledger, first)) {
         lm_text_add_str(&flow, " · ");

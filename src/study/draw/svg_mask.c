@@ -11,6 +11,8 @@ enum { CELL = 24, LEFT = 64, TOP = 48, GAP = 28 };
 
 bool lm_mask_sees(const lm_mask *m, unsigned query, unsigned key)
 {
+    if (m->window && m->chunked)
+        return key <= query && key / m->window == query / m->window;
     return key <= query && (!m->window || query - key < m->window);
 }
 

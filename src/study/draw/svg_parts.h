@@ -17,7 +17,7 @@ void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const cha
 
 /* The keys that each of n queries sees. `sink`: a column before the n keys that every query sees. */
 /* window 0: all earlier keys */
-typedef struct lm_mask { const char *title; unsigned n, window; bool sink; } lm_mask;
+typedef struct lm_mask { const char *title; unsigned n, window; bool sink, chunked; } lm_mask;
 
 bool lm_mask_sees(const lm_mask *m, unsigned query, unsigned key);
 void lm_svg_mask(const lm_mask *masks, size_t n, const char *name, bool alone, lm_text *out);

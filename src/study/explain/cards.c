@@ -40,7 +40,7 @@ static const struct {
     { "routing", { "router" }, NULL },
     { "layernorm", { "norm" }, "gpt2" },
     { "rmsnorm", { "norm" }, NULL },
-    { "window", { "swa" }, NULL },
+    { "window", { "swa", "chunks" }, NULL },
     { "dsa", { "sparse" }, NULL },
     { "indexer", { "sparse" }, NULL },
     { "causal", { "mask" }, NULL },

@@ -32,7 +32,12 @@ static bool chooses_keys(const lm_traits *t)
 
 static bool uses_windows(const lm_traits *t)
 {
-    return t->n_windows > 0;
+    return t->n_windows > 0 && !t->chunked;
+}
+
+static bool uses_chunks(const lm_traits *t)
+{
+    return t->chunked;
 }
 
 static bool uses_alibi(const lm_traits *t)
@@ -300,6 +305,27 @@ static const lm_card cards[] = {
                      "Jiang et al., Mistral 7B, arXiv 2310.06825" },
         .used = uses_windows,
         .example = "mistral-7b-v0.1",
+    },
+    {
+        .topic = "chunks",
+        .title = N_("Chunked attention"),
+        .summary = N_("a token sees only the keys of its own chunk"),
+        .what = N_(
+            "Positions are cut into chunks of W. In a layer with chunks, position i sees key j if j ≤ i and both are "
+            "in the same chunk. Only layers without chunks pass information from one chunk to the next."),
+        .formulas = { { "visible(i, j) ⇔ j ≤ i,  ⌊i / W⌋ = ⌊j / W⌋",
+                        "\\text{visible}(i, j) \\iff j \\le i,\\; \\lfloor i / W \\rfloor = \\lfloor j / W "
+                        "\\rfloor" },
+                      { N_("cached positions = min(tokens, W)"), "S_{kept} = \\min(S, W)" } },
+        .derive = lm_derive_swa,
+        .diagram = "mask",
+        .why = { N_("A layer never sees more positions than a chunk has, so its rotation needs no extension for long "
+                    "contexts.") },
+        .gains = { N_("A bounded cache: pages of earlier chunks are freed.") },
+        .costs = { N_("The first tokens of a chunk see almost nothing, however much text precedes them.") },
+        .sources = { "Meta, Llama 4 model card, 2025" },
+        .used = uses_chunks,
+        .example = "llama-4-scout",
     },
     {
         .topic = "alibi",

@@ -65,8 +65,7 @@ lm_wide lm_flops_at(const lm_program *p, uint64_t context)
         const lm_node *n    = &p->nodes[i];
         uint64_t       keys = context;
         lm_node_cost(p, n, &c);
-        if (lm_node_reach(n) && keys > lm_node_reach(n))
-            keys = lm_node_reach(n);
+        keys = lm_keys_at(keys, lm_node_reach(n), lm_node_chunked(n));
         sum += 2 * ((lm_wide)c.mult_adds + (lm_wide)c.key_mult_adds * keys);
     }
     return sum;
@@ -99,7 +98,8 @@ lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
         lm_node_cost(p, n, &c);
         sum += 2 * (lm_wide)c.mult_adds * rows;
         sum += 2 * (lm_wide)c.key_mult_adds *
-               (lm_keys_seen(tokens, lm_node_reach(n)) - lm_keys_seen(tokens - rows, lm_node_reach(n)));
+               (lm_keys_seen(tokens, lm_node_reach(n), lm_node_chunked(n)) -
+                lm_keys_seen(tokens - rows, lm_node_reach(n), lm_node_chunked(n)));
     }
     return sum;
 }

@@ -32,9 +32,13 @@ static void add_heads(lm_fact *g, const lm_attention_spec *s)
                 "a learned score for each head takes part in the softmax");
 }
 
-static void add_window(lm_fact *g, uint32_t window, bool everywhere)
+static void add_window(lm_fact *g, uint32_t window, bool chunked, bool everywhere)
 {
-    if (window)
+    if (window && chunked)
+        lm_add_count(g, "window", window, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
+                     everywhere ? "keys of a chunk: those up to the query's own are visible"
+                                : "keys of a chunk in windowed_layers: those up to the query's own are visible");
+    else if (window)
         lm_add_count(g, "window", window, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
                      everywhere ? "keys visible, the query's own included"
                                 : "keys visible in windowed_layers; in full_layers all are");
@@ -48,7 +52,7 @@ static void fill_attention_layer(lm_facts *f, lm_fact *g)
 
     lm_add_count(g, "layer", (uint64_t)(n->layer < 0 ? 0 : n->layer), LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
     add_heads(g, &n->attention.spec);
-    add_window(g, lm_acting_window(f->s.program, n->attention.spec.window), true);
+    add_window(g, lm_acting_window(f->s.program, n->attention.spec.window), n->attention.spec.chunked, true);
 }
 
 static void fill_attention_layers(lm_facts *f, lm_fact *list)
@@ -197,20 +201,24 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
         return;
     const lm_attention_spec *s = &t.attention->attention.spec;
     add_heads(g, s);
-    add_window(g, t.window, t.n_windows == t.n_attentions);
+    add_window(g, t.window, t.chunked, t.n_windows == t.n_attentions);
+    if (t.chunked)
+        lm_add_bool(g, "chunked", true, LM_FROM_PROGRAM, "a window is a chunk: it begins at a multiple of its width");
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         uint32_t window = p->nodes[i].code == LM_OP_ATTENTION
                               ? lm_acting_window(p, p->nodes[i].attention.spec.window)
                               : 0;
         together += window;
-        reach += window ? window - 1 : 0;
+        reach = t.chunked ? t.window - 1 : reach + (window ? window - 1 : 0);
     }
-    if (t.n_windows)
+    if (t.n_windows && !t.chunked)
         lm_add_count(g, "windows_together", together, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
                      "W x L, as papers give the reach");
     if (t.n_windows && t.n_windows == t.n_attentions)
         lm_add_count(g, "reach", reach + 1, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
-                     "tokens that can have an effect, its own included: each layer adds its window less one");
+                     t.chunked ? "tokens that can have an effect, its own included: those of a chunk"
+                               : "tokens that can have an effect, its own included: each layer adds its window "
+                                 "less one");
     else
         lm_add_none(g, "reach", "some layer sees every position");
     if (t.latent)

@@ -40,7 +40,7 @@ static void add_naive_prefill(lm_facts *f, lm_fact *g, const char *name, uint64_
     if (lm_naive_per_key(f, &naive))
         lm_add_wide(g, name,
                     lm_flops_prefill(f->s.program, tokens) -
-                        (lm_wide)(c.per_context_token - naive) * lm_keys_seen(tokens, 0),
+                        (lm_wide)(c.per_context_token - naive) * lm_keys_seen(tokens, 0, false),
                     LM_UNIT_FLOPS, LM_FROM_WHAT_IF,
                     "the same with keys and values of every head (naive form of latent attention)");
 }

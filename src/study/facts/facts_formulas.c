@@ -309,10 +309,14 @@ static void add_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
     print_routed(f->s.program, linear, routed, sizeof routed);
     lm_add_textf(g, "router", LM_FROM_PROGRAM, "%s(%s%s)", r->sigmoid ? "sigmoid" : "softmax", routed,
                  linear->weights[1] != LM_NONE ? " + b_r" : "");
-    lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%s%s%ssum top-%u %s%s E_i(%s)%s",
-                 plain ? "Norm(E_s(Norm(x))) + Norm(" : "", t->experts ? shared_form(f, t) : "", scale,
-                 r->top_k, r->renormalise ? "(g_i / sum g)" : "g_i", t->route->weights[1] != LM_NONE ? " s_i" : "",
-                 plain ? "Norm(x)" : "x", plain ? ")" : "");
+    if (t->experts && t->experts->experts.scaled_input)
+        lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%ssum top-%u E_i(g_i x)", shared_form(f, t), r->top_k);
+    else
+        lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%s%s%ssum top-%u %s%s E_i(%s)%s",
+                     plain ? "Norm(E_s(Norm(x))) + Norm(" : "", t->experts ? shared_form(f, t) : "", scale,
+                     r->top_k, r->renormalise ? "(g_i / sum g)" : "g_i",
+                     t->route->weights[1] != LM_NONE ? " s_i" : "", plain ? "Norm(x)" : "x",
+                     plain ? ")" : "");
     if (r->n_groups > 1)
         lm_add_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s, best %u of %u groups", r->top_k,
                      r->n_experts, by, r->top_groups, r->n_groups);

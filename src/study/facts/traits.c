@@ -60,6 +60,7 @@ static void see_attention(const lm_program *p, lm_traits *t, const lm_node *n)
     t->n_attentions++;
     t->n_windows += window != 0;
     t->window = window > t->window ? window : t->window;
+    t->chunked |= window && n->attention.spec.chunked;
     t->alibi |= n->attention.spec.alibi > 0;
 }
 
@@ -344,7 +345,10 @@ lm_word lm_scaling_word(const lm_rope_spec *s)
 const char *lm_attention_name(const lm_traits *t, char *out, size_t n)
 {
     snprintf(out, n, "%s%s", lm_sharing_word(t->sharing).text,
-             t->n_windows ? "+SWA" : t->indexer ? "+DSA" : "");
+             t->n_windows && t->chunked ? "+chunks"
+             : t->n_windows             ? "+SWA"
+             : t->indexer               ? "+DSA"
+                                        : "");
     return out;
 }
 
@@ -370,9 +374,11 @@ lm_word lm_position_word(const lm_traits *t)
 const char *lm_mask_text(const lm_traits *t, char *out, size_t n)
 {
     const char *const all = "0 <= i - j";
-    char              some[32] = "";
+    char              some[48] = "";
 
-    if (t->window)
+    if (t->window && t->chunked)
+        snprintf(some, sizeof some, "%s <= i mod %u", all, t->window);
+    else if (t->window)
         snprintf(some, sizeof some, "%s < %u", all, t->window);
     if (t->n_windows && t->n_windows < t->n_attentions)
         snprintf(out, n, _("%s in %u of %u layers, else %s"), some, t->n_windows, t->n_attentions, all);

@@ -98,12 +98,15 @@ static void put_llama3(const lm_rope_spec *s, lm_text *out)
                    "stretched by %g, between "
                    "them a ramp\n"
                    "    for i, f in enumerate(turn):\n"
-                   "        length = 2 * math.pi / f\n"
-                   "        keep = min(max((%u / length - %g) / (%g - %g), 0), 1)\n"
-                   "        turn[i] = (1 - keep) * f / %g + keep * f\n",
+                   "        length = 2 * math.pi / f\n",
                    s->original_context / s->high_freq_factor, s->original_context / s->low_freq_factor,
-                   s->factor, s->original_context, s->low_freq_factor, s->high_freq_factor,
-                   s->low_freq_factor, s->factor);
+                   s->factor);
+    if (s->high_freq_factor == s->low_freq_factor)
+        lm_text_printf(out, "        keep = %u / length > %g\n", s->original_context, s->low_freq_factor);
+    else
+        lm_text_printf(out, "        keep = min(max((%u / length - %g) / (%g - %g), 0), 1)\n",
+                       s->original_context, s->low_freq_factor, s->high_freq_factor, s->low_freq_factor);
+    lm_text_printf(out, "        turn[i] = (1 - keep) * f / %g + keep * f\n", s->factor);
 }
 
 static lm_status put_scaling(const lm_listing *l, const lm_rope_spec *s, lm_text *out, lm_error *e)
@@ -251,7 +254,10 @@ static void put_sinusoid(const lm_listing *l, lm_text *out)
 
 /* ---- attention ---- */
 
-typedef struct needs { bool window, softcap, alibi, half, sinks, in_keys, chosen; float largest; } needs;
+typedef struct needs {
+    bool  window, chunk, softcap, alibi, half, sinks, in_keys, chosen;
+    float largest;
+} needs;
 
 static needs needs_of(const lm_listing *l)
 {
@@ -261,7 +267,8 @@ static needs needs_of(const lm_listing *l)
         const lm_attention_spec *s = &l->p->nodes[i].attention.spec;
         if (l->p->nodes[i].code != LM_OP_ATTENTION)
             continue;
-        x.window |= s->window > 0;
+        x.window |= s->window > 0 && !s->chunked;
+        x.chunk |= s->window > 0 && s->chunked;
         x.softcap |= s->softcap > 0;
         x.alibi |= s->alibi > 0;
         x.half |= s->alibi > 0 && s->alibi_half;
@@ -312,6 +319,39 @@ static void put_bfloat16(const lm_listing *l, lm_text *out)
                                "0xffff0000).astype(np.uint32).view(np.float32)\n\n\n");
 }
 
+/* Append which keys are not visible. */
+static void put_hidden(const lm_listing *l, const needs *x, lm_text *out)
+{
+    lm_listing_add(
+        l, out,
+        x->window
+            ? "    hidden = (behind < 0) | (behind >= (window or T))                               # the "
+              "future, and the past of the window\n"
+            : "    hidden = behind < 0                                                             # the "
+              "future\n");
+    if (x->chunk)
+        lm_listing_add(l, out,
+                       "    of = $.arange(T) // (chunk or T)                                                # a "
+                       "query sees its own chunk\n"
+                       "    hidden = hidden | (of[:, None] != of)\n");
+}
+
+static void put_sinks(const lm_listing *l, lm_text *out)
+{
+    bool torch = l->in == LM_LISTING_PYTORCH;
+
+    lm_listing_add(
+        l, out,
+        torch ? "    if sinks is not None:                                                           # a "
+                "score "
+                "without a value\n"
+                "        scores = torch.cat([scores, sinks[:, None, None].expand(heads, T, 1)], -1)\n"
+              : "    if sinks is not None:                                                           # a "
+                "score without a value\n"
+                "        scores = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (heads, "
+                "T, 1))], -1)\n");
+}
+
 static void put_attention(const lm_listing *l, lm_text *out)
 {
     needs x = needs_of(l);
@@ -323,9 +363,10 @@ static void put_attention(const lm_listing *l, lm_text *out)
         put_slopes(l, &x, out);
     if (x.half)
         put_bfloat16(l, out);
-    lm_text_printf(out, "def attention(q, k, v, heads, kv_heads, scale%s%s%s%s%s):\n",
+    lm_text_printf(out, "def attention(q, k, v, heads, kv_heads, scale%s%s%s%s%s%s):\n",
                    x.in_keys ? ", v_dim=None" : "", x.window ? ", window=None" : "",
-                   x.softcap ? ", softcap=None" : "", x.sinks ? ", sinks=None" : "", chosen_word(&x));
+                   x.chunk ? ", chunk=None" : "", x.softcap ? ", softcap=None" : "",
+                   x.sinks ? ", sinks=None" : "", chosen_word(&x));
     lm_listing_add(
         l, out,
         "    \"\"\"softmax(q k' scale) v for each head; query heads share key/value heads in equal groups "
@@ -366,29 +407,14 @@ static void put_attention(const lm_listing *l, lm_text *out)
         lm_listing_add(l, out,
                        "    scores = scores - slopes(heads) * behind                                        "
                        "# ALiBi: the farther, the less\n");
-    lm_listing_add(
-        l, out,
-        x.window
-            ? "    hidden = (behind < 0) | (behind >= (window or T))                               # the "
-              "future, and the past of the window\n"
-            : "    hidden = behind < 0                                                             # the "
-              "future\n");
+    put_hidden(l, &x, out);
     put_chosen(&x, out);
     lm_listing_add(l, out,
                    torch ? "    scores = scores.masked_fill(hidden, -math.inf)\n"
                          : "    scores = np.where(hidden, -np.inf, "
                            "scores)\n");
     if (x.sinks)
-        lm_listing_add(
-            l, out,
-            torch ? "    if sinks is not None:                                                           # a "
-                    "score "
-                    "without a value\n"
-                    "        scores = torch.cat([scores, sinks[:, None, None].expand(heads, T, 1)], -1)\n"
-                  : "    if sinks is not None:                                                           # a "
-                    "score without a value\n"
-                    "        scores = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], (heads, "
-                    "T, 1))], -1)\n");
+        put_sinks(l, out);
     lm_listing_add(l, out, x.sinks ? "    p = softmax(scores)[..., :T]\n" : "    p = softmax(scores)\n");
     lm_listing_add(l, out,
                    "    return (p @ v).swapaxes(0, 1).reshape(T, -1)                                    # "
@@ -468,15 +494,20 @@ static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
                    "        t, place = $.where(chosen == e)\n"
                    "        if len(t) == 0:\n"
                    "            continue\n");
-    lm_text_printf(out, "        g = x[t] @ gate(e).T%s\n        u = x[t] @ up(e).T%s\n",
-                   biased ? " + gate_bias(e)" : "", biased ? " + up_bias(e)" : "");
+    const char *input = n->experts.scaled_input ? "(weights[t, place][:, None] * x[t])" : "x[t]";
+    lm_text_printf(out, "        g = %s @ gate(e).T%s\n        u = %s @ up(e).T%s\n", input,
+                   biased ? " + gate_bias(e)" : "", input, biased ? " + up_bias(e)" : "");
     if (n->experts.limit > 0)
         lm_text_printf(out, "        g, u = g.clip(max=%g), u.clip(-%g, %g) + 1\n", (double)n->experts.limit,
                        (double)n->experts.limit, (double)n->experts.limit);
-    lm_text_printf(out,
-                   "        y[t] += weights[t, place][:, None] * (%s(g) * u @ down(e).T%s)\n    return "
-                   "y\n\n\n",
-                   lm_act_id(n->experts.act), biased ? " + down_bias(e)" : "");
+    if (n->experts.scaled_input)
+        lm_text_printf(out, "        y[t] += %s(g) * u @ down(e).T\n    return y\n\n\n",
+                       lm_act_id(n->experts.act));
+    else
+        lm_text_printf(out,
+                       "        y[t] += weights[t, place][:, None] * (%s(g) * u @ down(e).T%s)\n    return "
+                       "y\n\n\n",
+                       lm_act_id(n->experts.act), biased ? " + down_bias(e)" : "");
 }
 
 static void put_join(const lm_listing *l, lm_text *out)
@@ -514,6 +545,7 @@ static lm_status check_alike(const lm_listing *l, lm_error *e)
                      (n->code == LM_OP_EXPERTS &&
                       (n->experts.n_experts != experts->experts.n_experts ||
                        n->experts.act != experts->experts.act || n->experts.limit != experts->experts.limit ||
+                       n->experts.scaled_input != experts->experts.scaled_input ||
                        (n->weights[3] == LM_NONE) != (experts->weights[3] == LM_NONE))) ||
                      (n->code == LM_OP_SINUSOID && n->position.layout != sines->position.layout);
         if (other)

@@ -309,7 +309,7 @@ static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
     if (s->v_in_k)
         lm_text_printf(out, ", v_dim=%u", s->v_dim);
     if (s->window)
-        lm_text_printf(out, ", window=%u", s->window);
+        lm_text_printf(out, s->chunked ? ", chunk=%u" : ", window=%u", s->window);
     if (s->softcap > 0)
         lm_text_printf(out, ", softcap=%g", (double)s->softcap);
     if (s->top_k)
@@ -420,7 +420,7 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
     case LM_OP_ROUTE:
         lm_text_printf(out, "choose(%s, top_k=%u", in_name(l, n, 0), n->route.spec.top_k);
         if (n->weights[0] != LM_NONE) {
-            bool long_name = strlen(l->p->weights[n->weights[0]].path) > 55;
+            bool long_name = strlen(l->p->weights[n->weights[0]].path) > 50;
             lm_text_add_str(out, long_name ? ",\n                    correction=" : ", correction=");
             put_weight(l, n->weights[0], out);
         }

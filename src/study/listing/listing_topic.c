@@ -314,16 +314,25 @@ static void put_rope_proof(const lm_listing *l, const piece *x, lm_text *out)
 static void put_mask(const lm_listing *l, const piece *x, lm_text *out)
 {
     const lm_attention_spec *s = &l->p->nodes[x->from].attention.spec;
-    uint32_t window = 0;
+    uint32_t window  = 0;
+    bool     chunked = false;
 
     for (uint32_t i = 0; i < l->p->n_nodes && !window; i++)
-        window = l->p->nodes[i].code == LM_OP_ATTENTION ? l->p->nodes[i].attention.spec.window : 0;
+        if (l->p->nodes[i].code == LM_OP_ATTENTION) {
+            window  = l->p->nodes[i].attention.spec.window;
+            chunked = l->p->nodes[i].attention.spec.chunked;
+        }
     lm_listing_add(l, out,
-                   "def visible(T, window=None):\n"
-                   "    \"\"\"Which keys j a query t sees: none of the future, and of a window the last "
-                   "ones. [T, T]\"\"\"\n"
-                   "    behind = $.arange(T)[:, None] - $.arange(T)\n"
-                   "    return (behind >= 0) & (behind < (window or T))\n\n\n");
+                   chunked ? "def visible(T, chunk=None):\n"
+                             "    \"\"\"Which keys j a query t sees: none of the future, and those of its own chunk. "
+                             "[T, T]\"\"\"\n"
+                             "    behind, of = $.arange(T)[:, None] - $.arange(T), $.arange(T) // (chunk or T)\n"
+                             "    return (behind >= 0) & (of[:, None] == of)\n\n\n"
+                           : "def visible(T, window=None):\n"
+                             "    \"\"\"Which keys j a query t sees: none of the future, and of a window the last "
+                             "ones. [T, T]\"\"\"\n"
+                             "    behind = $.arange(T)[:, None] - $.arange(T)\n"
+                             "    return (behind >= 0) & (behind < (window or T))\n\n\n");
     if (s->sinks)
         lm_text_add_str(
             out,
@@ -335,7 +344,10 @@ static void put_mask(const lm_listing *l, const piece *x, lm_text *out)
                          "    print()\n\n\n"
                          "if __name__ == \"__main__\":\n    draw(visible(8))\n");
     if (window)
-        lm_text_printf(out, "    draw(visible(8, window=3))             # the model's window: %u\n", window);
+        lm_text_printf(out,
+                       chunked ? "    draw(visible(8, chunk=3))              # the model's chunks: %u\n"
+                               : "    draw(visible(8, window=3))             # the model's window: %u\n",
+                       window);
     else
         lm_text_add_str(out, "    # the model has no window\n");
 }

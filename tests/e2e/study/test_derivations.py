@@ -210,7 +210,7 @@ def rotated(f, m):
         return theta if int(m[2]) < f[at + "share"] * f[at + "pairs"] else 0
     if at + "low_freq_factor" in f:
         low, high, turns = f[at + "low_freq_factor"], f[at + "high_freq_factor"], f[at + "original_context"] * theta / (2 * math.pi)
-        keep = min(max((turns - low) / (high - low), 0), 1)
+        keep = min(max((turns - low) / (high - low), 0), 1) if high != low else float(turns > low)
         return keep * theta + (1 - keep) * theta / factor
     if at + "beta_fast" in f:
         keep = yarn(f, at, int(m[2]))
@@ -307,7 +307,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"attention\.value_dim", lambda f, m: f["attention.latent.kv_rank"] if latent(f) else f["attention.head_dim"]),
     (r"attention\.scale", lambda f, m: f["attention.scale_sqrt_of"] ** -0.5),
     (r"attention\.windows_together", product("attention.window", "attention.windowed_layers")),
-    (r"attention\.reach", lambda f, m: (f["architecture.layers"] - f["states.layers"]) * (f["attention.window"] - 1) + 1),
+    (r"attention\.reach", lambda f, m: f["attention.window"] if f.get("config.attention_chunk_size") else (f["architecture.layers"] - f["states.layers"]) * (f["attention.window"] - 1) + 1),
     (r"attention\.alibi_slopes\[(\d+)\]", slope),
     (r"attention\.latent\.qk_dim", total("attention.latent.nope_dim", "attention.latent.rope_dim")),
     (r"attention\.latent\.cached", total("attention.latent.kv_rank", "attention.latent.rope_dim")),

@@ -263,7 +263,7 @@ def test_components_of_every_preset(lamina, names):
         facts = {found["query"]: found["value"] for found in json.loads(lamina("inspect", p["name"], *parts, "--json").stdout)}
         window, reach = facts["attention"].get("window"), facts["attention"].get("reach")
         assert window is None or window < p["context"], p["name"]
-        topics = ["swa"] * (window is not None) + ["alibi"] * (facts["architecture"]["position"] == "ALiBi") + ["swiglu"] * facts["mlp"]["gated"]
+        topics = ["chunks" if facts["attention"].get("chunked") else "swa"] * (window is not None) + ["alibi"] * (facts["architecture"]["position"] == "ALiBi") + ["swiglu"] * facts["mlp"]["gated"]
         for topic in topics:
             page = explain(lamina, topic, p["name"])
             steps = {s["name"]: s for s in page["derivation"]["steps"] if "name" in s}

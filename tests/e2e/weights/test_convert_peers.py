@@ -17,6 +17,7 @@ OTHERWISE = {
     "deepseek_v2/older-gguf": "its own converter's golden has the form of early 2025",
     "glm4_moe_lite/flash": "its own converter's golden has no function of the scores, which llama.cpp takes for softmax in so small a model",
     "llama/rope-llama3": "two of its factors differ in the last bit: float64 here, float32 there",
+    "llama4_text/scout": "factors of its rotation differ in the last bit: float64 here, float32 there",
     "mixtral/experts-apart": "the golden keeps experts apart, which llama.cpp no longer reads; lamina's file stacks them",
 }
 

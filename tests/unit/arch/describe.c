@@ -124,9 +124,6 @@ static void wrong_descriptions_are_rejected(void **state)
         { SMALL(", \"rope_scaling\": {\"rope_type\": \"linear\"}"), "rope_scaling/factor" },
         { SMALL(", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}"), "rope_scaling/factor" },
         { SMALL(", \"rope_scaling\": 3"), "rope_scaling" },
-        { SMALL(", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
-                "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 64}"),
-          "rope_scaling/high_freq_factor" },
         { SMALL(", \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 4, \"short_factor\": [1], "
                 "\"long_factor\": [1], \"original_max_position_embeddings\": 64}"),
           "rope_scaling/short_factor" },

@@ -166,7 +166,10 @@ static void see_mixture(const char *preset, lm_facts *f, const lm_node *n)
     if (n->code == LM_OP_ROUTE) {
         snprintf(limit, sizeof limit, "%g x sum", lm_decimal(n->route.spec.scale));
         must_say(preset, f, "mixture", n->route.spec.scale != 1 ? limit : "sum");
-        must_say(preset, f, "mixture", n->route.spec.renormalise ? "(g_i / sum g)" : "g_i E_i");
+        must_say(preset, f, "mixture",
+                 n->route.spec.renormalise                          ? "(g_i / sum g)"
+                 : strcmp(f->s.program->family, "llama4_text") == 0 ? "E_i(g_i x)"
+                                                                    : "g_i E_i");
         must_say(preset, f, "selection", n->weights[0] != LM_NONE ? "g + c" : "top-");
         return;
     }
