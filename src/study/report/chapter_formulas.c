@@ -179,7 +179,7 @@ static const struct letter other_letters[] = {
     { .latex = "x" },
     { .latex = "\\mathrm{Mix}", .text = "Mix" },
     { .latex = "\\mathrm{Inputs}", .text = "Inputs" },
-    { .latex = "s", .meaning = N_("factor of a layer, or of what its router reads, trained") },
+    { .latex = "s" },
     { .latex = "s_i" },
     { .latex = "\\mathrm{Norm}", .meaning = N_("norm, named after its position; Norm_f is the last one"), .text = "Norm", .indexed = true },
     { .latex = "\\mathbf{Q}", .text = "𝐐" },
