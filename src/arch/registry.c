@@ -134,12 +134,34 @@ static bool unsuited(const lm_source *s, bool (*suits)(const lm_source *s))
     return suits && !suits(s);
 }
 
+/* Return the first class that config.json names; empty: none. */
+static lm_view class_of(const lm_source *s)
+{
+    lm_view name = { NULL, 0 };
+
+    return s->kind != LM_GGUF && lm_meta_string(s->meta, "architectures/0", &name, NULL) == LM_OK
+               ? name
+               : (lm_view){ NULL, 0 };
+}
+
+/* A configuration without model_type: its class is all that names the model. */
+static lm_status lack_type(const lm_source *s, lm_error *e)
+{
+    lm_view made = class_of(s);
+
+    lm_fail(e, LM_BAD_MODEL, "model_type", LM_NO_OFFSET, "missing, expected the family of %.*s",
+            (int)(made.size < 64 ? made.size : 64), made.data);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
 lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 {
     const char *key = s->kind == LM_GGUF ? "general.architecture" : "model_type";
     lm_view     type;
     lm_text      known = { 0 };
 
+    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, key) && class_of(s).size)
+        return lack_type(s, e);
     LM_TRY(lm_meta_string(s->meta, key, &type, e));
     for (size_t i = 0; lm_family_at(i); i++) {
         const lm_family *f = lm_family_at(i);
@@ -152,9 +174,11 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
         if (!i || strcmp(f->name, lm_family_at(i - 1)->name) != 0)
             lm_text_printf(&known, "%s%s", i ? ", " : "", f->name);
     }
+    lm_view   made  = class_of(s);
     lm_status status = lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET,
-                               "unknown model family \"%.*s\" (supported: %s)",
-                               (int)(type.size < 64 ? type.size : 64), type.data,
+                               "unknown model family \"%.*s\"%s%.*s (supported: %s)",
+                               (int)(type.size < 64 ? type.size : 64), type.data, made.size ? ", class " : "",
+                               (int)(made.size < 64 ? made.size : 64), made.size ? made.data : "",
                                known.data ? known.data : "");
     lm_fail_in(e, lm_meta_file(s->meta));
     lm_text_free(&known);

@@ -306,6 +306,8 @@ lm_status lm_json_scalar(lm_json *j, lm_meta_value *out, lm_error *e)
         return read_word(j, "null", (lm_meta_value){ .kind = LM_META_NULL }, out, e);
     case 'I':
         return read_word(j, "Infinity", (lm_meta_value){ .kind = LM_META_FLOAT, .f = INFINITY }, out, e);
+    case 'N':
+        return read_word(j, "NaN", (lm_meta_value){ .kind = LM_META_FLOAT, .f = NAN }, out, e);
     case '-':
     case '0':
     case '1':

@@ -1,5 +1,6 @@
-/* jsonread.h - a strict JSON reader (RFC 8259) without a tree. It also reads Infinity and -Infinity, which
- * Python's json module writes into configurations: a reader of a number checks its range.
+/* jsonread.h - a strict JSON reader (RFC 8259) without a tree. It also reads Infinity, -Infinity and NaN,
+ * which Python's json module writes into configurations: a reader of a number checks its range, and NaN is in
+ * none.
  *
  * The caller drives it, so a malicious document costs no more memory than what the caller keeps of it; for
  * this reason headers of safetensors files are not read through a DOM. It works in place: strings are

@@ -120,6 +120,9 @@ static void wrong_descriptions_are_rejected(void **state)
         { SMALL(", \"rms_norm_eps\": \"small\""), "rms_norm_eps" },
         { SMALL(", \"hidden_act\": \"sparkle\""), "hidden_act" },
         { SMALL(", \"rope_theta\": -1"), "rope_theta" },
+        { SMALL(", \"rope_theta\": NaN"), "rope_theta" },
+        { SMALL(", \"rope_theta\": Infinity"), "rope_theta" },
+        { SMALL(", \"rms_norm_eps\": NaN"), "rms_norm_eps" },
         { SMALL(", \"rope_scaling\": {\"rope_type\": \"twist\", \"factor\": 2}"), "rope_scaling/rope_type" },
         { SMALL(", \"rope_scaling\": {\"rope_type\": \"linear\"}"), "rope_scaling/factor" },
         { SMALL(", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}"), "rope_scaling/factor" },
@@ -318,9 +321,30 @@ static void ineffective_keys_are_mentioned(void **state)
     }
 }
 
+/* A model that is not known is named by its type and by its class. */
+static void unknown_models_are_named(void **state)
+{
+    static const struct { const char *json, *said; } cases[] = {
+        { "{\"architectures\": [\"ParrotForCausalLM\"]}", "missing, expected the family of ParrotForCausalLM" },
+        { "{\"model_type\": \"parrot\", \"architectures\": [\"ParrotForCausalLM\"]}",
+          "unknown model family \"parrot\", class ParrotForCausalLM (supported: " },
+        { "{\"model_type\": \"parrot\", \"architectures\": []}", "unknown model family \"parrot\" (supported: " },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lm_program *p = NULL;
+        lm_error    e;
+        assert_int_not_equal(describe(cases[i].json, &p, NULL, &e), LM_OK);
+        if (!strstr(e.message, cases[i].said))
+            fail_msg("%s: %s", cases[i].json, e.message);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_models_are_named),
         cmocka_unit_test(published_counts),
         cmocka_unit_test(wrong_descriptions_are_rejected),
         cmocka_unit_test(a_window_found_by_its_shape),

@@ -1,4 +1,4 @@
-/* json_reader.c - the JSON reader accepts exactly what RFC 8259 allows, and infinity; jansson is the
+/* json_reader.c - the JSON reader accepts exactly what RFC 8259 allows, infinity and NaN; jansson is the
  * reference. */
 #include "describe.h"
 
@@ -28,7 +28,7 @@ static const text good[] = {
 static const text bad[] = {
     T(""), T(" "), T("{"), T("["), T("}"), T("{]"), T("[}"), T("[1,]"), T("[,1]"), T("[1 2]"), T("{\"a\"}"), T("{\"a\":}"),
     T("{\"a\":1,}"), T("{a:1}"), T("{'a':1}"), T("{1:1}"), T("{\"a\":1 \"b\":2}"), T("01"), T("-"), T("-01"), T("1."),
-    T(".5"), T("1e"), T("1e+"), T("+1"), T("0x10"), T("1_000"), T("NaN"), T("-NaN"), T("Infinit"), T("-Inf"), T("infinity"), T("1e999"), T("-1e999"),
+    T(".5"), T("1e"), T("1e+"), T("+1"), T("0x10"), T("1_000"), T("Na"), T("nan"), T("-NaN"), T("Infinit"), T("-Inf"), T("infinity"), T("1e999"), T("-1e999"),
     T("nul"), T("nulll"), T("True"), T("tru"), T("\""), T("\"\\\""), T("\"\\x\""), T("\"\\u12\""), T("\"\\u12g4\""), T("\"\n\""),
     T("\"\t\""), T("\"\0\""), T("\"\\ud800\""), T("\"\\ud800x\""), T("\"\\ud800\\u0041\""), T("\"\\udc00\""), T("\"\x80\""),
     T("\"\xc3\""), T("\"\xc0\x80\""), T("\"\xed\xa0\x80\""), T("\"\xf4\x90\x80\x80\""), T("\"\xe2\x82\""), T("\"\xfe\""),
@@ -121,12 +121,13 @@ static void it_rejects_what_jansson_rejects(void **state)
     }
 }
 
-/* Python's json module writes Infinity, transformers an object with one member. */
+/* Python's json module writes Infinity and NaN, transformers an object with one member. */
 static void infinity_is_a_number_that_readers_of_numbers_reject(void **state)
 {
     static const char text_of[] = "{\"a\":[0.0,Infinity],\"b\":-Infinity,"
                                   "\"c\":{\"__float__\":\"Infinity\"},"
-                                  "\"d\":{\"__float__\":\"-Infinity\"},\"e\":{\"__float__\":\"x\"}}";
+                                  "\"d\":{\"__float__\":\"-Infinity\"},\"e\":{\"__float__\":\"x\"},"
+                                  "\"f\":[1,NaN]}";
     static const struct { const char *key; double value; } cases[] = {
         { "a/1", INFINITY }, { "b", -INFINITY }, { "c", INFINITY }, { "d", -INFINITY },
     };
@@ -141,6 +142,8 @@ static void infinity_is_a_number_that_readers_of_numbers_reject(void **state)
         assert_fails(LM_BAD_MODEL, "expected a finite number",
                      lm_meta_f64(m, cases[i].key, -1e300, 1e300, &x, e));
     }
+    assert_true(lm_meta_get(m, "f/1", &v) && v.kind == LM_META_FLOAT && isnan(v.f));
+    assert_fails(LM_BAD_MODEL, "expected a finite number", lm_meta_f64(m, "f/1", -1e300, 1e300, &x, e));
     assert_true(lm_meta_get(m, "e", &v) && v.kind == LM_META_OBJECT);
     lm_meta_free(m);
 }
