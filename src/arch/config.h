@@ -161,6 +161,8 @@ typedef struct lm_family {
     float       dropout;                 /* default if config.json has none */
     const char *gguf_as;                 /* architecture that its files have, if it reads none itself; NULL:
                                             gguf_archs[0] */
+    bool        joint_latent;            /* GGUF has one matrix for the keys and values of all heads, and
+                                            describes these heads, not the latent */
     /* For families that share a GGUF architecture: only if this key is greater than 0 ("expert_count"), has
      * this value ("expert_gating_func=2") or is absent ("!logit_scale"); NULL: always. */
     const char *gguf_key;
@@ -189,6 +191,7 @@ typedef struct lm_family {
                                             NULL: they have none */
     bool        lists_states;            /* GGUF lists these layers in attention.recurrent_layers; else
                                             attention.head_count_kv is 0 there */
+    bool        lists_rotations;         /* GGUF lists the layers that rotate in attention.rope_pattern */
     bool        experts_only;            /* no layer has a plain MLP: GGUF has no feed_forward_length */
     const char *const *gguf_unread;      /* keys of its GGUF files that no reader uses, besides those of all
                                             architectures; NULL: none */

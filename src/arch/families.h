@@ -37,6 +37,10 @@ extern const lm_family lm_family_exaone_moe;
 extern const lm_family lm_family_seed_oss;
 extern const lm_family lm_family_arcee;
 extern const lm_family lm_family_nemotron;
+extern const lm_family lm_family_apertus;
+extern const lm_family lm_family_granite_swa;
+extern const lm_family lm_family_minicpm3;
+extern const lm_family lm_family_nanochat;
 extern const lm_family lm_family_hunyuan;
 extern const lm_family lm_family_hunyuan_moe;
 extern const lm_family lm_family_hy_v3;
@@ -106,6 +110,8 @@ typedef lm_value lm_norm_builder(lm_builder *b, const lm_config *c, const char *
 typedef struct lm_decoder {
     const char       *model_class;   /* of the decoder without its head: "%sModel" */
     const char       *rotary_class;  /* "%sRotaryEmbedding"; "": there is none */
+    /* builds the modules of more rotations; NULL: there are none */
+    void            (*rotaries)(lm_builder *b, const lm_config *c);
     lm_embed_builder *embed;
     lm_layer_builder *layer;         /* not NULL */
     lm_norm_builder  *norm;          /* the final norm */
@@ -172,6 +178,7 @@ extern const lm_own_number lm_granite_own[];
     LM_GRANITE_FACTOR("logits_scaling", "logit_scale", logits, true)
 lm_status lm_granite_multipliers(const lm_source *s, const lm_own_number *own, lm_config *c, lm_error *e);
 lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e);
+lm_value  lm_granite_embed(lm_builder *b, const lm_config *c);
 lm_value  lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer);
 
 /* Experts, and a shared MLP whose gate and up are one tensor in folders (granite_moe.c). */
@@ -250,12 +257,14 @@ lm_value  lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_
  * latent attention and that mixture or a plain MLP. */
 lm_value  lm_routed_mlp(lm_builder *b, const lm_config *c, lm_value x);
 lm_value  lm_latent_layer(lm_builder *b, const lm_config *c, bool dense, lm_value x);
-/* Its first half: the sum of x and its attention. */
+/* Its attention, with o_proj; its first half: the sum of x and the attention of its norm. */
+lm_value  lm_latent_mixer(lm_builder *b, const lm_config *c, lm_value x);
 lm_value  lm_latent_half(lm_builder *b, const lm_config *c, lm_value x);
 /* Read the sizes of the decoder and of its heads; GGUF may have 0 for the key/value heads of layers with a
  * state. */
 typedef struct lm_latent_keys {
     const char *context;             /* config.json's key for the context */
+    bool        value_of_hidden;     /* values are as wide as the model divided by its heads, unless stated */
     bool        any_value_length;    /* GGUF's attention.value_length is a number that nothing uses */
 } lm_latent_keys;
 lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e);

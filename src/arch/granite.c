@@ -13,7 +13,7 @@ static lm_value granite_layer(lm_builder *b, const lm_config *c, uint32_t layer,
     return lm_add(b, x, lm_scale(b, lm_llama_mlp(b, c, h), own->residual));
 }
 
-static lm_value granite_embed(lm_builder *b, const lm_config *c)
+lm_value lm_granite_embed(lm_builder *b, const lm_config *c)
 {
     const lm_granite *own = lm_own(c);
 
@@ -23,7 +23,7 @@ static lm_value granite_embed(lm_builder *b, const lm_config *c)
 lm_value lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer)
 {
     const lm_granite *own    = lm_own(c);
-    lm_value logits = lm_decoder_frame(b, c, &(lm_decoder){ .embed = granite_embed, .layer = layer });
+    lm_value logits = lm_decoder_frame(b, c, &(lm_decoder){ .embed = lm_granite_embed, .layer = layer });
 
     return lm_scale(b, logits, 1 / own->logits);
 }

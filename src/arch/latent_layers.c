@@ -119,14 +119,17 @@ lm_value lm_routed_mlp(lm_builder *b, const lm_config *c, lm_value x)
     return lm_shared_mixture(b, c, &names, x);
 }
 
+lm_value lm_latent_mixer(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "self_attn", "%sAttention");
+    lm_value o = lm_linear(b, "o_proj", lm_latent_heads(b, c, x), c->hidden, c->bias_o);
+    lm_pop(b);
+    return o;
+}
+
 lm_value lm_latent_half(lm_builder *b, const lm_config *c, lm_value x)
 {
-    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
-
-    lm_push(b, "self_attn", "%sAttention");
-    h = lm_linear(b, "o_proj", lm_latent_heads(b, c, h), c->hidden, c->bias_o);
-    lm_pop(b);
-    return lm_add(b, x, h);
+    return lm_add(b, x, lm_latent_mixer(b, c, lm_llama_norm(b, c, "input_layernorm", x)));
 }
 
 lm_value lm_latent_layer(lm_builder *b, const lm_config *c, bool dense, lm_value x)
@@ -157,8 +160,11 @@ static lm_status read_decoder(const lm_source *s, const char *context, lm_config
 
 /* Read the head sizes. Newer GGUF files have those of the latent as key and value length, and those of a head
  * in separate keys. */
-static lm_status read_head_sizes(const lm_source *s, lm_config *c, lm_error *e)
+static lm_status read_head_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e)
 {
+    int64_t       value = k->value_of_hidden     ? (int64_t)(c->hidden / c->n_heads)
+                          : s->kind == LM_GGUF ? -1
+                                               : 128;
     lm_meta_value v;
     char          key[128];
 
@@ -173,7 +179,7 @@ static lm_status read_head_sizes(const lm_source *s, lm_config *c, lm_error *e)
         LM_TRY(lm_read_u32(s, NULL, newer ? "attention.key_length_mla" : "attention.key_length", 1, 65536, -1,
                            &c->head_dim, e));
         LM_TRY(lm_read_u32(s, NULL, newer ? "attention.value_length_mla" : "attention.value_length", 1, 65536,
-                           -1, &c->latent.v_dim, e));
+                           value, &c->latent.v_dim, e));
         if (c->head_dim <= c->latent.rope_dim)
             return lm_wrong(s, NULL, "rope.dimension_count", e,
                             "%u leaves no dimensions of a key of %u that are not rotated", c->latent.rope_dim,
@@ -181,7 +187,7 @@ static lm_status read_head_sizes(const lm_source *s, lm_config *c, lm_error *e)
         c->latent.nope_dim = c->head_dim - c->latent.rope_dim;
     } else {
         LM_TRY(lm_read_u32(s, "qk_nope_head_dim", NULL, 1, 65536, 128, &c->latent.nope_dim, e));
-        LM_TRY(lm_read_u32(s, "v_head_dim", NULL, 1, 65536, 128, &c->latent.v_dim, e));
+        LM_TRY(lm_read_u32(s, "v_head_dim", NULL, 1, 65536, value, &c->latent.v_dim, e));
         c->head_dim = c->latent.nope_dim + c->latent.rope_dim;
     }
     uint64_t all = (uint64_t)c->head_dim + c->latent.v_dim + c->latent.kv_rank;
@@ -224,7 +230,7 @@ static lm_status check_heads(const lm_source *s, const lm_latent_keys *k, lm_con
 lm_status lm_read_latent_sizes(const lm_source *s, const lm_latent_keys *k, lm_config *c, lm_error *e)
 {
     LM_TRY(read_decoder(s, k->context, c, e));
-    LM_TRY(read_head_sizes(s, c, e));
+    LM_TRY(read_head_sizes(s, k, c, e));
     LM_TRY(check_heads(s, k, c, e));
     c->attention = (lm_attention_spec){ .n_heads = c->n_heads,
                                         .n_kv_heads = c->n_heads,

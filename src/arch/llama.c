@@ -87,6 +87,8 @@ lm_value lm_decoder_frame(lm_builder *b, const lm_config *c, const lm_decoder *d
     x = d->norm ? d->norm(b, c, "norm", x) : lm_llama_norm(b, c, "norm", x);
     if (!d->rotary_class || *d->rotary_class)
         lm_leaf(b, "rotary_emb", d->rotary_class ? d->rotary_class : "%sRotaryEmbedding");
+    if (d->rotaries)
+        d->rotaries(b, c);
     lm_pop(b);
     return lm_head(b, "lm_head", x, c->vocab_size, !c->tied ? NULL : d->table ? d->table : "model.embed_tokens");
 }

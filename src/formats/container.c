@@ -161,7 +161,7 @@ lm_status lm_container_seal(lm_container *c, lm_error *e)
 {
     if (!(c->by_name = lm_map_new(c->n_tensors)))
         return lm_fail_memory(e, "the tensor table", c->n_tensors);
-    for (size_t i = 0; i < c->n_tensors; i++) {
+    for (size_t i = 0; i < c->n_tensors + c->n_keyed; i++) {
         const lm_tensor_info *t = &c->tensors[i];
         uint64_t              other;
 

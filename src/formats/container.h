@@ -76,6 +76,8 @@ extern const char *const lm_folder_texts[];
 
 size_t                lm_container_n_tensors(const lm_container *c);
 const lm_tensor_info *lm_container_tensor(const lm_container *c, size_t i);      /* in file order */
+/* Also finds numbers that GGUF files store in lists of their metadata, one for each layer: entry 3 of
+ * "xielu.beta" is "blk.3.xielu.beta". */
 const lm_tensor_info *lm_container_find(const lm_container *c, const char *name);
 
 /* Return the tensor's bytes, valid while the container is open. Those of safetensors may be unaligned. */

@@ -34,6 +34,8 @@ struct lm_container {
     size_t            n_files, files_capacity;
     lm_tensor_info   *tensors;
     size_t            n_tensors, tensors_capacity;
+    size_t            n_keyed;               /* behind them: entries of lists in the metadata, which are
+                                                found by name only */
     lm_map           *by_name;
     lm_meta          *meta;
     bool              meta_borrowed;         /* owned by a document */

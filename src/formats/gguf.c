@@ -425,6 +425,32 @@ static bool has_split_keys(const char *path, const lm_container_options *o)
     return count > 1;
 }
 
+/* ---- numbers of layers that are lists of the metadata ---- */
+
+static lm_status add_keyed(lm_container *x, lm_error *e)
+{
+    static const char *const lists[] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps" };
+    size_t                   named = x->n_tensors;
+    lm_status                status = LM_OK;
+
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        uint64_t n  = 0;
+        size_t   at = lm_gguf_floats_at(x->meta, lists[k], &n);
+        for (uint64_t i = 0; at && i < n && status == LM_OK; i++) {
+            lm_tensor_info t = {
+                .type = LM_F32, .n_dims = 1, .dims = { 1 }, .offset = at + i * sizeof(float)
+            };
+            t.name = lm_arena_printf(&x->arena, "blk.%" PRIu64 ".%s", i, lists[k]);
+            status = t.name ? lm_tensor_measure(&t, (int64_t)at, e) : lm_fail_memory(e, lists[k], 0);
+            if (status == LM_OK)
+                status = lm_container_add_tensor(x, &t, e);
+        }
+    }
+    x->n_keyed   = x->n_tensors - named;
+    x->n_tensors = named;
+    return status;
+}
+
 lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e)
 {
     lm_container *x;
@@ -439,6 +465,7 @@ lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_conta
         LM_TRY_GOTO(status, lm_container_add_file(x, path, &part, e), done);
         LM_TRY_GOTO(status, read_single(x, e), done);
     }
+    LM_TRY_GOTO(status, add_keyed(x, e), done);
     LM_TRY_GOTO(status, lm_container_seal(x, e), done);
     *out = x;
     return LM_OK;
@@ -463,6 +490,7 @@ lm_status lm_gguf_open_file(lm_filemap *file, const lm_container_options *o, lm_
     }
     x->files[x->n_files++] = *file;
     LM_TRY_GOTO(status, read_single(x, e), done);
+    LM_TRY_GOTO(status, add_keyed(x, e), done);
     LM_TRY_GOTO(status, lm_container_seal(x, e), done);
     *out = x;
     return LM_OK;

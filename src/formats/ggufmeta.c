@@ -360,3 +360,13 @@ uint32_t lm_gguf_type_of(const lm_meta *m, const char *key)
 
     return k ? k->type : GGUF_TYPES;
 }
+
+size_t lm_gguf_floats_at(const lm_meta *m, const char *key, uint64_t *n)
+{
+    const gguf_key *k = lm_gguf_is_meta(m) ? find(m, key) : NULL;
+
+    if (!k || k->type != GGUF_ARRAY || k->element != GGUF_F32)
+        return 0;
+    *n = k->n;
+    return k->value;
+}

@@ -44,6 +44,10 @@ lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char
 lm_view lm_gguf_raw_entry(const lm_meta *m, size_t i);
 bool    lm_gguf_is_meta(const lm_meta *m);
 
+/* Return the offset in the file of the first of *n floats under a key; 0: it is absent, or is not a list of
+ * 32-bit floats. */
+size_t lm_gguf_floats_at(const lm_meta *m, const char *key, uint64_t *n);
+
 /* Return the GGUF type of a key; GGUF_TYPES if it is absent. */
 uint32_t lm_gguf_type_of(const lm_meta *m, const char *key);
 

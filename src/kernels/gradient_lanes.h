@@ -264,6 +264,7 @@ static void activation(float x, lm_act act, float *y, float *d)
         *y = x > 20.0f ? x : log1pf(expf(x));
         *d = x > 20.0f ? 1.0f : sigmoid(x);
         return;
+    case LM_ACT_XIELU:                   /* runtime/ops/row_elements.c */
     case LM_ACT_COUNT:
         break;
     }

@@ -121,6 +121,8 @@ typedef struct lm_conv_args {
 
 #define LM_MAX_TAPS 64
 
+typedef struct lm_xielu { float positive, negative, beta, eps; } lm_xielu;
+
 typedef struct lm_row_kernels {
     /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same;
      * w may be NULL */
@@ -136,7 +138,10 @@ typedef struct lm_row_kernels {
     /* y = cap * tanh(x / cap) */
     void (*softcap)(float *y, const float *x, float cap, uint64_t n);
     void (*clamp)(float *y, const float *x, float low, float high, uint64_t n);
-    void (*act)(float *y, const float *x, lm_act act, uint64_t n);
+    void (*act)(float *y, const float *x, lm_act act, uint64_t n);       /* not LM_ACT_XIELU */
+    /* y = positive x^2 + beta x for x > 0, else negative (e^min(x, eps) - 1 - x) + beta x; may alias (arXiv
+     * 2411.13010) */
+    void (*xielu)(float *y, const float *x, const lm_xielu *a, uint64_t n);
     /* y = act(gate) * up; may alias */
     void (*glu)(float *y, const float *gate, const float *up, lm_act act, uint64_t n);
     /* y = act(min(gate, limit)) * (clamp(up, -limit, limit) + 1); may alias (arXiv 2508.10925) */

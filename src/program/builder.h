@@ -160,6 +160,9 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* 
 /* act(gate) * x, not a module; each lane of the gate is for an equal part of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a separate module */
+/* xIELU (arXiv 2411.13010), a module with two parameters and two constants of its own; x > 0:
+ * softplus(alpha_p) x^2 + beta x, else (beta + softplus(alpha_n)) (e^min(x, eps) - 1 - x) + beta x. */
+lm_value lm_xielu_of(lm_builder *b, lm_value x);
 lm_value lm_function(lm_builder *b, const char *word, lm_value x, lm_act act); /* act(x), not a module */
 /* Set that GGUF stores the rows of the weight of the operation that computes x multiplied by folds [n], one
  * after the other, and its bias too, but not by folds [of_input]: a factor of the input, the first or the

@@ -166,6 +166,8 @@ uint32_t lm_weight_dims(const lm_weight *w, bool gguf, uint64_t *dims)
         d[0] = w->heads;
         d[1] = w->elements / w->heads;
         n    = 2;
+    } else if (!gguf && w->scalar) {
+        n = 0;
     } else if (!gguf && w->flat) {
         d[0] = w->elements;
         n    = 1;

@@ -122,6 +122,9 @@ typedef struct lm_weight {
     bool           flat;         /* Hugging Face checkpoints store [n m], not [n, m] */
     bool           padded;       /* Hugging Face checkpoints store [1, 1, n, 1], not [n, 1] */
     bool           in_row;       /* Hugging Face checkpoints store [1, n], not [n] */
+    bool           scalar;       /* Hugging Face checkpoints store [], not [1] */
+    const char    *gguf_key;     /* GGUF files store it as the entry of its layer in the list of this key, not
+                                    as a tensor; `gguf` is the name under which containers present it */
     uint32_t       heads;        /* > 0: Hugging Face checkpoints store [heads, n / heads], not [n] */
     bool           one_between;  /* Hugging Face checkpoints store [n, 1, m], not [n, m] (Conv1d) */
     bool           between_in_gguf;      /* GGUF files do, too */

@@ -41,6 +41,7 @@ typedef struct lm_rope_spec {
     double          mscale, mscale_all_dim;                          /* yarn; 0: absent */
     double          attention_factor;                                /* yarn, longrope; 0: derived */
     double          share;                                           /* proportional: of the pairs */
+    bool            backwards;               /* angles are negative */
     /* longrope [dim/2], copied by the program; NULL: stored ones */
     const float    *short_factors, *long_factors;
     bool            stored_divisors;         /* GGUF stores the scaling as a tensor of divisors,

@@ -14,7 +14,8 @@
     X(LM_ACT_RELU2, "relu2", "ReLU²", "Activation")               /* relu(x)^2 */                 \
     X(LM_ACT_SIGMOID, "sigmoid", "sigmoid", "Activation")                                         \
     X(LM_ACT_TANH, "tanh", "tanh", "Activation")                                                  \
-    X(LM_ACT_SOFTPLUS, "softplus", "softplus", "Softplus")        /* ln(1 + e^x) */
+    X(LM_ACT_SOFTPLUS, "softplus", "softplus", "Softplus")        /* ln(1 + e^x) */               \
+    X(LM_ACT_XIELU, "xielu", "xIELU", "XIELUActivation")          /* has numbers of its own: lm_xielu */
 
 typedef enum lm_act {
 #define X(name, id, word, class_name) name,

@@ -387,6 +387,7 @@ static void fill_tables(lm_learner *l)
         uint32_t         half = l->program->ropes[t].spec.dim / 2, length = 0;
         const float     *inv    = NULL;
         float            factor = 1;
+        bool             backwards = l->program->ropes[t].spec.backwards;
         for (uint32_t i = 0; i < l->n_rows; i++) {
             if (!inv || l->lengths[i] != length)
                 inv = frequencies(l, t, length = l->lengths[i], lm_worker_scratch(l, 0), &factor);
@@ -394,7 +395,7 @@ static void fill_tables(lm_learner *l)
                   position = (float)l->positions[i];
             for (uint32_t k = 0; k < half; k++) {
                 cosine[k]        = cosf(position * inv[k]) * factor;
-                cosine[half + k] = sinf(position * inv[k]) * factor;
+                cosine[half + k] = sinf(position * inv[k]) * (backwards ? -factor : factor);
             }
         }
     }

@@ -112,14 +112,32 @@ static double exact_act(double x, lm_act act)
     case LM_ACT_SIGMOID: return 1 / (1 + exp(-x));
     case LM_ACT_TANH: return tanh(x);
     case LM_ACT_SOFTPLUS: return x > 20 ? x : log1p(exp(x));
+    case LM_ACT_XIELU:
     case LM_ACT_COUNT: break;
     }
     return x;
 }
 
+static void check_xielu(rows *r)
+{
+    static const lm_xielu a = { 0.75f, 1.25f, 0.5f, -1e-6f };
+
+    for (uint64_t i = 0; i < r->n; i += 3)                   /* near 0, where e^x - 1 - x cancels */
+        r->a[i] *= 1e-3f;
+    r->l->k.row.xielu(r->y, r->a, &a, r->n);
+    for (uint64_t i = 0; i < r->n; i++) {
+        double x = r->a[i], under = expm1(fmin(x, a.eps)) - x,
+               want = x * a.beta + (x > 0 ? a.positive * x * x : a.negative * under);
+        check_close(r->y[i], want, 1e-6 * (fabs(want) + fabs(x)), "%s xielu of %g", r->l->name, x);
+    }
+    memcpy(r->b, r->a, r->n * 4);
+    r->l->k.row.xielu(r->b, r->b, &a, r->n);                 /* in place */
+    check(memcmp(r->b, r->y, r->n * 4) == 0, "%s xielu in place", r->l->name);
+}
+
 static void check_acts(rows *r)
 {
-    for (lm_act act = 0; act < LM_ACT_COUNT; act++) {
+    for (lm_act act = 0; act < LM_ACT_XIELU; act++) {
         r->l->k.row.act(r->y, r->a, act, r->n);
         for (uint64_t i = 0; i < r->n; i++) {
             double want = exact_act(r->a[i], act), size = fabs(want) + fabs((double)r->a[i]);
@@ -212,7 +230,7 @@ static void check_limits(const level *l)
     };
     float y[8];
 
-    for (lm_act act = 0; act < LM_ACT_COUNT; act++) {
+    for (lm_act act = 0; act < LM_ACT_XIELU; act++) {
         l->k.row.act(y, x, act, 8);
         for (int i = 0; i < 6; i++)
             check_close(y[i], want[act][i], 1e-6, "%s act %d of %g", l->name, (int)act, (double)x[i]);
@@ -462,6 +480,7 @@ void check_rows(const level *l)
             check_arithmetic(&r);
             check_acts(&r);
             check_softmax(&r);
+            check_xielu(&r);
             release(&r);
         }
     }

@@ -43,6 +43,7 @@ CASES = {
     "hy_v3": ("HYV3", {"num_hidden_layers": 3}), "minimax_m2": ("MiniMaxM2", {"num_hidden_layers": 2}),
     "ernie4_5_moe": ("Ernie4_5_Moe", {"num_hidden_layers": 3}), "llama4_text": ("Llama4Text", {"num_hidden_layers": 4}),
     "dots1": ("Dots1", {"num_hidden_layers": 3, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2}), "smollm3": ("SmolLM3", {}),
+    "apertus": ("Apertus", {}), "nanochat": ("NanoChat", {}), "granite_swa": ("GraniteSWA", {"num_hidden_layers": 4}), "minicpm3": ("MiniCPM3", {}),
     "smollm3-window": ("SmolLM3", WINDOW | {"sliding_window": 512}), "glm": ("Glm", {}), "glm4": ("Glm4", {}), "ernie4_5": ("Ernie4_5", {}),
     "qwen2_moe": ("Qwen2Moe", {}), "qwen2_moe-window": ("Qwen2Moe", WINDOW), "qwen2_moe-dense": ("Qwen2Moe", {"mlp_only_layers": [0, 3]}),
     "qwen3_moe": ("Qwen3Moe", {}), "qwen3_moe-window": ("Qwen3Moe", WINDOW), "qwen3_moe-dense": ("Qwen3Moe", {"decoder_sparse_step": 2}),

@@ -40,11 +40,34 @@ static lm_status add_made(lm_gguf_view *c, const char *name, const float *values
                e);
 }
 
+/* Add the matrix of all heads as the folder stores it. */
+static lm_status add_joint(lm_gguf_view *c, uint32_t i, lm_error *e)
+{
+    const lm_weight *w    = &c->program->weights[i];
+    uint64_t         rows = w->dims[0] * w->joint.of, cols = w->dims[w->joint.transposed ? 1 : 2];
+
+    return add(c,
+               (lm_gguf_tensor_view){ .name = w->joint.gguf,
+                                      .stored = lm_matrices_type(c->matrices, i),
+                                      .n_dims = 2,
+                                      .dims = { rows, cols },
+                                      .elements = rows * cols,
+                                      .rows = rows,
+                                      .cols = cols,
+                                      .weight = i,
+                                      .joint = lm_matrices_joint(c->matrices, i) },
+               e);
+}
+
 static lm_status add_weight(lm_gguf_view *c, uint32_t i, lm_error *e)
 {
     const lm_weight *w = &c->program->weights[i];
     lm_piece_of      pieces[LM_MAX_PIECES];
 
+    if (w->gguf_key || (w->kind == LM_HEADS && c->family->joint_latent && w->joint.first))
+        return LM_OK;
+    if (w->kind == LM_HEADS && c->family->joint_latent)
+        return add_joint(c, i, e);
     if (!w->gguf) {
         uint32_t n = lm_pieces_of(c->program, c->family, i, &c->arena, pieces);
         for (uint32_t k = 0; k < n; k++)
@@ -220,6 +243,16 @@ static lm_status read_back(lm_gguf_view *c, lm_error *e)
     return status;
 }
 
+static lm_status read_number(void *arg, uint32_t weight, float *out, lm_error *e)
+{
+    const lm_gguf_view *c = arg;
+    uint8_t             stored[sizeof(float)];
+
+    LM_TRY(lm_matrices_read(c->matrices, weight, 0, 0, 1, stored, e));
+    lm_dtype_of(lm_matrices_type(c->matrices, weight))->unpack(out, stored, 1);
+    return LM_OK;
+}
+
 static lm_status add_keys(lm_gguf_view *c, lm_gguf_writer *w, const char *name, lm_error *e)
 {
     uint64_t parameters = 0;
@@ -231,6 +264,7 @@ static lm_status add_keys(lm_gguf_view *c, lm_gguf_writer *w, const char *name, 
     LM_TRY(lm_add_general_keys(w, c->folder, name, parameters, c->config->route.n_experts, c->program,
                                &c->notes, e));
     LM_TRY(lm_add_gguf_keys(w, c->family, c->config, c->program, e));
+    LM_TRY(lm_add_listed_numbers(w, c->program, read_number, c, e));
     return lm_add_folder_vocabulary(w, c->folder, c->program->n_vocab, &c->notes, e);
 }
 
@@ -261,6 +295,21 @@ bool lm_gguf_view_is_raw(const lm_gguf_view *c, size_t i)
                                                         !c->program->weights[t->weight].n_folds));
 }
 
+typedef struct joint_rows {
+    const lm_container   *folder;
+    const lm_tensor_info *t;
+    uint64_t              from, bytes;
+    uint8_t              *out;
+} joint_rows;
+
+static lm_status copy_joint(void *arg)
+{
+    const joint_rows *r = arg;
+
+    memcpy(r->out, (const uint8_t *)lm_container_data(r->folder, r->t) + r->from, r->bytes);
+    return LM_OK;
+}
+
 /* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector
  * are reordered, its elements count as rows. */
 static lm_status read_rows(const lm_gguf_view *c, const lm_gguf_tensor_view *t, uint64_t from, uint64_t n,
@@ -283,6 +332,10 @@ static lm_status read_rows(const lm_gguf_view *c, const lm_gguf_tensor_view *t, 
     if (!lm_dtype_row_bytes(t->stored, t->cols, &bytes))
         return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
                        lm_dtype_of(t->stored)->name);
+    if (t->joint)
+        return lm_filemap_guard(copy_joint,
+                                &(joint_rows){ c->folder, t->joint, from * bytes, n * bytes, out },
+                                lm_container_file_of(c->folder, t->joint), e);
     for (uint64_t done = 0, take; done < n; done += take) {
         uint64_t row = (t->first + from + done) % rows, k = (t->first + from + done) / rows;
         take = moved ? 1 : rows - row < n - done ? rows - row : n - done;

@@ -22,6 +22,7 @@ typedef struct lm_gguf_tensor_view {
     uint32_t     weight;
     uint64_t     first;              /* first row within the weight, if a folder has one matrix and GGUF
                                         two */
+    const lm_tensor_info *joint;     /* the tensor in the folder that it is, with the matrices of all heads */
     const float *values;             /* computed values that are not stored: rotary factors */
     lm_row_order order;
 } lm_gguf_tensor_view;

@@ -285,6 +285,20 @@ static void add_token_ids(builder *m)
             set(m->json, ids[i].member, json_integer((json_int_t)v.u));
 }
 
+/* Write the base of the rotation of each layer, 0 where there is none. */
+static void add_rotations(builder *m)
+{
+    bool    list[LM_MAX_LAYERS];
+    json_t *bases = json_array();
+    bool    some  = m->family->lists_rotations && lm_layers_that_rotate(m->p, list);
+
+    for (uint32_t i = 0; some && i < m->p->n_layers; i++)
+        json_array_append_new(bases, list[i] ? lm_json_float(m->c->rope.base) : json_integer(0));
+    if (json_array_size(bases))
+        json_object_set(m->json, "layer_rope_theta", bases);
+    json_decref(bases);
+}
+
 static lm_status make_as(builder *m, const lm_family *f, lm_folder_model *out, lm_error *e)
 {
     char class[96];
@@ -299,6 +313,7 @@ static lm_status make_as(builder *m, const lm_family *f, lm_folder_model *out, l
     add_token_ids(m);
     set(m->json, "tie_word_embeddings", json_boolean(m->c->tied));
     LM_TRY(lm_add_config_words(m->json, m->stored, m->family, m->c, m->p, e));
+    add_rotations(m);
     return settle(m, out, e);
 }
 

@@ -87,6 +87,20 @@ static void add_window(keys *k, const lm_config *c)
         lm_gguf_add_bools(k->w, key(k, "attention.sliding_window_pattern"), list, c->n_layers);
 }
 
+bool lm_layers_that_rotate(const lm_program *p, bool *list)
+{
+    bool others = false;
+
+    for (uint32_t i = 0; i < p->n_layers; i++)
+        list[i] = false;
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_ROPE && p->nodes[i].layer >= 0)
+            list[p->nodes[i].layer] = true;
+    for (uint32_t i = 0; i < p->n_layers; i++)
+        others |= !list[i];
+    return others;
+}
+
 static lm_status add_rope(keys *k, const lm_family *f, const lm_config *c, const lm_program *p,
                           lm_error *e)
 {
@@ -189,7 +203,7 @@ static void add_kv_heads(keys *k, const lm_family *f, const lm_config *c)
 {
     int32_t list[LM_MAX_LAYERS];
     bool    mixed = false;
-    uint32_t heads = c->latent.kv_rank ? 1 : c->n_kv_heads;
+    uint32_t heads = c->latent.kv_rank && !f->joint_latent ? 1 : c->n_kv_heads;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
         bool     none  = c->stateful[i] || c->no_attention[i];
@@ -259,6 +273,34 @@ static void add_choices(keys *k, const lm_config *c)
         lm_gguf_add_bools(k->w, key(k, "attention.indexer.types"), own, c->n_layers);
 }
 
+/* Write which layers rotate, if some do not. */
+static void add_rotations(keys *k, const lm_family *f, const lm_program *p)
+{
+    bool list[LM_MAX_LAYERS];
+
+    if (f->lists_rotations && lm_layers_that_rotate(p, list))
+        lm_gguf_add_bools(k->w, key(k, "attention.rope_pattern"), list, p->n_layers);
+}
+
+/* Write the sizes of latents and heads. */
+static void add_heads(keys *k, const lm_family *f, const lm_config *c)
+{
+    const lm_attention_spec *a = &c->attention;
+    bool shared = c->latent.kv_rank && !f->joint_latent;     /* described as one key/value head: the latent */
+
+    if (c->latent.q_rank)
+        whole(k, "attention.q_lora_rank", c->latent.q_rank);
+    if (c->latent.kv_rank)
+        whole(k, "attention.kv_lora_rank", c->latent.kv_rank);
+    if (shared) {
+        whole(k, "attention.key_length_mla", a->k_dim);
+        whole(k, "attention.value_length_mla", a->v_dim);
+    }
+    add_kv_heads(k, f, c);
+    whole(k, "attention.key_length", shared ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
+    whole(k, "attention.value_length", shared ? c->latent.kv_rank : a->v_dim);
+}
+
 static void add_attention(keys *k, const lm_family *f, const lm_config *c, const lm_program *p)
 {
     const lm_attention_spec *a = &c->attention;
@@ -268,16 +310,7 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
         add_epsilon(k, p);
         return;
     }
-    if (c->latent.kv_rank) {         /* described as one key/value head: the latent */
-        if (c->latent.q_rank)
-            whole(k, "attention.q_lora_rank", c->latent.q_rank);
-        whole(k, "attention.kv_lora_rank", c->latent.kv_rank);
-        whole(k, "attention.key_length_mla", a->k_dim);
-        whole(k, "attention.value_length_mla", a->v_dim);
-    }
-    add_kv_heads(k, f, c);
-    whole(k, "attention.key_length", c->latent.kv_rank ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
-    whole(k, "attention.value_length", c->latent.kv_rank ? c->latent.kv_rank : a->v_dim);
+    add_heads(k, f, c);
     if (c->local.head_dim) {
         whole(k, "attention.key_length_swa", c->local.head_dim);
         whole(k, "attention.value_length_swa", c->local.head_dim);
@@ -287,6 +320,7 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
     if (a->window)
         add_window(k, c);
     add_choices(k, c);
+    add_rotations(k, f, p);
     /* with latents it follows from the rotation */
     if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank && !f->fixed_scale)
         real(k, "attention.scale", (double)a->scale);
@@ -324,4 +358,24 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     if (caps)
         real(&k, "final_logit_softcapping", (double)caps->scale.factor);
     return add_rope(&k, f, c, p, e);
+}
+
+lm_status lm_add_listed_numbers(lm_gguf_writer *w, const lm_program *p, lm_number_reader *read, void *arg,
+                                lm_error *e)
+{
+    float list[LM_MAX_LAYERS];
+
+    for (uint32_t i = 0; i < p->n_weights; i++) {
+        const char *name = p->weights[i].gguf_key;
+        uint32_t    n    = 0;
+        for (uint32_t k = 0; name && k < i; k++)
+            if (p->weights[k].gguf_key && strcmp(p->weights[k].gguf_key, name) == 0)
+                name = NULL;
+        for (uint32_t k = i; name && k < p->n_weights && n < LM_MAX_LAYERS; k++)
+            if (p->weights[k].gguf_key && strcmp(p->weights[k].gguf_key, name) == 0)
+                LM_TRY(read(arg, k, &list[n++], e));
+        if (name)
+            lm_gguf_add_f32s(w, name, list, n);
+    }
+    return LM_OK;
 }

@@ -117,9 +117,13 @@ static lm_status check_names(const lm_container *seen, const lm_family *family, 
     size_t n = lm_container_n_tensors(seen), found = read->n_weights;
 
     for (uint32_t i = 0; i < read->n_weights; i++) {
-        const char *name = read->weights[i].gguf;
+        const lm_weight *w     = &read->weights[i];
+        const char      *joint = w->kind == LM_HEADS ? w->joint.gguf : NULL, *name = w->gguf;
+        found -= w->gguf_key != NULL;
+        if (w->gguf_key || (joint && lm_container_find(seen, joint)))
+            continue;
         if (!name || !lm_container_find(seen, name))
-            return lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET,
+            return lm_fail(e, LM_UNSUPPORTED, name ? name : w->path, LM_NO_OFFSET,
                            "GGUF has no form for this model");
     }
     if (found < n)

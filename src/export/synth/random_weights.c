@@ -125,6 +125,10 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, bool gguf, lm_made_ten
         t->deviation = (w->kind == LM_TABLE ? 2.0f : 1.0f) / sqrtf((float)t->cols);
     if (w->kind == LM_TABLE && w->uses > 1)
         t->deviation /= s->gain;
+    if (w->gguf_key && w->constant) {        /* of xIELU: beta and eps, as in the published models */
+        t->mean      = parameter == 2 ? 0.5f : -1e-6f;
+        t->deviation = 0;
+    }
     if (w->kind != LM_HEADS)
         return;
     /* use the numbers of the joint matrix in a checkpoint */
@@ -134,6 +138,22 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, bool gguf, lm_made_ten
     t->stream      = lm_made_stream(w->joint.path);
     t->cols        = w->dims[w->joint.transposed ? 1 : 2];
     t->deviation   = 1.0f / sqrtf((float)t->cols);
+}
+
+void lm_fill_joint(const lm_weight *w, lm_made_tensor *t)
+{
+    t->n_dims     = 2;
+    t->dims[0]    = w->dims[0] * w->joint.of;
+    t->dims[1]    = t->cols;
+    t->elements   = t->part = t->dims[0] * t->dims[1];
+    t->joint_of   = 0;
+    if (w->joint.by_head) {
+        t->n_dims  = 3;
+        t->dims[0] = w->dims[0];
+        t->dims[1] = w->joint.of;
+        t->dims[2] = t->cols;
+    }
+    t->transposed = false;
 }
 
 /* ---- generation ---- */
@@ -211,6 +231,14 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
     shape(t, n, out);
     if (t->folded)                   /* lm_weight_fold has succeeded before */
         lm_weight_fold(t->folded, from, out, n, NULL);
+}
+
+void lm_made_number(const lm_synthesis *s, uint32_t weight, float *out)
+{
+    lm_made_tensor t = { 0 };
+
+    lm_fill_made(s, weight, true, &t);
+    values(&t, s->o->seed, 0, 1, out);
 }
 
 typedef struct builder {

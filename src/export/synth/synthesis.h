@@ -71,8 +71,12 @@ void lm_study_embedding(lm_synthesis *s);
 /* Return the stream of random numbers for the weight with this path. */
 uint64_t lm_made_stream(const char *path);
 
+/* Compute the number of a weight with one element. */
+void lm_made_number(const lm_synthesis *s, uint32_t weight, float *out);
 /* Set what fills weight `w`: deviation, stream, storage; dims as in the container. */
 void lm_fill_made(const lm_synthesis *s, uint32_t weight, bool gguf, lm_made_tensor *t);
+/* The same for the tensor that holds all matrices of the heads of `w`, after it. */
+void lm_fill_joint(const lm_weight *w, lm_made_tensor *t);
 
 /* Call when the size of every tensor is known: creates buffers and threads. */
 lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e);

@@ -98,20 +98,8 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
         t->elements = t->part;
         t->stream += expert;
     }
-    if (w->kind == LM_HEADS) {           /* with everything stored in the same tensor */
-        t->n_dims     = 2;
-        t->dims[0]    = w->dims[0] * w->joint.of;
-        t->dims[1]    = t->cols;
-        t->elements   = t->part = t->dims[0] * t->dims[1];
-        t->joint_of   = 0;
-        if (w->joint.by_head) {
-            t->n_dims  = 3;
-            t->dims[0] = w->dims[0];
-            t->dims[1] = w->joint.of;
-            t->dims[2] = t->cols;
-        }
-        t->transposed = false;
-    }
+    if (w->kind == LM_HEADS)
+        lm_fill_joint(w, t);
     t->transposed |= w->transposed && t->n_dims == 2;
     return LM_OK;
 }

@@ -14,6 +14,13 @@
 
 /* ---- keys ---- */
 
+static lm_status make_number(void *arg, uint32_t weight, float *out, lm_error *e)
+{
+    (void)e;
+    lm_made_number(arg, weight, out);
+    return LM_OK;
+}
+
 static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type *type, lm_error *e)
 {
     char        description[96];
@@ -31,6 +38,7 @@ static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type
     lm_gguf_add_u32(w, "general.file_type", type->id);
     lm_gguf_add_u32(w, "general.quantization_version", 2);
     LM_TRY(lm_add_gguf_keys(w, s->family, &s->config, s->program, e));
+    LM_TRY(lm_add_listed_numbers(w, s->program, make_number, s, e));
     if (s->o->tokenizer)
         return lm_copy_vocabulary(w, s->o->tokenizer, s->program->n_vocab, e);
     lm_invented v;
@@ -68,17 +76,22 @@ static lm_status add_weight(lm_synthesis *s, uint32_t i, lm_type_chooser *types,
 {
     const lm_weight *w = &s->program->weights[i];
 
+    bool joint = w->kind == LM_HEADS && s->family->joint_latent;
+    if (w->gguf_key || (joint && w->joint.first))
+        return LM_OK;
     if (!w->gguf)
         return add_pieces(s, i, types, e);
-    lm_made_tensor *t = lm_add_made(s, w->gguf);
+    lm_made_tensor *t = lm_add_made(s, joint ? w->joint.gguf : w->gguf);
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
     lm_fill_made(s, i, true, t);
+    if (joint)
+        lm_fill_joint(w, t);
     t->weight      = i;
     t->exponential = w->exponential;
     t->folded      = w->n_folds ? w : NULL;
     LM_TRY(lm_weight_fold(w, 0, NULL, 0, e));            /* is there a form? */
-    t->type        = lm_choose_type(types, w->gguf, t->n_dims, t->dims);
+    t->type        = lm_choose_type(types, t->name, t->n_dims, t->dims);
     return LM_OK;
 }
 

@@ -296,6 +296,11 @@ const lm_tensor_info *lm_matrices_unused(const lm_matrices *m, size_t *n)
     return m->unused;
 }
 
+const lm_tensor_info *lm_matrices_joint(const lm_matrices *m, uint32_t weight)
+{
+    return m->places[weight].tensor;
+}
+
 lm_dtype lm_matrices_type(const lm_matrices *m, uint32_t weight)
 {
     return m->places[weight].type;

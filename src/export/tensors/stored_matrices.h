@@ -26,6 +26,9 @@ void lm_matrices_set_order(lm_matrices *m, uint32_t weight, lm_row_order order);
  * tied embedding are not counted. */
 const lm_tensor_info *lm_matrices_unused(const lm_matrices *m, size_t *n);
 
+/* Return the tensor that holds the matrices of all heads of a weight, with those of others. */
+const lm_tensor_info *lm_matrices_joint(const lm_matrices *m, uint32_t weight);
+
 /* The type of the elements that are read; codes of MXFP4 checkpoints are LM_MXFP4. */
 lm_dtype lm_matrices_type(const lm_matrices *m, uint32_t weight);
 /* Convert values as the container stores them to those of the program. */

@@ -83,9 +83,18 @@ static float activate(float x, lm_act act)
     case LM_ACT_SIGMOID: return sigmoid(x);
     case LM_ACT_TANH: return tanhf(x);
     case LM_ACT_SOFTPLUS: return x > 20.0f ? x : log1pf(expf(x));
+    case LM_ACT_XIELU:
     case LM_ACT_COUNT: break;
     }
     return x;
+}
+
+static void xielu(float *y, const float *x, const lm_xielu *a, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        y[i] = a->beta * x[i] + (x[i] > 0.0f
+                                     ? a->positive * x[i] * x[i]
+                                     : a->negative * (expm1f(x[i] < a->eps ? x[i] : a->eps) - x[i]));
 }
 
 static void act(float *y, const float *x, lm_act act, uint64_t n)
@@ -149,6 +158,7 @@ void lm_row_kernels_init_ref(lm_row_kernels *k)
         .softcap = softcap,
         .clamp = clamp,
         .act = act,
+        .xielu = xielu,
         .glu = glu,
         .glu_clamped = glu_clamped,
         .softmax = softmax,

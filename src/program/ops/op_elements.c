@@ -114,6 +114,7 @@ static void act_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->flops  = 4 * lm_width_out(p, n);
     c->reads  = lm_width_out(p, n);
     c->writes = lm_width_out(p, n);
+    c->weight_elements = n->weights[0] == LM_NONE ? 0 : 4;
 }
 
 static void scale_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -217,6 +218,29 @@ lm_value lm_function(lm_builder *b, const char *word, lm_value x, lm_act act)
     return n->out;
 }
 
+lm_value lm_xielu_of(lm_builder *b, lm_value x)
+{
+    static const char *const names[][2] = { { "alpha_p", "xielu.alpha_p" }, { "alpha_n", "xielu.alpha_n" },
+                                            { "beta", "xielu.beta" }, { "eps", "xielu.eps" } };
+    lm_value                 y = lm_activate(b, x, LM_ACT_XIELU);
+
+    if (b->failed)
+        return LM_NONE;
+    uint32_t    node   = b->p->values[y].producer;
+    const char *module = b->p->nodes[node].path;
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t w = lm_record_weight(b, module, names[k][0], LM_VECTOR, 1, 1, 1);
+        if (w == LM_NONE)
+            return LM_NONE;
+        b->p->nodes[node].weights[k] = w;
+        lm_weight *v = &b->p->weights[w];
+        v->constant = v->scalar = k > 1;
+        v->gguf_key = names[k][1];
+        v->gguf     = lm_record_text(b, "blk.%d.%s", (int)b->layer, names[k][1]);
+    }
+    return y;
+}
+
 static lm_value glu(lm_builder *b, const char *path, lm_value gate, lm_value up, lm_act act)
 {
     lm_node *n = lm_record_unary(b, LM_OP_GLU, path, gate, lm_record_width(b, up));
@@ -297,6 +321,7 @@ const lm_op lm_op_glu = {
 
 const lm_op lm_op_act = {
     .name          = "act",
+    .weights       = { "alpha_p", "alpha_n", "beta", "eps" },    /* of xIELU */
     .numbers       = act_numbers,
     .cost          = act_cost,
     .describe      = act_describe,
@@ -305,6 +330,7 @@ const lm_op lm_op_act = {
     .work          = "activations",
     .in_place      = true,
     .trains_inputs = 1,
+    .trains_weights = 3,
     .reverse_reads = LM_IN0,
     .reverse_flops = 9,
 };

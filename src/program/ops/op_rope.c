@@ -16,6 +16,7 @@ static bool same_rope(const lm_rope_spec *a, const lm_rope_spec *b)
            a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->truncate == b->truncate &&
            a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
            a->attention_factor == b->attention_factor && a->share == b->share &&
+           a->backwards == b->backwards &&
            a->stored_factors == b->stored_factors && (a->short_factors != NULL) == (b->short_factors != NULL);
 }
 

@@ -38,6 +38,7 @@ static void run_table(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     uint32_t     half = g->program->ropes[s->table].spec.dim / 2, length = 0;
     const float *inv    = NULL;
     float        factor = 1;
+    bool         backwards = g->program->ropes[s->table].spec.backwards;
 
     for (uint64_t i = from; i < to; i++) {
         if (!inv || g->lengths[i] != length) {
@@ -48,7 +49,7 @@ static void run_table(const stage_chunk *p, const lm_step *s, uint64_t from, uin
         for (uint32_t k = 0; k < half; k++) {
             float angle = position * inv[k];
             cosine[k]   = cosf(angle) * factor;
-            sine[k]     = sinf(angle) * factor;
+            sine[k]     = sinf(angle) * (backwards ? -factor : factor);
         }
     }
 }

@@ -61,7 +61,7 @@ static bool same_shape(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_
 /* Return whether all elements are in one dimension. */
 static bool is_vector(const lm_tensor_info *t, uint64_t elements)
 {
-    uint64_t product = 1, widest = 0;
+    uint64_t product = 1, widest = 1;
 
     for (uint32_t i = 0; i < t->n_dims; i++) {
         product *= t->dims[i];
@@ -78,7 +78,7 @@ static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_ten
     uint32_t n = lm_weight_dims(w, gguf, wanted);
 
     if (same_shape(wanted, n, t->dims, t->n_dims, gguf) ||
-        (!gguf && (w->flat || w->padded || w->in_row) && is_vector(t, w->elements)))
+        (!gguf && (w->flat || w->padded || w->in_row || w->scalar) && is_vector(t, w->elements)))
         return LM_OK;
     if (w->one_between && (same_shape(between, 3, t->dims, t->n_dims, gguf) ||
                            same_shape(w->dims, 2, t->dims, t->n_dims, gguf)))
@@ -314,10 +314,12 @@ static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     if (is_in_parts(m, w))
         return bind_each(m, i, used, e);
     const lm_tensor_info *t = find_tensor(m, w, &name);
-    if (!t) {
+    if (!t && w->gguf_key && name == w->gguf)
+        lm_fail(e, LM_BAD_MODEL, w->gguf_key, LM_NO_OFFSET, "not a list of float32 with an entry for every layer");
+    else if (!t)
         lm_fail(e, LM_BAD_MODEL, name ? name : w->path, LM_NO_OFFSET, "missing from the file");
+    if (!t)
         return lm_fail_in(e, lm_container_path(m->container));
-    }
     LM_TRY(check_shape(m, w, t, e));
     m->tensors[i]    = t;
     m->types[i]      = t->type;

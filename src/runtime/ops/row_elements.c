@@ -1,4 +1,6 @@
 /* row_elements.c - functions of single lanes: add, scale, glu, act, softcap, clamp. */
+#include <math.h>
+
 #include "runtime/ops/rowops.h"
 
 /* ---- add ---- */
@@ -122,10 +124,53 @@ const lm_row_op lm_row_clamp = { .forward = clamp, .reverse = clamp_back };
 
 /* ---- act ---- */
 
+static float softplus(float x)
+{
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+
+/* The numbers of xIELU, from its weights. */
+static lm_xielu xielu_of(const lm_rows *r)
+{
+    return (lm_xielu){ .positive = softplus(*r->weights[0]),
+                       .negative = *r->weights[2] + softplus(*r->weights[1]),
+                       .beta = *r->weights[2],
+                       .eps = *r->weights[3] };
+}
+
 static void act(const lm_rows *r, uint64_t from, uint64_t to)
 {
-    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++)
+    bool     xielu = r->node->glu.act == LM_ACT_XIELU;
+    lm_xielu a     = { 0 };
+
+    if (xielu)
+        a = xielu_of(r);
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); xielu && i < to; i++)
+        r->kernels->xielu(lm_row_of(r->out, i), lm_row_of(r->in[0], i), &a, w);
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); !xielu && i < to; i++)
         r->kernels->act(lm_row_of(r->out, i), lm_row_of(r->in[0], i), r->node->glu.act, w);
+}
+
+/* e^min(x, eps) - 1 - x */
+static float under(const lm_xielu *a, float x)
+{
+    return expm1f(x < a->eps ? x : a->eps) - x;
+}
+
+static void xielu_back(const lm_rows_back *b, uint64_t from, uint64_t to)
+{
+    const lm_rows *r = &b->rows;
+    lm_xielu       a = xielu_of(r);
+
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++) {
+        const float *x = lm_row_of(r->in[0], i), *dy = lm_row_of(b->dout, i);
+        float       *dx = lm_row_of(b->din[0], i);
+        for (uint64_t k = 0; k < w; k++) {
+            float slope = x[k] > 0 ? 2 * a.positive * x[k]
+                                   : a.negative * ((x[k] < a.eps ? expf(x[k]) : 0) - 1);
+            dx[k] = dy[k] * (a.beta + slope) + (b->first[0] ? 0 : dx[k]);
+        }
+    }
 }
 
 static void act_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
@@ -133,12 +178,34 @@ static void act_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *s
     uint64_t w = lm_lanes_of(&b->rows, b->rows.node->out);
 
     (void)scratch;
+    if (b->rows.node->glu.act == LM_ACT_XIELU) {
+        xielu_back(b, from, to);
+        return;
+    }
     for (uint64_t i = from; i < to; i++)
         b->kernels->act(lm_row_of(b->din[0], i), lm_row_of(b->rows.in[0], i), lm_row_of(b->dout, i),
                         b->rows.node->glu.act, w, b->first[0]);
 }
 
-const lm_row_op lm_row_act = { .forward = act, .reverse = act_back };
+/* The gradients of alpha_p and alpha_n; the slope of softplus is the sigmoid. */
+static void act_weights(const lm_rows_back *b, uint64_t from, uint64_t to)
+{
+    const lm_rows *r = &b->rows;
+    lm_xielu       a = xielu_of(r);
+    float          slopes[2] = { 1 / (1 + expf(-*r->weights[0])), 1 / (1 + expf(-*r->weights[1])) };
+
+    for (uint64_t i = from, w = lm_lanes_of(r, r->node->out); i < to; i++) {
+        const float *x = lm_row_of(r->in[0], i), *dy = lm_row_of(b->dout, i);
+        double       sums[2] = { 0 };
+        for (uint64_t k = 0; k < w; k++)
+            sums[x[k] <= 0] += (double)(dy[k] * (x[k] > 0 ? x[k] * x[k] : under(&a, x[k])));
+        for (int k = 0; k < 2; k++)
+            if (b->dw[k])
+                *b->dw[k] += slopes[k] * (float)sums[k];
+    }
+}
+
+const lm_row_op lm_row_act = { .forward = act, .reverse = act_back, .reverse_weights = act_weights };
 
 /* ---- glu: one gate per lane, or one for each equal part of the lanes ---- */
 

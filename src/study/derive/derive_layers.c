@@ -33,8 +33,10 @@ void lm_derive_mlp(lm_derivation *d)
     lm_derive(d, "down", _("the matrix that restores the width"), LM_UNIT_PARAMETERS, NULL, "ffn * hidden");
     if (t.bias_mlp)
         lm_derive(d, "biases", _("biases"), LM_UNIT_PARAMETERS, NULL, "ffn + hidden");
-    lm_derive(d, "plain", _("one MLP"), LM_UNIT_PARAMETERS, NULL,
-              t.bias_mlp ? "up + down + biases" : "up + down");
+    if (t.act == LM_ACT_XIELU)
+        lm_let_count(d, "of_activation", NULL, _("parameters of the activation, alpha_p and alpha_n"), 2);
+    lm_derivef(d, "plain", _("one MLP"), LM_UNIT_PARAMETERS, NULL, "up + down%s%s",
+               t.bias_mlp ? " + biases" : "", t.act == LM_ACT_XIELU ? " + of_activation" : "");
     uint32_t n = layers_with_mlp(d->f->ledger);
     lm_derivef(d, "all_plain", _("MLPs of all layers"), LM_UNIT_PARAMETERS, t.experts ? NULL : "parameters.mlp",
                "%s * plain", lm_layers_formula(d, n));

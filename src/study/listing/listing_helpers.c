@@ -36,12 +36,30 @@ static void find_activations(const lm_listing *l, bool seen[LM_ACT_COUNT])
 {
     for (uint32_t i = l->from; i < l->to; i++) {
         const lm_node *n = &l->p->nodes[i];
-        if (n->code == LM_OP_GLU || n->code == LM_OP_ACT)
+        if ((n->code == LM_OP_GLU || n->code == LM_OP_ACT) && n->glu.act != LM_ACT_XIELU)
             seen[n->glu.act] = true;
         if (n->code == LM_OP_EXPERTS)
             seen[n->experts.act] = true;
         if (n->code == LM_OP_ROUTE && n->route.spec.sigmoid)
             seen[LM_ACT_SIGMOID] = true;
+    }
+}
+
+/* xIELU has numbers of its own. */
+static void put_xielu(const lm_listing *l, lm_text *out)
+{
+    for (uint32_t i = l->from; i < l->to; i++) {
+        const lm_node *n = &l->p->nodes[i];
+        if (n->code != LM_OP_ACT || n->glu.act != LM_ACT_XIELU)
+            continue;
+        lm_text_add_str(out, "def xielu(x, alpha_p, alpha_n, beta, eps):\n"
+                             "    \"\"\"xIELU (arXiv 2411.13010): a parabola above 0, an integrated exponential below; "
+                             "softplus(alpha) is positive.\"\"\"\n");
+        lm_listing_add(l, out, "    positive = $.log(1 + $.exp(alpha_p))\n"
+                               "    negative = beta + $.log(1 + $.exp(alpha_n))\n"
+                               "    less = $.expm1($.minimum(x, eps + 0 * x)) - x\n"
+                               "    return beta * x + $.where(x > 0, positive * x * x, negative * less)\n\n\n");
+        return;
     }
 }
 
@@ -63,6 +81,7 @@ static void put_activations(const lm_listing *l, lm_text *out)
         lm_listing_add(l, out, body);
         lm_text_add_str(out, "\n\n\n");
     }
+    put_xielu(l, out);
 }
 
 /* ---- positions ---- */
@@ -170,6 +189,8 @@ static lm_status put_rotary(const lm_listing *l, uint32_t index, lm_text *out, l
                        s->max_context, s->factor, s->max_context, s->factor - 1, s->dim, s->dim - 2);
     lm_text_printf(out, "    turn = [base ** (-2 * i / %u) for i in range(%u)]\n", s->dim, s->dim / 2);
     LM_TRY(put_scaling(l, s, out, e));
+    if (s->backwards)
+        lm_text_add_str(out, "    turn = [-f for f in turn]                           # the other way\n");
     lm_listing_add(l, out,
                    "    angle = $.arange(T, dtype=$.float32)[:, None] * $array(turn, dtype=$.float32)\n");
     if (magnitude == 1)

@@ -18,7 +18,7 @@ static bool is_taken(const char *name)
         "W",       "w",        "T",          "i",       "e",          "ids",       "math",     "torch",
         "np",      "rope",     "rope_pairs", "attention", "experts",  "choose",
         "join",    "sinusoid",   "silu",    "gelu",       "gelu_tanh", "quick",    "relu",
-        "relu2",   "sigmoid",  "tanh",       "forward", "layer",      "slopes",    "bfloat16", "load",
+        "relu2",   "xielu",   "sigmoid",  "tanh",       "forward", "layer",      "slopes",    "bfloat16", "load",
         "softmax", "rotary",   "weights_of", "in",      "is",         "as",        "or",       "lambda",
         "from",    "pass",     "kept",       NULL
     };
@@ -435,6 +435,10 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         return;
     case LM_OP_GLU:
         put_gated(l, n, out);
+        return;
+    case LM_OP_ACT:
+        put_expression(l, n, n->weights[0] == LM_NONE ? lm_op_of(n->code)->expression
+                                                      : "xielu({0}, {w0}, {w1}, {w2}, {w3})", out);
         return;
     case LM_OP_HEAD_LINEAR:
         lm_text_printf(out, n->heads.shared ? "per_head(%s[:, None]," : "per_head(%s.reshape(T, %u, -1),",

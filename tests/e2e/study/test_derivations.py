@@ -107,7 +107,7 @@ def vectors(f):
 
 def whole_blocks(f):
     """Whether all matrix rows are whole blocks, without a position table, which stays unquantised. Falcon's head has its own type."""
-    return (plain_mlp(f) and not f["config.name"].startswith("falcon") and all(n % 256 == 0 for n in (f["architecture.hidden"], f["mlp.intermediate"], f["attention.heads"] * f["attention.value_dim"]))
+    return (plain_mlp(f) and not latent(f) and not f["config.name"].startswith("falcon") and all(n % 256 == 0 for n in (f["architecture.hidden"], f["mlp.intermediate"], f["attention.heads"] * f["attention.value_dim"]))
             and f["parameters.embedding"] == f["architecture.hidden"] * f["architecture.vocabulary"])
 
 
@@ -208,6 +208,8 @@ def rotated(f, m):
     factor = f.get(at + "factor", 1)
     if at + "share" in f:
         return theta if int(m[2]) < f[at + "share"] * f[at + "pairs"] else 0
+    if any(name.startswith("config.rope_scaling.long_factor") for name in f):
+        return None
     if at + "low_freq_factor" in f:
         low, high, turns = f[at + "low_freq_factor"], f[at + "high_freq_factor"], f[at + "original_context"] * theta / (2 * math.pi)
         keep = min(max((turns - low) / (high - low), 0), 1) if high != low else float(turns > low)
@@ -257,7 +259,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"rope\.pairs", lambda f, m: f["rope.dim"] / 2),
     (r"rope\.theta\[(\d+)\]", lambda f, m: f["rope.base"] ** (-2 * int(m[1]) / f["rope.dim"])),
     (r"(rope\.(?:tables\[\d+\]\.)?)theta_scaled\[(\d+)\]", rotated),
-    (r"memory\.training\.lora\.parameters", lambda f, m: f["tuning.lora.trainable"] if dense(f) and not f["parameters.other"] else None),
+    (r"memory\.training\.lora\.parameters", lambda f, m: f["tuning.lora.trainable"] if dense(f) and not latent(f) and not f["parameters.other"] else None),
     (r"tuning\.full\.trainable", total("parameters.total")),
     (r"tuning\.full\.(weights|gradients)", lambda f, m: 2 * f["parameters.total"]),
     (r"tuning\.full\.optimizer", lambda f, m: 12 * f["parameters.total"]),

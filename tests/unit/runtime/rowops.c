@@ -125,6 +125,12 @@ static lm_value act(lm_builder *b, lm_value x, lm_value y)
     return lm_activate(b, x, LM_ACT_GELU_TANH);
 }
 
+static lm_value xielu(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_xielu_of(b, x);
+}
+
 static lm_value columns(lm_builder *b, lm_value x, lm_value y)
 {
     (void)y;
@@ -180,6 +186,7 @@ static const maker makers[] = {
     rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul, rms_groups,
     columns, softcap, clamp,       join, join_shared, route, route_scaled,
     unit,    bias,    by_weight,   decay, softplus,   gate_lanes, bounded_decay, gate_heads, temperature,
+    xielu,
 };
 
 /* ---- values ---- */

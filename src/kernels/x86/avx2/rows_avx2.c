@@ -147,6 +147,7 @@ static inline __attribute__((always_inline)) __m256 activate(__m256 x, lm_act ac
     case LM_ACT_SIGMOID: return vec_sigmoid(x);
     case LM_ACT_TANH: return vec_tanh(x);
     case LM_ACT_SOFTPLUS: return vec_softplus(x);
+    case LM_ACT_XIELU:
     case LM_ACT_COUNT: break;
     }
     return x;
@@ -174,7 +175,23 @@ void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uin
     case LM_ACT_SIGMOID: act_loop(y, x, up, LM_ACT_SIGMOID, n); break;
     case LM_ACT_TANH: act_loop(y, x, up, LM_ACT_TANH, n); break;
     case LM_ACT_SOFTPLUS: act_loop(y, x, up, LM_ACT_SOFTPLUS, n); break;
+    case LM_ACT_XIELU:
     case LM_ACT_COUNT: break;
+    }
+}
+
+/* e^x - 1 = tanh(x/2) (e^x + 1), exact near 0, too. */
+static void xielu(float *y, const float *x, const lm_xielu *a, uint64_t n)
+{
+    const __m256 one = vec_set(1.0f), half = vec_set(0.5f), zero = _mm256_setzero_ps();
+
+    for (uint64_t i = 0; i < n; i += 8) {
+        __m256 v = load(x + i, n - i), low = _mm256_min_ps(v, vec_set(a->eps));
+        __m256 less = _mm256_mul_ps(vec_tanh(_mm256_mul_ps(half, low)), _mm256_add_ps(vec_exp(low), one));
+        __m256 under = _mm256_mul_ps(vec_set(a->negative), _mm256_sub_ps(less, v));
+        __m256 over = _mm256_mul_ps(vec_set(a->positive), _mm256_mul_ps(v, v));
+        __m256 part = _mm256_blendv_ps(under, over, _mm256_cmp_ps(zero, v, _CMP_LT_OQ));
+        put(y + i, n - i, _mm256_fmadd_ps(vec_set(a->beta), v, part));
     }
 }
 
@@ -269,6 +286,7 @@ void lm_row_kernels_init_avx2(lm_row_kernels *k)
         .softcap = softcap,
         .clamp = clamp,
         .act = act,
+        .xielu = xielu,
         .glu = glu,
         .glu_clamped = glu_clamped,
         .softmax = softmax,

@@ -95,11 +95,28 @@ static void act(float *y, const float *x, lm_act act, uint64_t n)
     glu(y, x, NULL, act, n);
 }
 
+/* As in rows_avx2.c. */
+static void xielu(float *y, const float *x, const lm_xielu *a, uint64_t n)
+{
+    const __m512 one = _mm512_set1_ps(1.0f), half = _mm512_set1_ps(0.5f), zero = _mm512_setzero_ps();
+
+    for (uint64_t i = 0; i < n; i += 16) {
+        __m512 v = load(x + i, n - i), low = _mm512_min_ps(v, _mm512_set1_ps(a->eps));
+        __m512 less = _mm512_mul_ps(vec512_tanh(_mm512_mul_ps(half, low)),
+                                    _mm512_add_ps(vec512_exp(low), one));
+        __m512 under = _mm512_mul_ps(_mm512_set1_ps(a->negative), _mm512_sub_ps(less, v));
+        __m512 over = _mm512_mul_ps(_mm512_set1_ps(a->positive), _mm512_mul_ps(v, v));
+        __m512 part = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, zero, _CMP_GT_OQ), under, over);
+        _mm512_mask_storeu_ps(y + i, vec512_lanes(n - i), _mm512_fmadd_ps(_mm512_set1_ps(a->beta), v, part));
+    }
+}
+
 void lm_row_kernels_init_avx512(lm_row_kernels *k)
 {
     k->rms = rms;
     k->add = add;
     k->act = act;
+    k->xielu = xielu;
     k->glu = glu;
     k->recur = recur;
     k->convolve = convolve;
