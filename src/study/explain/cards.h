@@ -41,7 +41,7 @@ lm_card_rule lm_routes_apart;            /* the router scores each expert apart 
 
 /* Write a formula of a model. */
 typedef void lm_card_formula_reader(const lm_ledger *l, lm_text *unicode, lm_text *latex);
-lm_card_formula_reader lm_read_gated, lm_read_residual;
+lm_card_formula_reader lm_read_gated, lm_read_residual, lm_read_cache;
 
 typedef struct lm_card {
     const char      *topic;          /* "kv" */

@@ -4,13 +4,14 @@
 
 static const lm_form_words residual_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm",
-    .attention = "Attention", .mlp = "MLP", .inputs = "Inputs", .times = " · ",
+    .attention = "Attention", .mlp = "MLP", .inputs = "Inputs", .times = " · ", .factor = "λ",
 };
 
 static const lm_form_words residual_latex = {
     .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})",
     .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
-    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .inputs = "\\text{Inputs}", .times = "\\,", .within = "\\_",
+    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .inputs = "\\text{Inputs}", .times = "\\,",
+    .factor = "\\lambda", .within = "\\_",
 };
 
 /* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */
@@ -44,6 +45,60 @@ void lm_read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
                            (double)limit);
         }
     }
+}
+
+/* Return whether two caches store the same for a token. */
+static bool stores_the_same(const lm_cache *a, const lm_cache *b)
+{
+    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
+           a->v_in_k == b->v_in_k;
+}
+
+/* Write the values that a token stores in `n` layers, in numbers. */
+static void put_stored(const lm_cache *c, unsigned n, const char *dot, lm_text *out)
+{
+    if (c->v_in_k)
+        lm_text_printf(out, "%u%s%u", n, dot, c->k_dim);
+    else if (c->k_dim == c->v_dim)
+        lm_text_printf(out, "2%s%u%s%u%s%u", dot, n, dot, c->n_kv_heads, dot, c->k_dim);
+    else
+        lm_text_printf(out, "%u%s%u%s(%u + %u)", n, dot, c->n_kv_heads, dot, c->k_dim, c->v_dim);
+}
+
+/* Write the sum over the layers that store keys, unless all layers store the same: the usual form has letters
+ * for that. */
+void lm_read_cache(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    const lm_program *p = l->program;
+    lm_text sums[2] = { { 0 }, { 0 } };
+    unsigned groups = 0;
+
+    for (uint32_t i = 0; i < p->n_caches; i++) {
+        unsigned n = 0, before = 0;
+        for (uint32_t k = 0; k < p->n_caches; k++) {
+            bool same = stores_the_same(&p->caches[i], &p->caches[k]);
+            n += same;
+            before += same && k < i;
+        }
+        if (before)
+            continue;
+        bool usual = p->caches[i].v_in_k || p->caches[i].k_dim == p->caches[i].v_dim;
+        if (usual && n == p->n_layers && n == p->n_caches)
+            return;
+        for (size_t form = 0; form < 2; form++) {
+            lm_text_add_str(&sums[form], groups ? " + " : "");
+            put_stored(&p->caches[i], n, form ? " \\cdot " : " · ", &sums[form]);
+        }
+        groups++;
+    }
+    const char *open = groups > 1 ? "(" : "", *close = groups > 1 ? ")" : "";
+    unicode->failed |= sums[0].failed || sums[1].failed;
+    if (groups && !unicode->failed) {
+        lm_text_printf(unicode, _("bytes = %s%s%s · bytes per value · tokens"), open, sums[0].data, close);
+        lm_text_printf(latex, "\\text{bytes} = %s%s%s \\cdot b_v \\cdot S", open, sums[1].data, close);
+    }
+    lm_text_free(&sums[0]);
+    lm_text_free(&sums[1]);
 }
 
 /* Write the sums of the first layer, each in terms of its input. */

@@ -106,6 +106,7 @@ static const lm_card cards[] = {
         .special = { lm_uses_latent,
                      { N_("bytes = L · (R + K_R) · bytes per value · tokens"),
                        "\\text{bytes} = L \\cdot (R + K_R) \\cdot b_v \\cdot S" } },
+        .read_off = lm_read_cache,
         .derive = lm_derive_kv,
         .diagram = "cache",
         .why = { N_(

@@ -291,7 +291,7 @@ static void print_routed(const lm_program *p, const lm_node *linear, char *out, 
     const lm_node *n = maker(p, linear->in[0]);
 
     if (n->code == LM_OP_SCALE && maker(p, n->in[0])->code == LM_OP_SCALE_BY_WEIGHT)
-        lm_print(out, size, "%g W_r (s * Norm(x))", lm_decimal(n->scale.factor));
+        lm_print(out, size, "%g W_r (lambda * Norm(x))", lm_decimal(n->scale.factor));
     else
         lm_print(out, size, "W_r x");
 }

@@ -11,6 +11,7 @@ const lm_form_words lm_plain_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm", .attention = "Attn",
     .state = "Mix", .inputs = "Inputs",
     .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "h", .bias = " + b", .times = " ", .tanh = "tanh",
+    .factor = "lambda",
 };
 
 typedef struct form {
@@ -179,7 +180,7 @@ static void put(const form *f, lm_value v, bool in_product)
         put(f, n->in[0], true);
         break;
     case LM_OP_SCALE_BY_WEIGHT:
-        lm_text_printf(f->out, "s%s", f->w->times);
+        lm_text_printf(f->out, "%s%s", f->w->factor, f->w->times);
         put(f, n->in[0], true);
         break;
     case LM_OP_ADD:

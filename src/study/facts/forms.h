@@ -20,6 +20,7 @@ typedef struct lm_form_words {
     const char *final;                       /* the value that the matrix is multiplied with: the stream after
                                                 the last norm */
     const char *bias, *times, *tanh;
+    const char *factor;                      /* trained, of a layer: "lambda" */
     const char *within;                      /* LaTeX for the underscore in a module's name; NULL: the name is
                                                 written unchanged */
 } lm_form_words;

@@ -21,14 +21,14 @@ static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8
 static const lm_form_words text_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm₀", .nth_norm = "Norm%s",
     .digits = small, .attention = "Attn", .state = "Mix", .inputs = "Inputs", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "Norm_f(h_L)",
-    .bias = " + b", .times = " · ", .tanh = "tanh",
+    .bias = " + b", .times = " · ", .tanh = "tanh", .factor = "λ",
 };
 
 static const lm_form_words latex_words = {
     .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})", .norm = "\\mathrm{Norm}_\\ell",
     .first_norm = "\\mathrm{Norm}_0", .nth_norm = "\\mathrm{Norm}_{\\ell,%s}",
     .digits = plain, .attention = "\\mathrm{Attn}", .state = "\\mathrm{Mix}", .inputs = "\\mathrm{Inputs}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}",
-    .final = "\\mathrm{Norm}_f(h_L)", .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
+    .final = "\\mathrm{Norm}_f(h_L)", .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .factor = "\\lambda", .within = "\\_",
 };
 
 static void put_line(lm_facts *f, lm_value at, lm_value stream, const char *text_name, const char *latex_name,
@@ -179,7 +179,7 @@ static const struct letter other_letters[] = {
     { .latex = "x" },
     { .latex = "\\mathrm{Mix}", .text = "Mix" },
     { .latex = "\\mathrm{Inputs}", .text = "Inputs" },
-    { .latex = "s" },
+    { .latex = "\\lambda" },
     { .latex = "s_i" },
     { .latex = "\\mathrm{Norm}", .meaning = N_("norm, named after its position; Norm_f is the last one"), .text = "Norm", .indexed = true },
     { .latex = "\\mathbf{Q}", .text = "𝐐" },

@@ -28,7 +28,7 @@ static const struct { const char *word, *unicode, *latex; } words[] = {
     { "rope_dim", "K_R", "K_R" },     { "kv_rank", "R", "R" },       { "q_rank", "R_q", "R_q" },  { "tokens", "S", "S" },
     { "bytes", "b_v", "b_v" },
     { "Q", "𝐐", "\\mathbf{Q}" },      { "K", "𝐊", "\\mathbf{K}" },      { "V", "𝐕", "\\mathbf{V}" },
-    { "m_h", "m_r", "m_r" },         { "s_h", "s_r", "s_r" },
+    { "lambda", "λ", "\\lambda" },    { "m_h", "m_r", "m_r" },         { "s_h", "s_r", "s_r" },
 };
 
 static void put_word(setting *s, const char *word, size_t n)

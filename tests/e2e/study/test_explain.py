@@ -281,6 +281,14 @@ def test_a_gated_mlp_has_the_formula_of_its_model(lamina, model, formula):
     assert formula in lamina("explain", "swiglu", model).stdout
 
 
+@pytest.mark.parametrize("model, formula", [
+    ("llama-3.2-1b", "2 · L · G · K"), ("deepseek-v3", "L · (R + K_R)"), ("deepseek-v3.2", "(61 · 128 + 61 · 576)"),
+    ("qwen3.5-4b", "2 · 8 · 4 · 256"), ("gemma-4-e2b", "(2 · 12 · 1 · 256 + 2 · 3 · 1 · 512)")])
+def test_a_cache_has_the_formula_of_its_layers(lamina, model, formula):
+    """Layers with a state, or that read the keys of others, store none; an indexer stores its own."""
+    assert f"bytes = {formula} · bytes per value · tokens" in lamina("explain", "kv", model).stdout
+
+
 def test_linear_biases_as_the_model_computes_them(lamina):
     """BLOOM-176B has 112 heads, so the heads from 65 on lie between the others; Falcon's slopes are bfloat16 and scaled with the product."""
     steps = {s.get("name"): s for s in explain(lamina, "alibi", "bloom-176b")["derivation"]["steps"]}
