@@ -55,7 +55,7 @@ void lm_part_cache(lm_document *d)
     uint32_t last, sharing = lm_count_sharing(f->s.program, &last);
     if (sharing)
         lm_doc_textf(d,
-                     P_(sharing, "The last layer stores no keys and values: it reads those of an earlier layer.",
+                     P_(sharing, "The last %u layer stores no keys and values: it reads those of an earlier layer.",
                         "The last %u layers store no keys and values: they read those of earlier layers."),
                      sharing);
     write_states(d);
