@@ -45,7 +45,7 @@ static void rotaries(lm_builder *b, const lm_config *c)
     const granite_swa *own   = lm_own(c);
     bool               plain = false;
     uint32_t           n     = 0;
-    char               name[4];
+    char               name[16];
 
     for (uint32_t i = 0; i < c->n_layers; i++)
         plain |= own->rotation[i] == 0;
