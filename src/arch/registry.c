@@ -148,6 +148,25 @@ static lm_view class_of(const lm_source *s)
                : (lm_view){ NULL, 0 };
 }
 
+/* Warn if config.json names the class of another family: transformers goes by model_type too. */
+static void compare_classes(const lm_source *s, const lm_family *f)
+{
+    lm_view made = class_of(s);
+    char    class[64];
+
+    lm_root_class(f, class, sizeof class);
+    if (!made.size || lm_view_is(made, class))
+        return;
+    for (size_t i = 0; lm_family_at(i); i++) {
+        lm_root_class(lm_family_at(i), class, sizeof class);
+        if (lm_view_is(made, class)) {
+            lm_source_warn(s, "architectures names %s, a class of family %s; the model is read as "
+                           "model_type says: %s", class, lm_family_at(i)->name, f->name);
+            return;
+        }
+    }
+}
+
 /* A configuration without model_type: its class is all that names the model. */
 static lm_status lack_type(const lm_source *s, lm_error *e)
 {
@@ -383,6 +402,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     }
     source.defaults = f->defaults;
     source.warnings = warnings;
+    compare_classes(&source, f);
     memset(config, 0, sizeof *config);
     LM_TRY(read_tied(&source, config, e));
     LM_TRY(read_printed(&source, f, config, e));

@@ -341,9 +341,44 @@ static void unknown_models_are_named(void **state)
     }
 }
 
+/* model_type decides; a class of another family is mentioned. */
+static void contradicting_classes_are_mentioned(void **state)
+{
+    static const struct { const char *class, *warning; } cases[] = {
+        { "LlamaForCausalLM", NULL },
+        { "FastLlamaForCausalLM", NULL },
+        { "LlamaForSequenceClassification", NULL },
+        { "Qwen3ForCausalLM",
+          "architectures names Qwen3ForCausalLM, a class of family qwen3; the model is read as model_type "
+          "says: llama\n" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char        json[256];
+        lm_text     warnings = { 0 };
+        lm_program *p = NULL;
+        lm_error    e;
+
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"llama\", \"architectures\": [\"%s\"], \"hidden_size\": 8, "
+                 "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 8, "
+                 "\"vocab_size\": 16}",
+                 cases[i].class);
+        assert_int_equal(describe(json, &p, &warnings, &e), LM_OK);
+        if (cases[i].warning)
+            assert_string_equal(warnings.data, cases[i].warning);
+        else
+            assert_int_equal(warnings.size, 0);
+        lm_text_free(&warnings);
+        lm_program_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contradicting_classes_are_mentioned),
         cmocka_unit_test(unknown_models_are_named),
         cmocka_unit_test(published_counts),
         cmocka_unit_test(wrong_descriptions_are_rejected),
