@@ -76,9 +76,16 @@ static const struct {
     { "\x80\2", "a Python pickle, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
 };
 
+/* Return whether a file begins as safetensors do: the size of the header in 8 bytes, which may begin like a
+ * magic number, and the header. */
+static bool is_safetensors(const uint8_t *head, size_t n)
+{
+    return n > 8 && memcmp(head + 4, "\0\0\0\0{", 5) == 0;
+}
+
 lm_status lm_container_refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e)
 {
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+    for (size_t i = 0; !is_safetensors(head, n) && i < sizeof foreign / sizeof *foreign; i++) {
         size_t size = strlen(foreign[i].head);
         if (n < size || memcmp(head, foreign[i].head, size))
             continue;

@@ -50,6 +50,27 @@ static void shards_are_one_model(void **state)
     lm_container_close(c);
 }
 
+/* The size of a header may begin as a Python pickle does. */
+static void a_size_is_no_magic_number(void **state)
+{
+    static const uint64_t sizes[] = { 0x280, 0x10280, 0x30280 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char   *path = in_folder(fresh_folder(), "model.safetensors");
+        char         *file = malloc(8 + sizes[i]);
+        lm_container *c;
+        memset(file, ' ', 8 + sizes[i]);
+        memcpy(file, &sizes[i], 8);
+        memcpy(file + 8, "{}", 2);
+        write_file(path, file, 8 + sizes[i]);
+        assert_ok(lm_container_open(path, NULL, &c, e));
+        assert_int_equal(lm_container_n_tensors(c), 0);
+        lm_container_close(c);
+        free(file);
+    }
+}
+
 static void the_documents_of_a_folder_are_reachable(void **state)
 {
     const char    *folder = fresh_folder();
@@ -313,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_is_read_as_the_packages_wrote_it),
         cmocka_unit_test(shards_are_one_model),
+        cmocka_unit_test(a_size_is_no_magic_number),
         cmocka_unit_test(the_documents_of_a_folder_are_reachable),
         cmocka_unit_test(models_without_weights_open_for_their_structure),
         cmocka_unit_test(a_missing_path_is_not_a_bad_model),
