@@ -89,45 +89,72 @@ static void as_stored(const lm_train_run *r, const lm_trained *t, const float *v
         lm_weight_to_stored(w, false, out, w->elements);
 }
 
-static void shape_of(const lm_train_run *r, const lm_weight *w, uint64_t dims[3])
+/* Add the tensors of a weight: one, or one for each head where checkpoints store heads apart
+ * ("….norms.*.weight"). */
+static void add_tensors(const lm_train_run *r, const lm_weight *x, lm_safetensors_writer *w)
 {
-    bool turned = !r->adapted && w->transposed;
+    uint64_t    dims[4] = { x->dims[0], x->dims[1], x->dims[2] };
+    uint32_t    n       = r->adapted ? x->n_dims : lm_weight_dims(x, false, dims);
+    const char *star    = x->kind == LM_EXPERTS ? NULL : strchr(x->path, '*');
+    char        name[512];
 
-    for (uint32_t i = 0; i < w->n_dims; i++)
-        dims[i] = w->dims[turned && w->n_dims == 2 ? 1 - i : i];
+    for (uint64_t i = 0; i < (star ? dims[0] : 1); i++) {
+        snprintf(name, sizeof name, "%s%.480s", r->adapted ? "base_model.model." : "", x->path);
+        if (star)
+            snprintf(name, sizeof name, "%.*s%" PRIu64 "%.200s", (int)(star - x->path), x->path, i, star + 1);
+        lm_safetensors_add_tensor(w, name, LM_F32, star ? n - 1 : n, star ? dims + 1 : dims);
+    }
 }
 
-/* Write trained weights, or their gradients, under their public names; `meta` in pairs. */
-static lm_status write_tensors(const lm_train_run *r, const char *path, bool gradients,
-                               const char *const *meta, lm_error *e)
+/* Write trained weights, or their gradients. */
+static lm_status write_trained(const lm_train_run *r, bool gradients, lm_safetensors_writer *w, lm_error *e)
 {
-    lm_safetensors_writer *w = NULL;
-    lm_status              status;
-    char                   name[512];
-    float                 *out = NULL;
+    lm_status status = LM_OK;
 
-    LM_TRY(lm_safetensors_create(path, &w, e));
-    for (; meta && *meta; meta += 2)
-        lm_safetensors_add_meta(w, meta[0], meta[1]);
-    for (uint32_t i = 0; i < r->learner->n_trained; i++) {
-        const lm_weight *x = &r->program->weights[r->learner->trained[i].weight];
-        uint64_t         dims[3];
-        shape_of(r, x, dims);
-        snprintf(name, sizeof name, "%s%.480s", r->adapted ? "base_model.model." : "", x->path);
-        lm_safetensors_add_tensor(w, name, LM_F32, x->n_dims, dims);
-    }
-    status = lm_safetensors_begin(w, e);
     for (uint32_t i = 0; status == LM_OK && i < r->learner->n_trained; i++) {
-        const lm_trained *t = &r->learner->trained[i];
-        out                 = lm_alloc(t->elements * sizeof *out + 4);
-        if (!out) {
-            status = lm_fail_memory(e, "a tensor", t->elements * sizeof *out);
-            break;
-        }
+        const lm_trained *t   = &r->learner->trained[i];
+        float            *out = lm_alloc(t->elements * sizeof *out + 4);
+        if (!out)
+            return lm_fail_memory(e, "a tensor", t->elements * sizeof *out);
         as_stored(r, t, gradients ? t->gradient : t->value, gradients, out);
         status = lm_safetensors_write(w, out, t->elements * sizeof *out, e);
         lm_free(out);
     }
+    return status;
+}
+
+/* Return whether a whole model needs a vector that is not trained, such as the constants of an activation. */
+static bool is_kept(const lm_train_run *r, uint32_t i)
+{
+    const lm_weight *w = &r->program->weights[i];
+
+    return !r->adapted && !r->wanted[i] && w->kind == LM_VECTOR && w->path && !w->gguf_only;
+}
+
+/* Write trained weights and the constants beside them, or gradients, under their public names; `meta` in
+ * pairs. */
+static lm_status write_tensors(const lm_train_run *r, const char *path, bool gradients,
+                               const char *const *meta, lm_error *e)
+{
+    lm_safetensors_writer *w    = NULL;
+    uint32_t               kept = gradients ? 0 : r->program->n_weights;
+    lm_status              status;
+
+    LM_TRY(lm_safetensors_create(path, &w, e));
+    for (; meta && *meta; meta += 2)
+        lm_safetensors_add_meta(w, meta[0], meta[1]);
+    for (uint32_t i = 0; i < r->learner->n_trained; i++)
+        add_tensors(r, &r->program->weights[r->learner->trained[i].weight], w);
+    for (uint32_t i = 0; i < kept; i++)
+        if (is_kept(r, i))
+            add_tensors(r, &r->program->weights[i], w);
+    status = lm_safetensors_begin(w, e);
+    if (status == LM_OK)
+        status = write_trained(r, gradients, w, e);
+    for (uint32_t i = 0; status == LM_OK && i < kept; i++)
+        if (is_kept(r, i))
+            status = lm_safetensors_write(w, r->learner->engine->weight[i],
+                                          r->program->weights[i].elements * sizeof(float), e);
     if (status == LM_OK)
         return lm_safetensors_commit(w, e);
     lm_safetensors_abort(w);
