@@ -70,20 +70,29 @@ static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float
 
 /* ---- tensors of a run ---- */
 
+/* Return whether checkpoints store the matrices of heads transposed, each for itself. */
+static bool turned_in_files(const lm_weight *w)
+{
+    return w->kind == LM_HEADS && w->joint.by_head && w->joint.transposed;
+}
+
 /* Convert the values, or gradients, of a trained weight to those of the file: `out` [elements]. */
 static void as_stored(const lm_train_run *r, const lm_trained *t, const float *values, bool gradient,
                       float *out)
 {
-    const lm_weight *w = &r->program->weights[t->weight];
-    bool turned = r->model->transposed && t->weight < r->model->program->n_weights && w->transposed;
+    const lm_weight *w     = &r->program->weights[t->weight];
+    bool             heads = w->kind == LM_HEADS;
+    bool turned = heads ? turned_in_files(w)
+                        : r->model->transposed && t->weight < r->model->program->n_weights && w->transposed;
+    uint64_t rows = w->dims[heads], each = w->elements / (heads ? w->dims[0] : 1), cols = each / rows;
 
     if (r->adapted) {
         to_checkpoint(r, w, values, out);
         return;
     }
-    for (uint64_t i = 0, rows = w->dims[0], cols = w->elements / rows; i < w->elements; i++) {
-        uint64_t at = turned ? i % cols * rows + i / cols : i;
-        out[at]     = values[i];
+    for (uint64_t i = 0; i < w->elements; i++) {
+        uint64_t at = i % each;
+        out[i - at + (turned ? at % cols * rows + at / cols : at)] = values[i];
     }
     if (!gradient)
         lm_weight_to_stored(w, false, out, w->elements);
@@ -98,6 +107,8 @@ static void add_tensors(const lm_train_run *r, const lm_weight *x, lm_safetensor
     const char *star    = x->kind == LM_EXPERTS ? NULL : strchr(x->path, '*');
     char        name[512];
 
+    if (turned_in_files(x))
+        memcpy(dims + 1, (uint64_t[]){ x->dims[2], x->dims[1] }, 2 * sizeof *dims);
     for (uint64_t i = 0; i < (star ? dims[0] : 1); i++) {
         snprintf(name, sizeof name, "%s%.480s", r->adapted ? "base_model.model." : "", x->path);
         if (star)

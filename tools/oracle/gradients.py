@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "apertus", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba"}
+FULL = {"llama", "apertus", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba", "recurrent_gemma"}
 FURTHER = {"gemma4/mixture"}            # a second model of its family, in files of its own, adapter and every weight
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
