@@ -55,7 +55,7 @@ def judged(lamina, folder, wanted):
     worst = 0.0, ""
     for name, x in wanted.items():
         name = plain(name.removeprefix("grad."))
-        if name == "loss" or x.abs().max() < 1e-7 or ".indexer." in name:        # the choice has no gradient
+        if name == "loss" or x.abs().max() < 1e-6 or ".indexer." in name:        # the choice has no gradient
             continue
         if name not in found:
             return float("inf"), f"{name}: no gradient; there are {', '.join(sorted(found)[:4])}"
