@@ -60,6 +60,7 @@ typedef struct lm_mixture_keys {
     const char *groups;                  /* NULL: experts form no groups */
     const char *width;                   /* NULL: moe_intermediate_size */
     const char *scale;                   /* NULL: the weights are not scaled */
+    bool        says_function;           /* GGUF files name the function of the scores, softmax too */
     lm_shared_keys gguf_shared;
 } lm_mixture_keys;
 
@@ -86,9 +87,11 @@ typedef struct lm_config {
     lm_attention_spec attention;         /* with the window of the layers that have one */
     lm_temperature_spec temperature;     /* of queries */
     bool     full[LM_MAX_LAYERS];        /* layers with full attention although others have a window */
-    struct {                             /* layers with a window whose heads have another width; head_dim 0:
-                                            all layers are alike */
-        uint32_t     head_dim, n_kv_heads;
+    struct {                             /* layers with a window whose heads have other widths or numbers;
+                                            head_dim 0: all layers are alike */
+        uint32_t     n_heads, n_kv_heads;
+        uint32_t     head_dim, v_dim;
+        bool         sinks;
         lm_rope_spec rope;
     } local;
     uint32_t n_readers;                  /* last layers, which read the keys and values of earlier ones */
@@ -223,7 +226,13 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out,
                       lm_text *warnings, lm_error *e);
 
-/* Return attention.head_count_kv of the first layer in GGUF files, which llama-quantize looks at. */
+/* Return attention.head_count and attention.head_count_kv of the first layer in GGUF files, which
+ * llama-quantize looks at. */
+static inline uint32_t lm_first_heads(const lm_config *c)
+{
+    return c->local.head_dim && !c->full[0] ? c->local.n_heads : c->n_heads;
+}
+
 static inline uint32_t lm_first_kv_heads(const lm_family *f, const lm_config *c)
 {
     uint32_t local = c->local.head_dim && !c->full[0] ? c->local.n_kv_heads : c->n_kv_heads;
@@ -265,6 +274,8 @@ bool lm_has_tensor(const lm_source *s, const char *name);
  * key for the heads. */
 lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
+/* The same without a look at the width of values. */
+lm_status lm_read_key_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
 
 /* Set n_kv_heads to n_heads, because every head has its own keys and values; fail if GGUF's
  * attention.head_count_kv differs. */
@@ -286,10 +297,23 @@ lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf
 lm_status lm_read_listed(const lm_source *s, const char *hf, const char *gguf, uint32_t max, int64_t fallback,
                          const lm_config *c, uint32_t *out, lm_error *e);
 
-/* Read a number that GGUF may store once per layer: out[0] is that of the layers that are false in kind
+/* Read a number that files may store once per layer: out[0] is that of the layers that are false in kind
  * [c->n_layers], out[1] that of the others; those of one kind must be equal. */
 lm_status lm_read_by_kind(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
                           const bool *kind, const lm_config *c, uint32_t out[2], lm_error *e);
+
+/* The same as lm_read_sizes for a family whose layers with a window may have other numbers of heads. Sets
+ * c->local if the numbers differ, and always local.v_dim. */
+typedef struct lm_kind_keys {
+    /* reads which layers have a window, once the number of layers is known */
+    lm_status (*windows)(const lm_source *s, lm_config *c, lm_error *e);
+    const char *heads;                   /* config.json's key for the heads of each layer; NULL: none */
+    const char *v_dim;                   /* the same for the width of a value; NULL: as wide as keys */
+    const char *kv_heads;                /* the same for the key/value heads of layers with a window; NULL:
+                                            they have as many as the others */
+    uint32_t    kv_factor;               /* and if it is absent, this many times those of the others */
+} lm_kind_keys;
+lm_status lm_read_sizes_by_kind(const lm_source *s, const lm_kind_keys *k, lm_config *c, lm_error *e);
 
 /* Read the number of layers. GGUF counts layers that predict further tokens, which are not run, and come
  * last. */
@@ -327,6 +351,11 @@ lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config
  * rope_parameters; or rope.dimension_count. */
 lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c,
                                uint32_t *out, lm_error *e);
+
+/* The same of the layers without a window (local: with one), whose factor may be in rope_parameters of their
+ * kind; `hf` NULL: only there. GGUF: rope.dimension_count, rope.dimension_count_swa. */
+lm_status lm_read_rotary_lanes_of(const lm_source *s, const char *hf, double fallback, bool local,
+                                  const lm_config *c, uint32_t *out, lm_error *e);
 
 /* Append a warning for the user who opens the model, if warnings are collected. */
 void lm_source_warn(const lm_source *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -376,6 +405,9 @@ lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm
  * 0: all. */
 lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t every, lm_config *c,
                                  lm_error *e);
+
+/* The same for GGUF files whose layers without a window are the first of every `every`. */
+lm_status lm_read_pattern_from_first(const lm_source *s, uint32_t every, lm_config *c, lm_error *e);
 
 /* Read a number that null disables: 0 in this case. */
 lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback,

@@ -47,6 +47,11 @@ extern const lm_family lm_family_hy_v3;
 extern const lm_family lm_family_minimax_m2;
 extern const lm_family lm_family_dots1;
 extern const lm_family lm_family_llama4;
+extern const lm_family lm_family_afmoe;
+extern const lm_family lm_family_laguna;
+extern const lm_family lm_family_mimo_v2_flash;
+extern const lm_family lm_family_cohere2_moe;
+extern const lm_family lm_family_granitemoe_swa;
 extern const lm_family lm_family_smollm3;
 extern const lm_family lm_family_ernie;
 extern const lm_family lm_family_ernie_moe;
@@ -141,6 +146,8 @@ extern const lm_name lm_llama_names[];
 /* The parts of attention, inside its module: q_proj, k_proj and v_proj; the rotation; scores and o_proj. */
 typedef struct lm_heads { lm_value q, k, v; } lm_heads;
 lm_heads  lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x);
+/* The same with the heads of a layer. */
+lm_heads  lm_layer_heads(lm_builder *b, const lm_config *c, const lm_attention_spec *a, lm_value x);
 void      lm_rotate_heads(lm_builder *b, const lm_config *c, const lm_rope_spec *rope, lm_heads *h);
 lm_value  lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_heads h);
 
@@ -188,6 +195,7 @@ typedef struct lm_granite_moe {
 } lm_granite_moe;
 lm_status lm_granite_experts(const lm_source *s, uint32_t least, lm_config *c, lm_error *e);
 lm_value  lm_granite_mlp(lm_builder *b, const lm_config *c, lm_value x);
+lm_value  lm_granite_shared_mlp(lm_builder *b, const lm_config *c, lm_value x);
 #define LM_GRANITE_EXPERT_NAMES                                                           \
     { "model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp" },             \
     { "model.layers.*.block_sparse_moe.experts.gate_proj", "blk.*.ffn_gate_exps" },       \
@@ -250,6 +258,8 @@ typedef struct lm_mixture_names {
     const char *router, *router_class, *logits;  /* a module with the projection to logits; NULL: "gate" alone
                                                     is the projection */
     const char *shared;              /* NULL: "shared_experts" */
+    bool        averaged;            /* the sum with shared experts is halved */
+    float       cap;                 /* lm_capped, of the logits */
     bool        in_row, unsuffixed;  /* the correction: lm_correction_in_row, lm_correction_unsuffixed */
 } lm_mixture_names;
 lm_value  lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_names *names, lm_value x);
@@ -280,6 +290,10 @@ void      lm_latent_scale(lm_config *c);         /* from the rotation */
 lm_status lm_read_same_kv_heads(const lm_source *s, const lm_config *c, lm_error *e);
 /* Read which layers have a plain MLP: mlp_layer_types, else the first ones. */
 lm_status lm_read_mlp_kinds(const lm_source *s, uint32_t first, bool *dense, const lm_config *c, lm_error *e);
+/* Return how many of the first layers have one. */
+uint32_t  lm_leading(const bool *dense, const lm_config *c);
+/* The same for GGUF files that do not say it: layers have the MLP whose tensors they have. */
+void      lm_find_mlp_kinds(const lm_source *s, bool *dense, const lm_config *c);
 /* Read a list of true and false with this many entries, at most LM_MAX_LAYERS, of a GGUF file; without it,
  * and in config.json, `flags` stays (qwen_next.c). */
 lm_status lm_read_flags(const lm_source *s, const char *name, uint32_t entries, bool *flags, lm_error *e);

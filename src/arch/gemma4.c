@@ -248,7 +248,9 @@ static lm_status read_heads(const lm_source *s, lm_config *c, lm_error *e)
             LM_TRY(read_global(s, "num_key_value_heads", "num_global_key_value_heads", MAX_HEADS, kv[1], c,
                                &kv[1], e));
     }
+    c->local.n_heads    = c->n_heads;
     c->local.n_kv_heads = kv[0];
+    c->local.v_dim      = c->local.head_dim;
     c->n_kv_heads       = kv[1];
     LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, MAX_HEAD_DIM, c->head_dim, &v_dim, e));
     LM_TRY(lm_read_u32(s, NULL, "attention.value_length_swa", 1, MAX_HEAD_DIM, c->local.head_dim,

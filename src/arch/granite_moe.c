@@ -23,7 +23,7 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
 }
 
 /* GGUF stores gate and up separately. */
-static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
+lm_value lm_granite_shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
     const lm_granite_moe *own = lm_own(c);
     uint32_t              w   = c->shared_width;
@@ -46,9 +46,9 @@ static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
 lm_value lm_granite_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
     if (!c->route.n_experts)
-        return shared_mlp(b, c, x);
+        return lm_granite_shared_mlp(b, c, x);
     lm_value y = moe(b, c, x);
-    return c->shared_width ? lm_add(b, y, shared_mlp(b, c, x)) : y;
+    return c->shared_width ? lm_add(b, y, lm_granite_shared_mlp(b, c, x)) : y;
 }
 
 static lm_value granite_moe_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)

@@ -1,5 +1,6 @@
 /* granite_swa.c - Granite with windows (IBM, 2026): Granite's decoder with a learned sink per head and a
- * window in three of four layers. The rotation of a layer may have a base of its own, or be left out. */
+ * window in three of four layers. The rotation of a layer may have a base of its own, or be left out. Also
+ * with experts (granitemoe_swa): Granite MoE's mixture, whose matrices have other names. */
 #include <stdio.h>
 
 #include "arch/families.h"
@@ -7,7 +8,7 @@
 enum { BASES = 8 };
 
 typedef struct granite_swa {
-    lm_granite granite;              /* must be first: the frame accesses it */
+    lm_granite_moe moe;              /* must be first: the frame and lm_granite_experts access it */
     uint8_t    rotation[LM_MAX_LAYERS];  /* 0: c->rope; 1: none; else with bases[rotation - 2] */
     float      bases[BASES];
 } granite_swa;
@@ -29,14 +30,33 @@ static lm_value attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_
     return o;
 }
 
+static lm_value mixture(lm_builder *b, const lm_config *c, lm_value x)
+{
+    const lm_expert_spec spec = { .n_experts = c->route.n_experts,
+                                  .top_k     = c->route.top_k,
+                                  .width     = c->expert_width,
+                                  .act       = c->act,
+                                  .names     = { "gate_proj", "up_proj", "down_proj" },
+                                  .joined    = "experts.gate_up_proj",
+                                  .alone     = "experts.down_proj" };
+
+    lm_push(b, "block_sparse_moe", "%sMoE");
+    lm_value route = lm_route(b, lm_linear(b, "router", x, c->route.n_experts, false), &c->route, NULL);
+    lm_value y     = lm_experts_of(b, "experts", x, route, &spec);
+    lm_pop(b);
+    return c->shared_width ? lm_add(b, y, lm_granite_shared_mlp(b, c, x)) : y;
+}
+
 static lm_value granite_swa_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    const granite_swa *own = lm_own(c);
-    lm_value           h   = attention(b, c, layer, lm_llama_norm(b, c, "input_layernorm", x));
+    const granite_swa *own      = lm_own(c);
+    float              residual = own->moe.granite.residual;
+    lm_value           h = attention(b, c, layer, lm_llama_norm(b, c, "input_layernorm", x));
 
-    x = lm_add(b, x, lm_scale(b, h, own->granite.residual));
-    h = lm_llama_mlp(b, c, lm_llama_norm(b, c, "post_attention_layernorm", x));
-    return lm_add(b, x, lm_scale(b, h, own->granite.residual));
+    x = lm_add(b, x, lm_scale(b, h, residual));
+    h = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    h = c->route.n_experts ? mixture(b, c, h) : lm_llama_mlp(b, c, h);
+    return lm_add(b, x, lm_scale(b, h, residual));
 }
 
 /* transformers has a module for each base. */
@@ -64,7 +84,7 @@ static lm_value granite_swa_build(lm_builder *b, const lm_config *c)
     const granite_swa *own = lm_own(c);
     lm_decoder         d = { .embed = lm_granite_embed, .layer = granite_swa_layer, .rotaries = rotaries };
 
-    return lm_scale(b, lm_decoder_frame(b, c, &d), 1 / own->granite.logits);
+    return lm_scale(b, lm_decoder_frame(b, c, &d), 1 / own->moe.granite.logits);
 }
 
 static lm_status add_base(const lm_source *s, uint32_t layer, double base, lm_config *c, lm_error *e)
@@ -147,6 +167,18 @@ static lm_status granite_swa_configure(const lm_source *s, lm_config *c, lm_erro
     return read_windows(s, c, e);
 }
 
+/* GGUF files have gate and up in one tensor, too. */
+static lm_status granitemoe_swa_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    granite_swa *own = lm_family_config_mut(c);
+
+    LM_TRY(granite_swa_configure(s, c, e));
+    c->bias_mlp = false;
+    LM_TRY(lm_granite_experts(s, 1, c, e));
+    own->moe.shared_apart = false;
+    return LM_OK;
+}
+
 static const lm_name names[] = {
     LM_DECODER_NAMES,
     { "model.layers.*.self_attn.sinks", "blk.*.attn_sinks" },
@@ -171,5 +203,38 @@ const lm_family lm_family_granite_swa = {
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", "embedding_multiplier",
                                            "residual_multiplier", "attention_multiplier", "logits_scaling",
                                            "sliding_window", "layer_types", "layer_rope_theta", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "rope_freqs.weight", NULL },
+};
+
+static const lm_name moe_names[] = {
+    LM_DECODER_NAMES,
+    { "model.layers.*.self_attn.sinks", "blk.*.attn_sinks" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.block_sparse_moe.router", "blk.*.ffn_gate_inp" },
+    { "model.layers.*.block_sparse_moe.experts.gate_up_proj", "blk.*.ffn_gate_up_exps" },
+    { "model.layers.*.block_sparse_moe.experts.gate_proj", "blk.*.ffn_gate_exps" },
+    { "model.layers.*.block_sparse_moe.experts.up_proj", "blk.*.ffn_up_exps" },
+    { "model.layers.*.block_sparse_moe.experts.down_proj", "blk.*.ffn_down_exps" },
+    { "model.layers.*.shared_mlp.input_linear", "blk.*.ffn_up_shexp" },
+    { "model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_granitemoe_swa = {
+    .name         = "granitemoe_swa",
+    .class_prefix = "GraniteMoeSWA",
+    .hf_types     = (const char *const[]){ "granitemoe_swa", NULL },
+    .gguf_archs   = (const char *const[]){ "granite_swa", NULL },
+    .gguf_key     = "expert_count",
+    .configure    = granitemoe_swa_configure,
+    .build        = granite_swa_build,
+    .own          = lm_granite_own,
+    .lists_rotations = true,
+    .names        = moe_names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "embedding_multiplier",
+                                           "residual_multiplier", "attention_multiplier", "logits_scaling",
+                                           "sliding_window", "layer_types", "layer_rope_theta",
+                                           "num_local_experts", "num_experts_per_tok",
+                                           "router_aux_loss_coef", "shared_intermediate_size", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "rope_freqs.weight", NULL },
 };

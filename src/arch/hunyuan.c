@@ -3,7 +3,6 @@
  * mixture and a shared MLP of the same width in every layer; Hy3 (2026): Qwen3's attention, and mixtures
  * whose choice is corrected. */
 #include <math.h>
-#include <stdio.h>
 
 #include "arch/families.h"
 
@@ -147,14 +146,10 @@ static lm_status read_dense(const lm_source *s, lm_config *c, lm_error *e)
 {
     hy_v3   *own = lm_family_config_mut(c);
     uint32_t first;
-    char     name[64];
 
     LM_TRY(lm_read_u32(s, "first_k_dense_replace", NULL, 1, 1, 1, &first, e));
     LM_TRY(lm_read_mlp_kinds(s, first, own->dense, c, e));
-    for (uint32_t i = 0; s->kind == LM_GGUF && s->tensors && i < c->n_layers; i++) {
-        snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", i);
-        own->dense[i] = !lm_has_tensor(s, name);
-    }
+    lm_find_mlp_kinds(s, own->dense, c);
     return LM_OK;
 }
 

@@ -4,6 +4,7 @@
  * Keys and values come from one latent per token; each head's key ends in lanes that all heads share, which
  * most families rotate. The norms of the latents have an epsilon of 1e-6 regardless of rms_norm_eps. */
 #include <math.h>
+#include <stdio.h>
 
 #include "arch/families.h"
 
@@ -96,7 +97,7 @@ lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_n
     lm_value route = lm_linear(b, names->router ? names->logits : "gate", x, c->route.n_experts, false);
     if (names->router)
         lm_pop(b);
-    route = lm_route(b, route, &c->route, names->correction);
+    route = lm_route(b, lm_capped(b, route, names->cap), &c->route, names->correction);
     if (names->in_row)
         lm_correction_in_row(b, route);
     if (names->unsuffixed)
@@ -105,6 +106,8 @@ lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_n
     const char *shared = names->shared ? names->shared : "shared_experts";
     if (c->shared_width)
         y = lm_add(b, y, lm_gated_mlp(b, c, shared, x, c->shared_width));
+    if (c->shared_width && names->averaged)
+        y = lm_scale(b, y, 0.5f);
     lm_pop(b);
     return y;
 }
@@ -342,6 +345,25 @@ lm_status lm_read_mlp_kinds(const lm_source *s, uint32_t first, bool *dense, con
     for (uint32_t i = 0; i < c->n_layers; i++)
         dense[i] = i < first;
     return LM_OK;
+}
+
+uint32_t lm_leading(const bool *dense, const lm_config *c)
+{
+    uint32_t n = 0;
+
+    while (n < c->n_layers && dense[n])
+        n++;
+    return n;
+}
+
+void lm_find_mlp_kinds(const lm_source *s, bool *dense, const lm_config *c)
+{
+    char name[64];
+
+    for (uint32_t i = 0; s->kind == LM_GGUF && s->tensors && i < c->n_layers; i++) {
+        snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", i);
+        dense[i] = !lm_has_tensor(s, name);
+    }
 }
 
 lm_status lm_read_expert_groups(const lm_source *s, const char *hf, lm_config *c, lm_error *e)

@@ -15,13 +15,20 @@ lm_value lm_biased_layer_norm(lm_builder *b, const lm_config *c, const char *nam
     return lm_layer_norm(b, name, x, c->norm_eps, true);
 }
 
-lm_heads lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x)
+lm_heads lm_layer_heads(lm_builder *b, const lm_config *c, const lm_attention_spec *a, lm_value x)
 {
-    lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
-    lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
-    lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    lm_value q = lm_linear(b, "q_proj", x, a->n_heads * a->k_dim, c->bias_qkv);
+    lm_value k = lm_linear(b, "k_proj", x, a->n_kv_heads * a->k_dim, c->bias_qkv);
+    lm_value v = lm_linear(b, "v_proj", x, a->n_kv_heads * a->v_dim, c->bias_qkv);
 
     return (lm_heads){ q, k, v };
+}
+
+lm_heads lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_attention_spec a = lm_plain_attention(c);
+
+    return lm_layer_heads(b, c, &a, x);
 }
 
 void lm_rotate_heads(lm_builder *b, const lm_config *c, const lm_rope_spec *rope, lm_heads *h)

@@ -249,10 +249,8 @@ lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_er
 }
 
 /* head_dim may differ from hidden / heads (Mistral-Nemo); if it is absent, heads must divide hidden. */
-lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
+lm_status lm_read_key_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
 {
-    uint32_t v_dim;
-
     LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
     if (c->head_dim == 0) {
         if (c->hidden % c->n_heads)
@@ -261,15 +259,23 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
                             c->hidden);
         c->head_dim = c->hidden / c->n_heads;
     }
-    LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, 65536, c->head_dim, &v_dim, e));
-    if (v_dim != c->head_dim)
-        return lm_wrong(s, NULL, "attention.value_length", e,
-                        "%u dimensions, but keys have %u: this family has no form for that", v_dim,
-                        c->head_dim);
     if ((uint64_t)c->n_heads * c->head_dim > MAX_WIDTH)
         return lm_wrong(s, "head_dim", "attention.key_length", e,
                         "%u heads times a width of %u are beyond %u", c->n_heads, c->head_dim, MAX_WIDTH);
     return LM_OK;
+}
+
+lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
+{
+    uint32_t v_dim;
+
+    LM_TRY(lm_read_key_dim(s, hf, c, e));
+    LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, 65536, c->head_dim, &v_dim, e));
+    return v_dim == c->head_dim
+               ? LM_OK
+               : lm_wrong(s, NULL, "attention.value_length", e,
+                          "%u dimensions, but keys have %u: this family has no form for that", v_dim,
+                          c->head_dim);
 }
 
 lm_status lm_expect_word(const lm_source *s, const char *key, const char *word, lm_error *e)

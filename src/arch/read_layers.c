@@ -54,15 +54,17 @@ lm_status lm_read_by_kind(const lm_source *s, const char *hf, const char *gguf, 
     lm_meta_value v, item;
     bool          any[2] = { false, false };
 
-    if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) ||
-        v.kind != LM_META_ARRAY) {
+    const char *name    = s->kind == LM_GGUF ? lm_gguf_key(s, gguf, key, sizeof key) : hf;
+    uint32_t    entries = c->n_layers + c->n_further;
+
+    if (!lm_meta_get(s->meta, name, &v) || v.kind != LM_META_ARRAY) {
         LM_TRY(lm_read_u32(s, hf, gguf, 1, max, -1, &out[0], e));
         out[1] = out[0];
         return LM_OK;
     }
     lm_warn_of_pair(s, hf, gguf);
-    if (v.a.n != c->n_layers)
-        return lm_wrong(s, hf, gguf, e, "%" PRIu64 " entries for %u layers", v.a.n, c->n_layers);
+    if (v.a.n != entries)
+        return lm_wrong(s, hf, gguf, e, "%" PRIu64 " entries for %u layers", v.a.n, entries);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         bool k = kind[i];
         if (!lm_meta_at(&v, i, &item) || item.kind != LM_META_UINT || item.u < 1 || item.u > max)
@@ -164,13 +166,18 @@ static int64_t experts_only(const lm_source *s)
     return has && v.kind == LM_META_UINT && v.u && v.u <= MAX_WIDTH ? (int64_t)v.u : -1;
 }
 
-static lm_status read_shape(const lm_source *s, bool *stateful, lm_config *c, lm_error *e)
+static lm_status read_widths(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
     LM_TRY(lm_read_layers(s, c, e));
-    LM_TRY(lm_read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, experts_only(s), c,
-                             NULL, &c->intermediate, e));
+    return lm_read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, experts_only(s), c,
+                             NULL, &c->intermediate, e);
+}
+
+static lm_status read_shape(const lm_source *s, bool *stateful, lm_config *c, lm_error *e)
+{
+    LM_TRY(read_widths(s, c, e));
     LM_TRY(lm_read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c, NULL,
                              &c->n_heads, e));
     LM_TRY(lm_read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c,
@@ -192,6 +199,50 @@ lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(read_shape(s, NULL, c, e));
+    return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1,
+                       s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
+}
+
+/* n, kv [2]: of layers with a window, of the others. */
+static lm_status read_heads_by_kind(const lm_source *s, const lm_kind_keys *k, lm_config *c, lm_error *e)
+{
+    const char *of = k->heads && lm_meta_has(s->meta, k->heads) ? k->heads : "num_attention_heads";
+    uint32_t    n[2], kv[2];
+
+    if (s->kind != LM_GGUF)          /* required beside a list, too */
+        LM_TRY(lm_read_u32(s, "num_attention_heads", NULL, 1, MAX_HEADS, -1, &n[1], e));
+    LM_TRY(lm_read_by_kind(s, of, "attention.head_count", MAX_HEADS, c->full, c, n, e));
+    LM_TRY(lm_read_by_kind(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->full, c, kv,
+                           e));
+    if (s->kind != LM_GGUF && k->kv_heads)
+        LM_TRY(lm_read_u32(s, k->kv_heads, NULL, 1, MAX_HEADS, kv[1] * (int64_t)k->kv_factor, &kv[0], e));
+    for (int i = 0; i < 2; i++)
+        if (n[i] % kv[i])
+            return lm_wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
+                            "%u does not divide the number of query heads, %u", kv[i], n[i]);
+    c->n_heads          = n[0] > n[1] ? n[0] : n[1];         /* the width of all heads is bounded */
+    c->local.n_heads    = n[0];
+    c->local.n_kv_heads = kv[0];
+    LM_TRY(lm_read_key_dim(s, "num_attention_heads", c, e));
+    c->n_heads    = n[1];
+    c->n_kv_heads = kv[1];
+    c->local.head_dim = n[0] != n[1] || kv[0] != kv[1] ? c->head_dim : 0;
+    return LM_OK;
+}
+
+lm_status lm_read_sizes_by_kind(const lm_source *s, const lm_kind_keys *k, lm_config *c, lm_error *e)
+{
+    LM_TRY(read_widths(s, c, e));
+    LM_TRY(k->windows(s, c, e));
+    LM_TRY(read_heads_by_kind(s, k, c, e));
+    LM_TRY(lm_read_u32(s, k->v_dim, "attention.value_length", 1, k->v_dim ? c->head_dim : 65536, c->head_dim,
+                       &c->local.v_dim, e));
+    if (!k->v_dim && c->local.v_dim != c->head_dim)
+        return lm_wrong(s, NULL, "attention.value_length", e,
+                        "%u dimensions, but keys have %u: this family has no form for that", c->local.v_dim,
+                        c->head_dim);
+    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048,
+                       &c->context_length, e));
     return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1,
                        s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
 }
@@ -233,8 +284,11 @@ lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer)
         s.window  = 0;
         s.chunked = false;
     } else if (c->local.head_dim) {
+        s.n_heads    = c->local.n_heads;
         s.n_kv_heads = c->local.n_kv_heads;
-        s.k_dim = s.v_dim = c->local.head_dim;
+        s.k_dim      = c->local.head_dim;
+        s.v_dim      = c->local.v_dim;
+        s.sinks      = c->local.sinks;
     }
     return s;
 }
@@ -245,7 +299,7 @@ static lm_status read_pattern_list(const lm_source *s, const char *key, const lm
     lm_meta_value item;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        bool known = list->a.n == c->n_layers && lm_meta_at(list, i, &item) &&
+        bool known = list->a.n == c->n_layers + c->n_further && lm_meta_at(list, i, &item) &&
                      (item.kind == LM_META_BOOL || item.kind == LM_META_UINT);
         if (!known) {
             lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "does not have one entry per layer");
@@ -271,6 +325,22 @@ lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t ev
     LM_TRY(lm_read_u32(s, hf, "attention.sliding_window_pattern", 0, LM_MAX_LAYERS, every, &every, e));
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->full[i] = every && (i + 1) % every == 0;
+    return LM_OK;
+}
+
+lm_status lm_read_pattern_from_first(const lm_source *s, uint32_t every, lm_config *c, lm_error *e)
+{
+    char          key[128];
+    lm_meta_value v;
+
+    LM_TRY(lm_read_window_pattern(s, NULL, every, c, e));
+    if (s->kind != LM_GGUF ||
+        (lm_meta_get(s->meta, lm_gguf_key(s, "attention.sliding_window_pattern", key, sizeof key), &v) &&
+         v.kind == LM_META_ARRAY))
+        return LM_OK;
+    LM_TRY(lm_read_u32(s, NULL, "attention.sliding_window_pattern", 1, LM_MAX_LAYERS, every, &every, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->full[i] = i % every == 0;
     return LM_OK;
 }
 

@@ -516,6 +516,28 @@ bool lm_rope_is_given(const lm_source *s)
            (has_members(s, "rope_scaling", &scaling, NULL) == LM_OK && scaling);
 }
 
+lm_status lm_read_rotary_lanes_of(const lm_source *s, const char *hf, double fallback, bool local,
+                                  const lm_config *c, uint32_t *out, lm_error *e)
+{
+    const char *key    = local ? "rope_parameters/sliding_attention/partial_rotary_factor"
+                               : "rope_parameters/full_attention/partial_rotary_factor";
+    const char *gguf   = local ? "rope.dimension_count_swa" : "rope.dimension_count";
+    double      factor = fallback;
+
+    if (hf && !lm_meta_has(s->meta, key))
+        key = hf;
+    if (s->kind == LM_GGUF) {        /* llama.cpp: without a number of their own, as the others */
+        LM_TRY(lm_read_u32(s, NULL, gguf, 1, c->head_dim, local ? c->rope.dim : c->head_dim, out, e));
+    } else {
+        if (lm_meta_has(s->meta, key))
+            LM_TRY(lm_meta_f64(s->meta, key, 1e-6, 1, &factor, e));
+        *out = (uint32_t)(c->head_dim * factor);
+    }
+    return *out && *out % 2 == 0
+               ? LM_OK
+               : lm_wrong(s, key, gguf, e, "makes %u dimensions rotate; an even number is expected", *out);
+}
+
 lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c,
                                uint32_t *out, lm_error *e)
 {

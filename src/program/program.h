@@ -223,6 +223,7 @@ typedef struct lm_attention_spec {
     bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded
                                     to bfloat16; it is added before the scale */
     bool     sinks;              /* the softmax includes a learned score without a value per head */
+    const char *sink_name;       /* of these in checkpoints; NULL: "sinks" */
     bool     gguf_permutes;      /* GGUF files pair the lanes of q and k although they do not rotate:
                                     lm_rope_spec.gguf_permutes */
     bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the

@@ -37,6 +37,16 @@
 #define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{0964}\\x{06D4}\\x{060C})]+"
 #define CJK   "[\\x{4E00}-\\x{9FA5}\\x{0800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
 
+/* AFMoE: digits in threes from the right, and letters of these scripts. llama.cpp has U+8C48, the
+ * decomposition of U+F900, where a block begins; U+0ECE is left out, whose stand-in (unicode_class.h) is of
+ * another script. */
+#define TRIPLES          "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
+#define AFMOE_SCRIPTS                                                                                  \
+    "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}" \
+    "\\x{FF65}-\\x{FF9F}\\x{2F00}-\\x{2FDF}\\x{0E40}-\\x{0E7F}\\x{0E80}-\\x{0ECD}\\x{0ECF}-\\x{0EFF}"  \
+    "\\x{1780}-\\x{17FF}\\x{1000}-\\x{109F}\\x{AA60}-\\x{AA7F}\\x{A9E0}-\\x{A9FF}\\x{AC00}-\\x{D7AF}"  \
+    "\\x{1100}-\\x{11FF}]+"
+
 /* DeepSeek-LLM: the cased letters as its file lists them, and its own set of punctuation. */
 #define CASED            "\\s?["                                                                             \
     "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}"\
@@ -107,6 +117,10 @@ static const struct pre {
     { "deepseek-llm",   DIGITS_LAST, { "[\r\n]", CASED, MARKS, "\\s+$", CJK } },
     { "deepseek-coder", DIGITS_LAST, { "[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK } },
     { "deepseek-v3",    0, { "\\p{N}{1,3}", "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+", DEEPSEEK3 } },
+    { "afmoe",          0, { TRIPLES, AFMOE_SCRIPTS, DEEPSEEK3 } },
+    { "laguna",         0, { "[^\n]+|[\n]+", QWEN2 } },
+    { "tiny_aya",       0, { "\\d{1,3}(?=(?:\\d{3})*\\b)", GPT4O } },
+    { "cohere2moe",     0, { "\\d{1,3}(?=(?:\\d{3})*\\b)", GPT4O } },
     { "bloom",          0, { BLOOM } },
     { "gpt3-finnish",   0, { BLOOM } },
     { "poro-chat",      0, { BLOOM } },

@@ -44,6 +44,8 @@ CASES = {
     "ernie4_5_moe": ("Ernie4_5_Moe", {"num_hidden_layers": 3}), "llama4_text": ("Llama4Text", {"num_hidden_layers": 4}),
     "dots1": ("Dots1", {"num_hidden_layers": 3, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2}), "smollm3": ("SmolLM3", {}),
     "apertus": ("Apertus", {}), "nanochat": ("NanoChat", {}), "granite_swa": ("GraniteSWA", {"num_hidden_layers": 4}), "minicpm3": ("MiniCPM3", {}),
+    "afmoe": ("Afmoe", {"num_hidden_layers": 5}), "laguna": ("Laguna", {"num_hidden_layers": 3}), "mimo_v2_flash": ("MiMoV2Flash", {"num_hidden_layers": 7}),
+    "cohere2_moe": ("Cohere2Moe", {"num_hidden_layers": 5}), "granitemoe_swa": ("GraniteMoeSWA", {"num_hidden_layers": 5}),
     "smollm3-window": ("SmolLM3", WINDOW | {"sliding_window": 512}), "glm": ("Glm", {}), "glm4": ("Glm4", {}), "ernie4_5": ("Ernie4_5", {}),
     "qwen2_moe": ("Qwen2Moe", {}), "qwen2_moe-window": ("Qwen2Moe", WINDOW), "qwen2_moe-dense": ("Qwen2Moe", {"mlp_only_layers": [0, 3]}),
     "qwen3_moe": ("Qwen3Moe", {}), "qwen3_moe-window": ("Qwen3Moe", WINDOW), "qwen3_moe-dense": ("Qwen3Moe", {"decoder_sparse_step": 2}),
@@ -126,7 +128,7 @@ def main():
         if "layer_types" in described:           # the older spelling, without the list of layers with a window
             emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, requested)
         rope = described.get("rope_parameters")
-        if rope and "-" not in name and name not in ("lfm3", "gemma4", "gemma4_unified"):      # which has no older spelling
+        if rope and "-" not in name and name not in ("lfm3", "gemma4", "gemma4_unified", "laguna", "mimo_v2_flash"):      # which has no older spelling
             old = store.v4(described | {"dtype": None})
             emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype" and (name, k) != ("olmo3", "rope_local_base_freq")}, requested)
 

@@ -58,13 +58,13 @@ def loss_of(model, ids, labels):
 
 def linears(model):
     """Return the names of the modules that can have an adapter: all except the head, routers and indexers. The MLPs of some families are excluded
-    too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones; and it refuses out_proj of Mamba
+    too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones, or refuses them, like the gate of AFMoE's attention; and it refuses out_proj of Mamba
     and Mamba-2. transformers reads the weight of dt_proj past the module, so an adapter there would have no effect."""
     head = model.get_output_embeddings()
     refused = {"nemotron_h": "out_proj", "falcon_h1": "out_proj", "mamba2": "out_proj", "mamba": ("out_proj", "dt_proj"),
-               "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj"}.get(model.config.model_type, ())
+               "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj", "afmoe": "gate_proj"}.get(model.config.model_type, ())
     mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe", "glm_moe_dsa", "mistral4", "dots1",
-                                                    "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2"))
+                                                    "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2", "afmoe", "laguna", "mimo_v2_flash", "cohere2_moe"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
             and not name.endswith((".gate", ".router", "router.layer")) and ".indexer." not in name and not (mixtures and ".mlp." in name) and not name.endswith(refused)]

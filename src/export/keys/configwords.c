@@ -17,6 +17,7 @@ const lm_config_word lm_config_words[] = {
     { "use_parallel_residual", { "true", "false" } },
     { "qk_layernorm", { "true", "false" } },
     { "use_qk_norm", { "true", "false" } },
+    { "gating", { "true", "\"per-element\"" } },
     { "norm_topk_prob", { "true", "false" } },
     { "new_decoder_architecture", { "true", "false" } },
     { "num_ln_in_parallel_attn", { "1", "2" } },
@@ -201,6 +202,22 @@ static void add_windows(words *w)
         set(w, "attn_logit_softcapping", lm_json_float((double)c->attention.softcap));
 }
 
+/* Write which layers have a mixture, unless a number says it. */
+static void add_mlp_kinds(words *w)
+{
+    bool    sparse[LM_MAX_LAYERS] = { false };
+    json_t *list                  = json_array();
+
+    for (uint32_t i = 0; i < w->p->n_nodes; i++)
+        if (w->p->nodes[i].code == LM_OP_ROUTE && w->p->nodes[i].layer >= 0)
+            sparse[w->p->nodes[i].layer] = true;
+    for (uint32_t i = 0; i < w->c->n_layers; i++)
+        json_array_append_new(list, json_string(sparse[i] ? "sparse" : "dense"));
+    if (!json_object_get(w->json, "first_k_dense_replace"))
+        set(w, "mlp_layer_types", json_incref(list));
+    json_decref(list);
+}
+
 static void add_experts(words *w)
 {
     const lm_config *c = w->c;
@@ -215,9 +232,10 @@ static void add_experts(words *w)
             json_object_del(w->json, "head_dim");
         json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
     }
-    if (knows(w, "intermediate_size_mlp")) {
+    if (knows(w, "intermediate_size_mlp") || knows(w, "prefix_dense_intermediate_size")) {
         json_object_set_new(w->json, "intermediate_size", json_integer(c->expert_width));
         whole(w, "intermediate_size_mlp", c->intermediate);
+        whole(w, "prefix_dense_intermediate_size", c->intermediate);
     }
     whole(w, "num_local_experts", c->route.n_experts);
     if (!c->route.n_experts)
@@ -245,6 +263,8 @@ static void add_experts(words *w)
     set(w, "routed_scaling_factor", lm_json_float((double)c->route.scale));
     set(w, "scoring_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
     set(w, "moe_router_activation_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
+    set(w, "expert_selection_fn", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
+    add_mlp_kinds(w);
     set(w, "num_expert_group", json_integer(c->route.n_groups));
     set(w, "topk_method",
         json_string(c->route.sigmoid    ? "noaux_tc"
@@ -440,6 +460,17 @@ static json_t *yarn(const lm_rope_spec *r)
     return s;
 }
 
+/* Write the share of a head's lanes that rotate, unless all do. Readers round their product down. */
+static void add_share(words *w, json_t *rope, uint32_t lanes, uint32_t head_dim)
+{
+    float share = (float)lanes / (float)head_dim;
+
+    while ((uint32_t)(head_dim * lm_decimal(share)) < lanes)
+        share = nextafterf(share, 1);
+    if (lanes != head_dim && knows(w, "partial_rotary_factor"))
+        json_object_set_new(rope, "partial_rotary_factor", lm_json_float((double)share));
+}
+
 /* Write the rotation of each kind of layer. Takes the reference. */
 static void add_two_ropes(words *w, json_t *scaling)
 {
@@ -448,6 +479,8 @@ static void add_two_ropes(words *w, json_t *scaling)
                               lm_json_float(w->c->local.rope.base));
 
     json_object_set_new(full, "rope_theta", lm_json_float(w->c->rope.base));
+    add_share(w, full, w->c->rope.dim, w->c->head_dim);
+    add_share(w, local, w->c->local.rope.dim, w->c->head_dim);
     json_object_set_new(w->json, "rope_parameters",
                         json_pack("{s:o, s:o}", "full_attention", full, "sliding_attention", local));
 }
@@ -478,6 +511,20 @@ static lm_status add_rope(words *w, lm_error *e)
     return LM_OK;
 }
 
+/* Write the numbers of heads, where layers with a window have others. */
+static void add_heads_of_layers(words *w)
+{
+    const lm_config *c    = w->c;
+    json_t          *list = json_array();
+
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        json_array_append_new(list, json_integer(c->full[i] ? c->n_heads : c->local.n_heads));
+    json_object_set_new(w->json, "num_attention_heads", json_integer(c->n_heads));
+    json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
+    set(w, "num_attention_heads_per_layer", list);
+    whole(w, "swa_num_key_value_heads", c->local.n_kv_heads);
+}
+
 /* Write what differs between layers with a window and others, and between the last layers and others. */
 static void add_kinds(words *w)
 {
@@ -485,6 +532,10 @@ static void add_kinds(words *w)
 
     if (!c->local.head_dim)
         return;
+    if (!knows(w, "num_global_key_value_heads")) {
+        add_heads_of_layers(w);
+        return;
+    }
     json_object_set_new(w->json, "num_key_value_heads", json_integer(c->local.n_kv_heads));
     json_object_set_new(w->json, "intermediate_size", json_integer(c->intermediate));
     whole(w, "num_global_key_value_heads", c->n_kv_heads);

@@ -170,6 +170,11 @@ static lm_shared_keys shared_keys(const lm_family *f)
                                                             : LM_SHARED_WIDTH;
 }
 
+static bool says_function(const lm_family *f, const lm_config *c)
+{
+    return c->route.sigmoid || c->latent.kv_rank || (f->mixture && f->mixture->says_function);
+}
+
 static void add_experts(keys *k, const lm_family *f, const lm_config *c)
 {
     if (!c->route.n_experts)
@@ -183,7 +188,7 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     /* 1 too: ik_llama.cpp requires the key, and the converters of llama.cpp write it */
     if (knows(f, "routed_scaling_factor") || (c->route.scale > 0 && c->route.scale != 1))
         real(k, "expert_weights_scale", (double)c->route.scale);
-    if (c->route.sigmoid || c->latent.kv_rank)
+    if (says_function(f, c))
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
     lm_shared_keys shared = shared_keys(f);
     if (c->shared_width && shared != LM_SHARED_COUNT && shared != LM_SHARED_UNSAID)
@@ -301,19 +306,32 @@ static void add_heads(keys *k, const lm_family *f, const lm_config *c)
     whole(k, "attention.value_length", shared ? c->latent.kv_rank : a->v_dim);
 }
 
+/* Write the number of heads, of each layer if they differ. */
+static void add_query_heads(keys *k, const lm_config *c)
+{
+    int32_t list[LM_MAX_LAYERS];
+
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        list[i] = (int32_t)(c->full[i] ? c->n_heads : c->local.n_heads);
+    if (c->local.head_dim && c->local.n_heads != c->n_heads)
+        lm_gguf_add_i32s(k->w, key(k, "attention.head_count"), list, c->n_layers);
+    else
+        whole(k, "attention.head_count", c->n_heads);
+}
+
 static void add_attention(keys *k, const lm_family *f, const lm_config *c, const lm_program *p)
 {
     const lm_attention_spec *a = &c->attention;
 
-    whole(k, "attention.head_count", c->n_heads);
+    add_query_heads(k, c);
     if (!c->n_heads) {
         add_epsilon(k, p);
         return;
     }
     add_heads(k, f, c);
-    if (c->local.head_dim) {
+    if (c->local.head_dim && knows(f, "num_kv_shared_layers")) {
         whole(k, "attention.key_length_swa", c->local.head_dim);
-        whole(k, "attention.value_length_swa", c->local.head_dim);
+        whole(k, "attention.value_length_swa", c->local.v_dim);
         whole(k, "attention.shared_kv_layers", c->n_readers);
     }
     add_epsilon(k, p);

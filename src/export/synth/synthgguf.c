@@ -128,9 +128,9 @@ static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_erro
         .pure = s->o->pure,
         .coarse = s->family->coarse_mixture,
         .tied = c->tied,
-        .big = lm_mixture_is_big(lm_gguf_arch_of(s->family), c->n_layers, c->n_heads, c->n_kv_heads),
+        .big = lm_mixture_is_big(lm_gguf_arch_of(s->family), c->n_layers, lm_first_heads(c), c->n_kv_heads),
         .n_layers = c->n_layers,
-        .n_heads = c->n_heads,
+        .n_heads = lm_first_heads(c),
         .n_kv_heads = lm_first_kv_heads(s->family, c),
         .n_experts  = c->route.n_experts,
     };

@@ -47,9 +47,10 @@ static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_val
     n->attention.spec  = *s;
     n->attention.cache = cache;
     if (s->sinks) {
-        /* stored as "….sinks" by checkpoints and as "….sinks.weight" by GGUF */
+        /* stored as "….sinks" by most checkpoints and as "….sinks.weight" by GGUF */
         const char *parent = lm_record_here(b);
-        n->weights[0]      = lm_record_weight(b, parent, "sinks", LM_VECTOR, 1, s->n_heads, 1);
+        const char *name   = s->sink_name ? s->sink_name : "sinks";
+        n->weights[0]      = lm_record_weight(b, parent, name, LM_VECTOR, 1, s->n_heads, 1);
         if (n->weights[0] != LM_NONE) {
             lm_weight *w = &b->p->weights[n->weights[0]];
             w->gguf      = lm_record_gguf(b, w->path, "weight");

@@ -377,8 +377,8 @@ const char *lm_score_formula(lm_derivation *d, const lm_node *n)
     if (s->v_in_k)
         return "2 * heads * ((kv_rank + rope_dim) + kv_rank)";
     if ((uint64_t)lm_derived(d, "head_dim").n == s->k_dim && s->k_dim == s->v_dim)
-        return "2 * heads * (head_dim + head_dim)";
-    return lm_derive_text(d, "2 * heads * (%u + %u)", s->k_dim, s->v_dim);
+        return lm_derive_text(d, "2 * %s * (head_dim + head_dim)", lm_heads_formula(d, n));
+    return lm_derive_text(d, "2 * %s * (%u + %u)", lm_heads_formula(d, n), s->k_dim, s->v_dim);
 }
 
 /* Append the cost of the keys that the last token sees. */

@@ -37,23 +37,27 @@ void lm_derive_gqa(lm_derivation *d)
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_heads"))
         return;
-    const char *layers = lm_layers_formula(d, p->n_caches);
+    const char    *layers = lm_layers_formula(d, p->n_caches), *both = "2 * hidden * (%s * head_dim)";
+    lm_cache_class classes[LM_MAX_CLASSES];
+    bool           alike = lm_cache_classes(p, false, classes) == 1;
+
+    if (p->caches[0].k_dim != p->caches[0].v_dim)
+        both = "hidden * %s * (head_dim + value_dim)";
     lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
               "heads / kv_heads");
-    lm_derive(d, "q_and_o", _("query and output projections of a layer"), LM_UNIT_PARAMETERS, NULL,
-              "2 * hidden * (heads * head_dim)");
-    lm_derive(d, "k_and_v", _("key and value projections of a layer"), LM_UNIT_PARAMETERS, NULL,
-              "2 * hidden * (kv_heads * head_dim)");
-    lm_derive(d, "k_and_v_mha", _("with one key/value head per query head"), LM_UNIT_PARAMETERS, NULL,
-              "2 * hidden * (heads * head_dim)");
-    lm_derivef(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
-               "%s * (k_and_v_mha - k_and_v)", layers);
+    lm_derivef(d, "q_and_o", _("query and output projections of a layer"), LM_UNIT_PARAMETERS, NULL, both,
+               "heads");
+    lm_derivef(d, "k_and_v", _("key and value projections of a layer"), LM_UNIT_PARAMETERS, NULL, both,
+               "kv_heads");
+    lm_derivef(d, "k_and_v_mha", _("with one key/value head per query head"), LM_UNIT_PARAMETERS, NULL, both,
+               "heads");
+    if (alike)
+        lm_derivef(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
+                   "%s * (k_and_v_mha - k_and_v)", layers);
     bool gated = derive_gates(d, "(heads * head_dim)");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               lm_derive_text(d, "flops.layer[%d].attention", p->caches[0].layer),
               gated ? "2 * (q_and_o + gates + k_and_v)" : "2 * (q_and_o + k_and_v)");
-    lm_cache_class classes[LM_MAX_CLASSES];
-    bool           alike = lm_cache_classes(p, false, classes) == 1;
     lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               alike ? lm_derive_text(d, "2 * %s * kv_heads * head_dim", layers)
                     : lm_elements_formula(d, false));

@@ -114,8 +114,9 @@ static bool reads_cache(const lm_node *n, uint32_t cache)
 static bool alike(const lm_program *p, uint32_t i, uint32_t j, bool windows_matter)
 {
     const lm_cache *a = &p->caches[i], *b = &p->caches[j];
+    const lm_node  *x = lm_attention_of(p, i), *y = lm_attention_of(p, j);
 
-    return lm_attention_of(p, i)->code == lm_attention_of(p, j)->code &&
+    return x->code == y->code && x->attention.spec.n_heads == y->attention.spec.n_heads &&
            a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
            a->v_in_k == b->v_in_k &&
            (!windows_matter || (a->window == b->window && a->chunked == b->chunked));
@@ -139,6 +140,13 @@ size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class
     return n;
 }
 
+const char *lm_heads_formula(lm_derivation *d, const lm_node *attention)
+{
+    uint32_t n = attention->attention.spec.n_heads;
+
+    return is_width(d, "heads", n) ? "heads" : lm_derive_text(d, "%u", n);
+}
+
 const char *lm_elements_formula(lm_derivation *d, bool every_head)
 {
     const lm_program *p = d->f->s.program;
@@ -148,8 +156,9 @@ const char *lm_elements_formula(lm_derivation *d, bool every_head)
 
     for (size_t i = 0; i < n; i++) {
         const lm_cache *c    = &p->caches[classes[i].first];
-        const char     *each = every_head ? lm_derive_text(d, "heads * (%u + %u)", c->k_dim, c->v_dim)
-                                          : lm_cache_formula(d, c);
+        const char     *heads = lm_heads_formula(d, lm_attention_of(p, classes[i].first));
+        const char *each = every_head ? lm_derive_text(d, "%s * (%u + %u)", heads, c->k_dim, c->v_dim)
+                                      : lm_cache_formula(d, c);
         each = lm_derive_text(d, "%s * %s", lm_layers_formula(d, classes[i].n), each);
         sum  = sum ? lm_derive_text(d, "%s + %s", sum, each) : each;
     }

@@ -34,6 +34,9 @@ typedef struct lm_cache_class { uint32_t first, n, readers; } lm_cache_class;
 enum { LM_MAX_CLASSES = 12 };
 size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES]);
 
+/* Return the number of heads of an attention: "heads", or the number itself if it is another. */
+const char *lm_heads_formula(lm_derivation *d, const lm_node *attention);
+
 /* Return the values cached per token, or those with keys and values of every query head, in symbols. */
 const char *lm_elements_formula(lm_derivation *d, bool every_head);
 

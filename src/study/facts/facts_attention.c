@@ -199,8 +199,9 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
     lm_add_count(g, "full_layers", t.n_attentions - t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     if (!t.attention)
         return;
-    const lm_attention_spec *s = &t.attention->attention.spec;
-    add_heads(g, s);
+    lm_attention_spec first = t.attention->attention.spec;
+    first.sinks             = t.sinks;
+    add_heads(g, &first);
     add_window(g, t.window, t.chunked, t.n_windows == t.n_attentions);
     if (t.chunked)
         lm_add_bool(g, "chunked", true, LM_FROM_PROGRAM, "a window is a chunk: it begins at a multiple of its width");

@@ -54,12 +54,12 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
     lm_text                   b = { 0 };
     char                     mask[160];
 
-    lm_text_add_str(&b, s->sinks ? "softmax([" : "softmax(");
+    lm_text_add_str(&b, t->sinks ? "softmax([" : "softmax(");
     put_scores(t, &b);
-    lm_text_add_str(&b, s->sinks ? " ; s_h]) [V ; 0]" : ") V");
+    lm_text_add_str(&b, t->sinks ? " ; s_h]) [V ; 0]" : ") V");
     add_form(f, g, "attention", &b,
              s->alibi > 0 ? "m_h: a head's slope, attention.alibi_slopes"
-             : s->sinks   ? "s_h: a learned score of a head, without a value"
+             : t->sinks   ? "s_h: a learned score of a head, without a value"
                           : "scale of the scores is 1/sqrt of a head's dimensions, or said");
     for (uint32_t i = 0; i < 4; i++)
         if (lm_put_projection(f->ledger, t->attention, i, &b))
@@ -78,14 +78,50 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
         lm_add_textf(g, "head_map", LM_FROM_PROGRAM, "kv = floor(i/%u)", s->n_heads / s->n_kv_heads);
 }
 
+static bool stores_the_same(const lm_cache *a, const lm_cache *b)
+{
+    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim;
+}
+
+/* Write the sum over the layers in numbers, if they do not all store the same. */
+static bool put_different(const lm_program *p, lm_text *out)
+{
+    const lm_cache *c = p->caches;
+    uint32_t        groups = 0;
+
+    for (uint32_t i = 0; i < p->n_caches; i++) {
+        uint32_t n = 0, before = 0;
+        for (uint32_t k = 0; k < p->n_caches; k++) {
+            n += stores_the_same(&c[i], &c[k]);
+            before += k < i && stores_the_same(&c[i], &c[k]);
+        }
+        if (before)
+            continue;
+        lm_text_add_str(out, groups++ ? " + " : "(");
+        if (c[i].k_dim == c[i].v_dim)
+            lm_text_printf(out, "2 x %u x %u x %u", n, c[i].n_kv_heads, c[i].k_dim);
+        else
+            lm_text_printf(out, "%u x %u x (%u + %u)", n, c[i].n_kv_heads, c[i].k_dim, c[i].v_dim);
+    }
+    lm_text_add_str(out, ") x tokens x bytes");
+    return groups > 1;
+}
+
 /* In models of which some layers store no keys, the number of those that do takes the place of "layers". */
-static void add_kv(const lm_facts *f, lm_fact *g, const lm_traits *t)
+static void add_kv(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
     const lm_attention_spec *s = &t->attention->attention.spec;
 
     char                     layers[16] = "layers";
     uint32_t                 stored = f->s.program->n_caches - t->n_indexers;
+    lm_text                  sum = { 0 };
+    bool                     differ = !s->v_in_k && put_different(f->s.program, &sum);
 
+    if (differ)
+        add_form(f, g, "kv_bytes", &sum, "layers do not all store the same");
+    lm_text_free(&sum);
+    if (differ)
+        return;
     if (stored != f->s.program->n_layers)
         snprintf(layers, sizeof layers, "%u", stored);
     if (s->v_in_k && t->indexer)

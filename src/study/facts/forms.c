@@ -117,7 +117,8 @@ static void put_part(const form *f, lm_value v, int32_t layer)
 {
     const lm_program *p = f->l->program;
     uint32_t          block = f->l->block[maker(f->l, v)];
-    bool              attends = false, carries = block != LM_NONE && f->l->carries[block], looks = false;
+    bool              attends = block != LM_NONE && f->l->attends[block];     /* also behind a gate */
+    bool              carries = block != LM_NONE && f->l->carries[block], looks = false;
     const lm_node    *sum = &p->nodes[maker(f->l, v)];
     bool              norms = sum->code == LM_OP_ADD && lm_is_norm(&p->nodes[maker(f->l, sum->in[0])]);
 

@@ -134,6 +134,7 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
     t->last_layer = n->layer >= 0 ? n->layer : t->last_layer;
     switch (n->code) {
     case LM_OP_ATTENTION:
+        t->sinks |= n->attention.spec.sinks;
         see_attention(l->program, t, n);
         break;
     case LM_OP_LINEAR:

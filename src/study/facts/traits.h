@@ -49,6 +49,7 @@ typedef struct lm_traits {
     uint32_t n_attentions, n_windows, n_rotated;     /* layers, of which n_rotated rotate queries or keys */
     uint32_t window;                 /* the largest window of any layer; 0: none has one */
     bool     chunked;                /* windows begin at multiples of their width: chunks */
+    bool     sinks;                  /* some layers have them */
     bool     has_act, tied, parallel, qk_norm, latent;       /* latent: one shared latent is cached (MLA) */
     uint32_t kv_rank, nope_dim, rope_dim, v_dim;     /* of latent attention */
     bool     absorbed;               /* the cache contains only the latent */

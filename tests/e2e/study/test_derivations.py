@@ -129,8 +129,14 @@ def indexed(f, keys):
 
 def attended(f, keys):
     """Return the operations of the scores and sums of attention for this many keys, in layers that are alike."""
-    per_key = f["attention.heads"] * (f["attention.head_dim"] + f["attention.value_dim"]) * attention_layers(f)
+    heads = sum(v for k, v in f.items() if k.startswith("config.num_attention_heads_per_layer[")) or f["attention.heads"] * attention_layers(f)
+    per_key = heads * (f["attention.head_dim"] + f["attention.value_dim"])
     return (2 * per_key + 4 * wider(f) * f["attention.full_layers"] * f["attention.heads"]) * keys
+
+
+def kv_heads(f, layer):
+    """Return the key/value heads of a layer: those with a window may have others."""
+    return f["config.swa_num_key_value_heads" if f.get(f"config.hybrid_layer_pattern[{layer}]") else "attention.kv_heads"]
 
 
 def chosen(f, keys):
@@ -234,7 +240,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"weights\.as\.(\w+)\.bits_per_weight", lambda f, m: 8 * f[f"weights.as.{m[1]}.bytes"] / f["parameters.total"]),
     (r"kv\.elements_per_token", lambda f, m: sum(v for p, v in f.items() if p.startswith("kv.elements_per_layer["))),
     (r"kv\.bytes_per_token", lambda f, m: 2 * f["kv.elements_per_token"]),
-    (r"kv\.elements_per_layer\[\d+\]", lambda f, m: f["attention.latent.cached"] + f.get("config.index_head_dim", 0) if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, f["attention.kv_heads"]) if same_heads(f) and not wider(f) else None),
+    (r"kv\.elements_per_layer\[(\d+)\]", lambda f, m: f["attention.latent.cached"] + f.get("config.index_head_dim", 0) if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, kv_heads(f, m[1])) if same_heads(f) and not wider(f) else None),
     (r"mlp\.shared_width", lambda f, m: f.get("config.moe_shared_expert_intermediate_size", f["config.n_shared_experts"] * f["config.moe_intermediate_size"])
         if "config.n_shared_experts" in f else None),
     (r"mlp\.router_scale", lambda f, m: f.get("config.routed_scaling_factor")),
@@ -306,7 +312,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"attention\.kv_heads", lambda f, m: described(f, "num_key_value_heads") if not latent(f) else None),
     (r"attention\.head_dim", lambda f, m: (f["config.head_dim"] if "config.head_dim" in f else f["architecture.hidden"] // f["attention.heads"])
         if not latent(f) else f["attention.latent.kv_rank"] + f["attention.latent.rope_dim"]),
-    (r"attention\.value_dim", lambda f, m: f["attention.latent.kv_rank"] if latent(f) else f["attention.head_dim"]),
+    (r"attention\.value_dim", lambda f, m: f["attention.latent.kv_rank"] if latent(f) else f.get("config.v_head_dim", f["attention.head_dim"])),
     (r"attention\.scale", lambda f, m: f["attention.scale_sqrt_of"] ** -0.5),
     (r"attention\.windows_together", product("attention.window", "attention.windowed_layers")),
     (r"attention\.reach", lambda f, m: f["attention.window"] if f.get("config.attention_chunk_size") else (f["architecture.layers"] - f["states.layers"]) * (f["attention.window"] - 1) + 1),
@@ -369,7 +375,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     # operations
     (r"flops\.per_context_token", lambda f, m: attended(f, 1) + indexed(f, 1)),
     (r"flops\.per_context_token_past_windows", lambda f, m: indexed(f, 1) if "attention.indexer.layers" in f else None),
-    (r"flops\.reach", lambda f, m: described(f, "index_topk", "sliding_window", "attention_window_size", "window_size")),
+    (r"flops\.reach", lambda f, m: f["config.sliding_window_size"] + 1 if "config.sliding_window_size" in f else described(f, "index_topk", "sliding_window", "attention_window_size", "window_size")),
     (r"attention\.indexer\.(heads|head_dim|top_k)", lambda f, m: f["config.index_" + {"heads": "n_heads", "top_k": "topk"}.get(m[1], m[1])]),
     (r"attention\.indexer\.layers", lambda f, m: layers_with(f, "weights_proj")),
     (r"attention\.indexer\.sharing_layers", lambda f, m: f["architecture.layers"] - f["attention.indexer.layers"]),

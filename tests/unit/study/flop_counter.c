@@ -86,6 +86,7 @@ static bool place(const lm_program *p, const char *path, uint32_t *m)
         { ".self_attn", ".attention" },
         { ".g_proj", ".gate_proj" }, { ".mlp.gate", ".mlp.router.gate" },
         { ".mlp.shared_experts", ".mlp.shared_mlp" },
+        { ".mlp.shared_experts", ".mlp.shared_expert" },
     };
     static const char suffix[] = ".forget_gate";
     size_t            length   = strlen(path), end = sizeof suffix - 1;

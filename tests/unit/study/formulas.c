@@ -194,6 +194,7 @@ static void see_factor(const char *preset, lm_facts *f, const lm_node *n, bool b
     bool inside = n->layer >= 0 && block != LM_NONE &&
                   f->s.program->modules[block].end_op > f->s.program->modules[block].first_op + 1;
     if (inside && (strstr(formula(f, f->ledger->attends[block] ? "key" : "mlp"), factor) ||
+                   strstr(formula(f, "value"), factor) ||
                    strstr(formula(f, "router"), factor)))
         return;
     must_say(preset, f, behind ? "head" : n->layer < 0 ? "embedding" : "layer", factor);

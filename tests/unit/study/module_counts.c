@@ -56,6 +56,7 @@ static uint32_t module_at(const lm_program *p, const char *path)
                                               { ".self_attn.forget_gate.", ".self_attn." },
                                               { ".g_proj", ".gate_proj" }, { ".mlp.gate", ".mlp.router.gate" },
                                               { ".mlp.shared_experts", ".mlp.shared_mlp" },
+                                              { ".mlp.shared_experts", ".mlp.shared_expert" },
                                               { ".input_layernorm", ".attention_layer_norm" },
                                               { ".post_attention_layernorm",
                                                 ".feedforward_layer_norm" } };
@@ -103,8 +104,9 @@ static uint64_t correction(const lm_program *p, uint32_t m)
         return 0;
     snprintf(path, sizeof path, "%s.e_score_correction_bias", gate);
     w = lm_program_weight(p, path);
-    for (size_t i = 0; w == LM_NONE && i < 2; i++) {
-        snprintf(path, sizeof path, "%.*s.%se_score_correction_bias", (int)(end - gate), gate, i ? "moe_statics." : "");
+    static const char *const places[] = { "", "moe_statics.", "experts." };
+    for (size_t i = 0; w == LM_NONE && i < 3; i++) {
+        snprintf(path, sizeof path, "%.*s.%se_score_correction_bias", (int)(end - gate), gate, places[i]);
         w = lm_program_weight(p, path);
     }
     return w == LM_NONE ? 0 : p->weights[w].elements;
