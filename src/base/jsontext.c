@@ -58,6 +58,23 @@ bool lm_json_print(const json_t *document, size_t flags, lm_text *out)
     return json_dump_callback(document, append, out, flags) == 0 && !out->failed;
 }
 
+bool lm_json_print_exact(const json_t *document, size_t flags, lm_text *out)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        lm_text text = { 0 };
+        bool    good = lm_json_print(document, flags | JSON_REAL_PRECISION(digits), &text);
+        json_t *read = good && digits < 17 ? json_loadb(text.data, text.size, JSON_DECODE_ANY, NULL) : NULL;
+        bool    last = !good || digits == 17 || json_equal(read, document);
+        if (good && last)
+            lm_text_add(out, text.data, text.size);
+        json_decref(read);
+        lm_text_free(&text);
+        if (last)
+            return good && !out->failed;
+    }
+    return false;
+}
+
 void lm_text_add_json(lm_text *t, const char *data, size_t n)
 {
     if (!t || (!data && n))

@@ -26,5 +26,7 @@ static inline json_t *lm_json_iterable(const json_t *object)
 
 /* Append the document to `out`, with the `flags` of json_dumps. False: out of memory. */
 bool lm_json_print(const json_t *document, size_t flags, lm_text *out);
+/* The same with the fewest digits, 15 to 17 in all numbers, that read back as the same numbers. */
+bool lm_json_print_exact(const json_t *document, size_t flags, lm_text *out);
 
 #endif

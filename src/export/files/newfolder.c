@@ -222,7 +222,7 @@ lm_status lm_new_folder_text(lm_new_folder *f, const char *name, const char *tex
 lm_status lm_new_folder_json(lm_new_folder *f, const char *name, json_t *document, lm_error *e)
 {
     lm_text text = { 0 };
-    bool   good = document && lm_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text);
+    bool   good = document && lm_json_print_exact(document, JSON_INDENT(2), &text);
 
     json_decref(document);
     lm_status status = good ? lm_new_folder_text(f, name, text.data, text.size, e)

@@ -124,8 +124,8 @@ static lm_status describe(lm_synthesis *s, const char *where, lm_error *e)
 
     if (s->o->layers)
         LM_TRY(set_layers(s->json, s->o->layers, where, e));
-    lm_text    text    = { 0 };
-    bool      printed = lm_json_print(s->json, JSON_COMPACT | JSON_REAL_PRECISION(15), &text);
+    lm_text   text    = { 0 };
+    bool      printed = lm_json_print_exact(s->json, JSON_COMPACT, &text);
     lm_status status  = printed ? lm_meta_from_json(text.data, text.size, where, 32, &s->meta, e)
                                 : lm_fail_memory(e, "config.json", text.size);
     lm_text_free(&text);
