@@ -96,6 +96,8 @@ typedef struct lm_config {
     } local;
     uint32_t n_readers;                  /* last layers, which read the keys and values of earlier ones */
     bool     wide_readers;               /* and whose MLPs are twice as wide */
+    float    gate_cut[LM_MAX_LAYERS];    /* deviations above the mean below which gates of an MLP are 0;
+                                            -INFINITY: none is */
     bool     stateful[LM_MAX_LAYERS];    /* layers with a state instead of attention */
     bool     no_attention[LM_MAX_LAYERS], no_mlp[LM_MAX_LAYERS];     /* layers with only one of the parts */
     struct {                             /* layers with a Mamba-2 or Mamba mixer; n_heads 0: none */
@@ -211,6 +213,9 @@ static inline void lm_root_class(const lm_family *f, char *out, size_t size)
     snprintf(out, size, "%s%s", f->root_class ? f->root_class : f->class_prefix,
              f->root_class ? "" : "ForCausalLM");
 }
+
+/* Return the share of normally distributed gates that a cut sets to zero, in few digits. */
+double lm_gate_share(float cut);
 
 /* ---- registry ---- */
 

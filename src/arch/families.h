@@ -26,6 +26,7 @@ extern const lm_family lm_family_deepseek_v2;
 extern const lm_family lm_family_gemma;
 extern const lm_family lm_family_gemma2;
 extern const lm_family lm_family_gemma3;
+extern const lm_family lm_family_gemma3n;
 extern const lm_family lm_family_gemma4;
 extern const lm_family lm_family_gemma4_unified;
 extern const lm_family lm_family_olmo;
@@ -366,6 +367,20 @@ lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_v
                          lm_layer_builder *attention);
 lm_value  lm_capped(lm_builder *b, lm_value logits, float cap);       /* 0: unchanged */
 extern const lm_name lm_gemma2_names[];
+
+/* What Gemma 3n and 4 share (gemma3n.c). last: the last attention with its own keys, of layers with a window
+ * and of others; k_is_v: layers without a window have no values of their own; rows: of the table of the
+ * layers' inputs; each: the width of the inputs of a layer. */
+lm_value  lm_gemma3n_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
+lm_value  lm_gemma3n_unweighted(lm_builder *b, const lm_config *c, const char *name, lm_value x,
+                                uint32_t n_heads);
+bool      lm_gemma3n_reads_earlier(const lm_config *c, uint32_t layer);
+lm_status lm_gemma3n_readers(const lm_source *s, int64_t fallback, lm_config *c, lm_error *e);
+lm_value  lm_gemma3n_attention(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *local,
+                               bool k_is_v, lm_value x, lm_value last[2]);
+lm_value  lm_gemma3n_inputs(lm_builder *b, const lm_config *c, uint32_t rows, uint32_t each, lm_value x);
+lm_value  lm_gemma3n_from_inputs(lm_builder *b, const lm_config *c, uint32_t layer, uint32_t each, lm_value x,
+                                 lm_value inputs);
 
 /* OLMo 2's attention, with q and k each normalised across all lanes (olmo2.c). */
 lm_value lm_olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, const lm_rope_spec *rope,

@@ -21,63 +21,9 @@ typedef struct layers {
     lm_value last[2];                /* the last attention with its own keys: with a window, without */
 } layers;
 
-static lm_value norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
-{
-    lm_value y = lm_rms_norm(b, name, x, c->norm_eps);
-
-    lm_module_arguments(b, "=");
-    return y;
-}
-
-static lm_value norm_heads(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
-{
-    lm_value y = lm_rms_norm_heads(b, name, x, n_heads, c->norm_eps);
-
-    lm_module_arguments(b, "=");
-    return y;
-}
-
-static lm_value unweighted(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
-{
-    lm_value y = lm_rms_unweighted(b, name, "%sRMSNorm", x, n_heads, c->norm_eps);
-
-    lm_module_arguments(b, "=");
-    return y;
-}
-
-static bool reads_earlier(const lm_config *c, uint32_t layer)
-{
-    return layer >= c->n_layers - c->n_readers;
-}
-
-static lm_value attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, layers *l)
-{
-    const gemma4       *own  = lm_own(c);
-    lm_attention_spec   a    = lm_layer_attention(c, layer);
-    const lm_rope_spec *rope = c->full[layer] ? &c->rope : &c->local.rope;
-    lm_value           *last = &l->last[c->full[layer]], y;
-
-    lm_push(b, "self_attn", "%sTextAttention");
-    lm_value q = lm_linear(b, "q_proj", x, a.n_heads * a.k_dim, c->bias_qkv);
-    q          = lm_rope(b, norm_heads(b, c, "q_norm", q, a.n_heads), a.n_heads, rope);
-    if (reads_earlier(c, layer)) {
-        y = lm_shared_attention(b, q, *last, &a);
-    } else {
-        uint32_t width = a.n_kv_heads * a.k_dim;
-        lm_value k     = lm_linear(b, "k_proj", x, width, c->bias_qkv);
-        lm_value v     = own->k_is_v && c->full[layer] ? k : lm_linear(b, "v_proj", x, width, c->bias_qkv);
-        k = lm_rope(b, norm_heads(b, c, "k_norm", k, a.n_kv_heads), a.n_kv_heads, rope);
-        v = unweighted(b, c, "v_norm", v, a.n_kv_heads);
-        y = *last = lm_attention(b, q, k, v, &a);
-    }
-    y = lm_linear(b, "o_proj", y, c->hidden, c->bias_o);
-    lm_pop(b);
-    return y;
-}
-
 static lm_value mlp(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    uint32_t width = c->intermediate << (c->wide_readers && reads_earlier(c, layer));
+    uint32_t width = c->intermediate << (c->wide_readers && lm_gemma3n_reads_earlier(c, layer));
 
     lm_push(b, "mlp", "%sTextMLP");
     lm_value gate = lm_linear(b, "gate_proj", x, width, false);
@@ -96,58 +42,44 @@ static lm_value mixture(lm_builder *b, const lm_config *c, lm_value x)
     };
 
     lm_push(b, "router", "%sTextRouter");
-    lm_value r = lm_scale_by_weight(b, "scale", unweighted(b, c, "norm", x, 1), c->hidden);
+    lm_value r = lm_gemma3n_unweighted(b, c, "norm", x, 1);
+    r          = lm_scale_by_weight(b, "scale", r, c->hidden);
     r = lm_linear(b, "proj", lm_scale(b, r, 1 / sqrtf((float)c->hidden)), c->route.n_experts, false);
     r = lm_route(b, r, &c->route, NULL);
     lm_scale_routes(b, r, "per_expert_scale");
     lm_pop(b);
-    lm_value y = lm_experts_of(b, "experts", norm(b, c, "pre_feedforward_layernorm_2", x), r, &experts);
+    x          = lm_gemma3n_norm(b, c, "pre_feedforward_layernorm_2", x);
+    lm_value y = lm_experts_of(b, "experts", x, r, &experts);
     lm_class_is(b, "%sTextExperts");
-    return norm(b, c, "post_feedforward_layernorm_2", y);
+    return lm_gemma3n_norm(b, c, "post_feedforward_layernorm_2", y);
 }
 
 static lm_value feed_forward(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
     const gemma4 *own = lm_own(c);
-    lm_value      h   = mlp(b, c, layer, norm(b, c, "pre_feedforward_layernorm", x));
+    lm_value      h   = mlp(b, c, layer, lm_gemma3n_norm(b, c, "pre_feedforward_layernorm", x));
 
     if (own->mixture) {
-        h = norm(b, c, "post_feedforward_layernorm_1", h);
+        h = lm_gemma3n_norm(b, c, "post_feedforward_layernorm_1", h);
         h = lm_add(b, h, mixture(b, c, x));
     }
-    return lm_add(b, x, norm(b, c, "post_feedforward_layernorm", h));
+    return lm_add(b, x, lm_gemma3n_norm(b, c, "post_feedforward_layernorm", h));
 }
 
 static lm_value decoder_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, layers *l)
 {
     const gemma4 *own = lm_own(c);
-    lm_value      h   = attention(b, c, layer, norm(b, c, "input_layernorm", x), l);
+    lm_value      h   = lm_gemma3n_norm(b, c, "input_layernorm", x);
 
-    x = lm_add(b, x, norm(b, c, "post_attention_layernorm", h));
+    h = lm_gemma3n_attention(b, c, layer, &c->local.rope, own->k_is_v, h, l->last);
+    x = lm_add(b, x, lm_gemma3n_norm(b, c, "post_attention_layernorm", h));
     x = feed_forward(b, c, layer, x);
     if (own->inputs) {
-        lm_value gate = lm_linear(b, "per_layer_input_gate", x, own->inputs, false);
-        lm_value in   = lm_columns(b, "per_layer_input", l->inputs, 1, layer * own->inputs, own->inputs);
-        h = lm_linear(b, "per_layer_projection", lm_glu(b, gate, in, c->act), c->hidden, false);
-        x = lm_add(b, x, norm(b, c, "post_per_layer_input_norm", h));
+        h = lm_gemma3n_from_inputs(b, c, layer, own->inputs, x, l->inputs);
+        x = lm_add(b, x, h);
     }
     x = lm_scale_by_weight(b, "layer_scalar", x, 1);
     return x;
-}
-
-/* The inputs of all layers: rows of a table, and a projection of the embedding. */
-static lm_value layer_inputs(lm_builder *b, const lm_config *c, lm_value x)
-{
-    const gemma4 *own   = lm_own(c);
-    uint32_t      width = c->n_layers * own->inputs;
-    lm_value rows = lm_embed_scaled(b, "embed_tokens_per_layer", "%sTextScaledWordEmbedding", c->vocab_size,
-                                    width, sqrtf((float)own->inputs));
-
-    lm_set_padding(b, c);
-    lm_value y = lm_linear(b, "per_layer_model_projection", x, width, false);
-    y = lm_scale(b, y, 1 / sqrtf((float)c->hidden));
-    y = norm_heads(b, c, "per_layer_projection_norm", y, c->n_layers);
-    return lm_scale(b, lm_add(b, y, rows), sqrtf(0.5f));
 }
 
 static lm_value build(lm_builder *b, const lm_config *c)
@@ -158,7 +90,7 @@ static lm_value build(lm_builder *b, const lm_config *c)
     lm_push(b, "model", "%sTextModel");
     lm_value x = lm_gemma_embed(b, c);
     if (own->inputs)
-        l.inputs = layer_inputs(b, c, x);
+        l.inputs = lm_gemma3n_inputs(b, c, c->vocab_size, own->inputs, x);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sTextDecoderLayer");
@@ -166,7 +98,7 @@ static lm_value build(lm_builder *b, const lm_config *c)
         lm_pop(b);
     }
     lm_pop(b);
-    x = norm(b, c, "norm", x);
+    x = lm_gemma3n_norm(b, c, "norm", x);
     lm_leaf(b, "rotary_emb", "%sTextRotaryEmbedding");
     lm_pop(b);
     x = lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
@@ -177,28 +109,15 @@ static lm_value build(lm_builder *b, const lm_config *c)
 
 enum { MAX_HEADS = 1024, MAX_HEAD_DIM = 1024, MAX_WIDTH = 1 << 19 };
 
-/* Read which layers have a window, and how many of the last read the keys and values of earlier ones. */
 static lm_status read_kinds(const lm_source *s, uint32_t window, lm_config *c, lm_error *e)
 {
-    bool seen[2] = { false, false };
-
     LM_TRY(lm_read_window(s, window, c, e));
     LM_TRY(lm_read_window_pattern(s, NULL, 6, c, e));
     if (s->kind != LM_GGUF && !c->full[c->n_layers - 1]) {
         c->full[c->n_layers - 1] = true;
         lm_source_warn(s, "layer_types: the last layer is read as \"full_attention\", as transformers does");
     }
-    LM_TRY(lm_read_u32(s, "num_kv_shared_layers", "attention.shared_kv_layers", 0, c->n_layers - 1, 0,
-                       &c->n_readers, e));
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        bool *of_kind = &seen[c->full[i]];
-        if (reads_earlier(c, i) && !*of_kind)
-            return lm_wrong(s, "num_kv_shared_layers", "attention.shared_kv_layers", e,
-                            "layer %u reads the keys of an earlier layer %s a window; there is none", i,
-                            c->full[i] ? "without" : "with");
-        *of_kind = true;
-    }
-    return LM_OK;
+    return lm_gemma3n_readers(s, 0, c, e);
 }
 
 /* Read a number of the layers without a window from per_layer_config, as transformers 5.23 writes it, else
@@ -332,7 +251,7 @@ static lm_status read_widths(const lm_source *s, lm_config *c, lm_error *e)
     uint32_t width[2];
 
     for (uint32_t i = 0; i < c->n_layers; i++)
-        reads[i] = reads_earlier(c, i);
+        reads[i] = lm_gemma3n_reads_earlier(c, i);
     LM_TRY(lm_read_by_kind(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, reads, c, width, e));
     if (s->kind != LM_GGUF)
         LM_TRY(lm_read_bool(s, "use_double_wide_mlp", NULL, false, &c->wide_readers, e));

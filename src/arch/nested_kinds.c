@@ -10,6 +10,7 @@
 
 const lm_nested_kind lm_nested_kinds[] = {
     { "gemma3", "gemma3_text", false },
+    { "gemma3n", "gemma3n_text", false },
     { "gemma4", "gemma4_text", false },
     { "gemma4_unified", "gemma4_unified_text", false },
     { "llama4", "llama4_text", false },

@@ -41,6 +41,7 @@ static const lm_family *const families[] = {
     &lm_family_gemma,
     &lm_family_gemma2,
     &lm_family_gemma3,
+    &lm_family_gemma3n,
     &lm_family_gemma4,
     &lm_family_gemma4_unified,
     &lm_family_olmo,

@@ -37,6 +37,11 @@ static uint32_t weight(adapting *a, uint32_t set, const char *path, const char *
     char       *file = gguf ? lm_arena_printf(&p->arena, "%s%s", gguf, gguf_end) : NULL;
 
     a->failed |= gguf && !file;
+    for (uint32_t w = a->from->n_weights; w < p->n_weights; w++)
+        if (strcmp(p->weights[w].path, path) == 0) {         /* of a matrix that two operations use */
+            p->weights[w].uses++;
+            return w;
+        }
     p->weights[p->n_weights] = (lm_weight){
         .path       = path,
         .gguf       = file,
@@ -252,6 +257,19 @@ static void copy_all(adapting *a)
 
 /* ---- memory and checks ---- */
 
+/* Set the target of an operation, and of all others with its matrix. Return their number. */
+static uint32_t adapt_uses(const lm_program *p, uint32_t node, uint32_t target, uint32_t *of)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == p->nodes[node].code && p->nodes[i].weights[0] == p->nodes[node].weights[0]) {
+            of[i] = target;
+            n++;
+        }
+    return n;
+}
+
 static lm_status find_targets(adapting *a, uint32_t *more, lm_error *e)
 {
     memset(a->target, 0xff, (size_t)a->n_sets * a->from->n_nodes * sizeof *a->target);
@@ -266,11 +284,11 @@ static lm_status find_targets(adapting *a, uint32_t *more, lm_error *e)
                                LM_NO_OFFSET, "an adapter cannot be attached to this operation");
             if (!t->rank)
                 return lm_fail(e, LM_USAGE, shape.module, LM_NO_OFFSET, "an adapter of rank 0");
-            uint32_t *at = &a->target[(size_t)s * a->from->n_nodes + t->node];
-            if (*at != LM_NONE)
+            uint32_t *at = &a->target[(size_t)s * a->from->n_nodes], first = at[t->node];
+            if (first != LM_NONE && a->sets[s].targets[first].node == t->node)
                 return lm_fail(e, LM_USAGE, shape.module, LM_NO_OFFSET, "named twice by one adapter");
-            *at = i;
-            ++*more;
+            if (first == LM_NONE)
+                *more += adapt_uses(a->from, t->node, i, at);
         }
     return LM_OK;
 }

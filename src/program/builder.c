@@ -203,13 +203,17 @@ static const char *order_of(const lm_builder *b, const char *class_name)
 
 static uint32_t open_module(lm_builder *b, const char *name, const char *class_name)
 {
-    lm_program *p = b->p;
+    lm_program *p    = b->p;
+    const char *path = lm_record_path(b, name);
 
+    for (uint32_t m = b->apart ? p->n_modules : 0; m > 0 && p->modules[m - 1].layer == b->layer; m--)
+        if (strcmp(p->modules[m - 1].path, path) == 0)
+            return m - 1;
     if (!LM_GROW(b, modules, p->n_modules))
         return LM_NONE;
     p->modules[p->n_modules] = (lm_module){
         .name       = keep(b, name),
-        .path       = lm_record_path(b, name),
+        .path       = path,
         .class_name = class_of(b, class_name),
         .order      = order_of(b, class_name),
         .parent     = b->depth ? b->stack[b->depth - 1] : LM_NONE,
@@ -230,7 +234,7 @@ static void close_module(lm_builder *b, uint32_t index)
     lm_program *p = b->p;
     lm_module  *m = &p->modules[index];
 
-    m->end_op = p->n_nodes;
+    m->end_op = b->apart ? m->first_op : p->n_nodes;
     if (m->end_op == m->first_op)
         return;
     m->in  = p->nodes[m->first_op].n_in ? p->nodes[m->first_op].in[0] : LM_NONE;
@@ -261,12 +265,19 @@ void lm_push_layer(lm_builder *b, uint32_t layer, const char *class_name)
         b->p->n_layers = layer + 1;
 }
 
+void lm_push_apart(lm_builder *b, const char *name, const char *class_name)
+{
+    b->apart = b->apart ? b->apart : b->depth + 1;
+    lm_push(b, name, class_name);
+}
+
 void lm_pop(lm_builder *b)
 {
     if (b->failed)
         return;
     uint32_t m = b->stack[--b->depth];
     close_module(b, m);
+    b->apart = b->depth < b->apart ? 0 : b->apart;
     b->layer = b->depth ? b->p->modules[b->stack[b->depth - 1]].layer : -1;
 }
 

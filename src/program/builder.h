@@ -39,6 +39,9 @@ void lm_push(lm_builder *b, const char *name, const char *class_name);
 void lm_pop(lm_builder *b);
 /* the module's name is its number */
 void lm_push_layer(lm_builder *b, uint32_t layer, const char *class_name);
+/* A module whose operations do not follow one another: it can be opened again, and so can those in it. Up to
+ * its lm_pop, all modules are such. */
+void lm_push_apart(lm_builder *b, const char *name, const char *class_name);
 /* a module without its own operation */
 void lm_leaf(lm_builder *b, const char *name, const char *class_name);
 
@@ -71,6 +74,9 @@ lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, 
  * which Hugging Face checkpoints store as [n_heads, in, out] and [n_heads, out]. */
 lm_value lm_head_linear(lm_builder *b, const char *weight, const char *bias, lm_value x, uint32_t n_heads,
                         uint32_t out);
+/* A list of n modules, each with its own matrix: of all of x (`shared`), or of an equal part. GGUF stores
+ * their matrices as one tensor. */
+lm_value lm_part_linears(lm_builder *b, const char *name, lm_value x, uint32_t n, uint32_t out, bool shared);
 lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps);
 /* Normalise each of n_heads equal parts separately, all with one weight of a head's width (QK norm). */
 lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps);
@@ -154,6 +160,16 @@ void lm_padded_column(lm_builder *b, lm_value x);
 void lm_between_in_gguf(lm_builder *b, lm_value x);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_mul(lm_builder *b, const char *word, lm_value x, lm_value y);    /* lane by lane */
+/* Add to each of n equal parts of x a weighted sum of the parts of z, which are as wide: y_j = x_j + sum over
+ * i of (plus + c[j m + i]) z_i, for the m parts of z. c [T][n m]; LM_NONE: c is 0. Parts before `first` are
+ * unchanged. */
+lm_value lm_mix(lm_builder *b, const char *word, lm_value x, lm_value z, lm_value c, uint32_t n,
+                uint32_t first, float plus);
+/* Scale each of n equal parts of x to the root mean square of y, which is as wide as a part. That of x counts
+ * as sqrt(1e-5) at least. */
+lm_value lm_match_rms(lm_builder *b, const char *word, lm_value x, lm_value y, uint32_t n);
+/* max(x - mean(x) - c std(x), 0) over all lanes: keeps what is c deviations above the mean. */
+lm_value lm_gaussian_top(lm_builder *b, const char *word, lm_value x, float c);
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_temperature(lm_builder *b, lm_value x, const lm_temperature_spec *spec);  /* of queries */
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */

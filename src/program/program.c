@@ -98,17 +98,21 @@ uint64_t lm_module_parameters(const lm_program *p, uint32_t module)
     return total;
 }
 
+static bool is_within(const lm_program *p, uint32_t module, uint32_t parent)
+{
+    while (module != LM_NONE && module > parent)         /* modules follow those that they are in */
+        module = p->modules[module].parent;
+    return module == parent;
+}
+
 uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from)
 {
-    const lm_module *m     = &p->modules[module];
-    bool             apart = m->first_op == m->end_op;
+    const lm_module *m = &p->modules[module];
 
-    if (apart && m->parent == LM_NONE)
-        return LM_NONE;
-    if (apart)
+    while (m->first_op == m->end_op && m->parent != LM_NONE)
         m = &p->modules[m->parent];
     for (uint32_t i = from > m->first_op ? from : m->first_op; i < m->end_op; i++)
-        if (!apart || p->nodes[i].module == module)
+        if (m == &p->modules[module] || is_within(p, p->nodes[i].module, module))
             return i;
     return LM_NONE;
 }

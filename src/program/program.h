@@ -157,6 +157,8 @@ typedef struct lm_module {
     int32_t     layer;           /* decoder layer it belongs to, -1 outside the stack */
     uint32_t    first_op, end_op;    /* its operations, including those of nested modules; empty: see
                                         lm_module_op */
+    uint32_t    share;           /* it has one of so many matrices, which one operation of its parent reads;
+                                    0: it does not */
     lm_value    in, out;         /* LM_NONE if it has no operations */
     bool        by_position;     /* transformers passes its input as a positional argument: tools that observe
                                     calls see its shape */
@@ -179,6 +181,9 @@ typedef struct lm_module {
     X(SELECT_KEYS, select_keys) \
     X(ADD, add) \
     X(MUL, mul) \
+    X(MIX, mix) \
+    X(MATCH, match) \
+    X(GAUSSIAN_TOP, gaussian_top) \
     X(SCALE, scale) \
     X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \
@@ -313,7 +318,12 @@ typedef struct lm_node {
         struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
         struct { uint32_t state; lm_recurrence spec; } recurrence;   /* of
                                                                 SELECTIVE_SCAN and GATED_RECURRENCE, too */
-        struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP */
+        struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; of GAUSSIAN_TOP, how many
+                                                deviations above the mean */
+        /* streams: equal parts of x, of which those from `first` on change; plus: added to the
+         * coefficients */
+        struct { uint32_t streams, first; float plus; } mix;
+        struct { uint32_t groups; } match;   /* equal parts, each scaled alone */
         struct { lm_temperature_spec spec; } temperature;
         struct { float low, high; } clamp;
         struct { float bound; } decay;       /* of ln y, from below; 0: none */
@@ -479,8 +489,8 @@ const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NA
 uint32_t lm_program_context(const lm_program *p, uint32_t requested);
 
 /* Return the first operation of a module at or after `from`, including nested modules; LM_NONE past the last.
- * The operations of a module that are not contiguous (kv_b_proj of latent attention) are those of its parent
- * with this module in lm_node.module. */
+ * The operations of a module that are not contiguous (kv_b_proj of latent attention) are those of the modules
+ * around it with this module, or one in it, in lm_node.module. */
 uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from);
 
 /* Append one readable line per operation. */

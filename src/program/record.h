@@ -19,6 +19,7 @@ struct lm_builder {
     const lm_order *orders;
     const char    *act_name, *act_class;             /* NULL: the default */
     bool           latent_naive;
+    uint32_t       apart;                            /* depth of the open lm_push_apart; 0: there is none */
     bool           failed;
     lm_error       error;
     lm_node        nowhere;                          /* the operation that callers write to after a failure */

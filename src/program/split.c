@@ -202,11 +202,6 @@ static uint32_t own_weight(lm_splitter *s, uint32_t w)
     return o->n_weights++;
 }
 
-static bool may_cut(const lm_splitter *s, uint32_t w)
-{
-    return !s->spec->uncut || !s->spec->uncut[w];
-}
-
 /* ---- products ---- */
 
 static uint32_t block_of(const lm_splitter *s, uint32_t w)
@@ -240,7 +235,8 @@ static bool shared_outputs(lm_splitter *s, const lm_node *n, lm_value in)
     uint32_t *edges = lm_arena_new(&s->out->arena, s->spec->ranks + 1, uint32_t);
 
     s->failed |= !edges;
-    if (s->failed || !may_cut(s, n->weights[0]) || !lm_split_edges(s->spec, width(s, n->out), 16, edges))
+    if (s->failed || !lm_split_may_cut(s, n->weights[0]) ||
+        !lm_split_edges(s->spec, width(s, n->out), 16, edges))
         return false;
     uint32_t first = edges[s->spec->rank], end = edges[s->spec->rank + 1];
     lm_value here  = outputs(s, n, in, lm_split_one(s, first, end - first));
@@ -271,8 +267,8 @@ static void make_linear(lm_splitter *s, const lm_node *n)
         v->here = outputs(s, n, whole_of(s, n->in[0]), v->part);
         return;
     }
-    if (cut && !s->spec->exact && may_cut(s, n->weights[0]) && on_blocks(s, n->weights[0], x->edges) &&
-        s->out->weights[n->weights[0]].uses == 1) {
+    if (cut && !s->spec->exact && lm_split_may_cut(s, n->weights[0]) &&
+        on_blocks(s, n->weights[0], x->edges) && s->out->weights[n->weights[0]].uses == 1) {
         shared_sums(s, n);
         return;
     }
@@ -292,10 +288,11 @@ static void make_experts(lm_splitter *s, const lm_node *n)
 {
     lm_value  x = whole_of(s, n->in[0]), route = whole_of(s, n->in[1]);
     uint32_t  edges[LM_MAX_RANKS + 1], unit = lm_split_unit(s, n->weights[2], n->experts.width);
-    bool cut = unit && !s->spec->exact && may_cut(s, n->weights[0]) && may_cut(s, n->weights[1]) &&
-               may_cut(s, n->weights[2]);
+    bool      cut = unit && !s->spec->exact;
     lm_node  *made = add_node(s, n, NULL, width(s, n->out));
 
+    for (uint32_t k = 0; k < 3; k++)
+        cut &= lm_split_may_cut(s, n->weights[k]);
     made->in[0] = x;
     made->in[1] = route;
     if (!cut) {

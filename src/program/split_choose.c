@@ -213,6 +213,13 @@ static bool in_units(lm_pieces part, uint32_t unit)
     return true;
 }
 
+bool lm_split_may_cut(const lm_splitter *s, uint32_t w)
+{
+    bool head = w == s->p->nodes[lm_program_head(s->p)].weights[0];
+
+    return (!s->spec->uncut || !s->spec->uncut[w]) && (head || s->p->weights[w].uses == 1);
+}
+
 /* Return whether this operation can compute only part of its output. */
 static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
 {
@@ -220,7 +227,7 @@ static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
 
     switch (n->code) {
     case LM_OP_LINEAR:
-        return !s->spec->uncut || !s->spec->uncut[n->weights[0]];
+        return lm_split_may_cut(s, n->weights[0]);
     case LM_OP_ROPE:
         return in_units(part, n->rope.head_dim);
     case LM_OP_RMS_NORM:
@@ -241,8 +248,7 @@ static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
     case LM_OP_ADD_BIAS:
     case LM_OP_SCALE_BY_WEIGHT:
     case LM_OP_DECAY:
-        return (!s->spec->uncut || !s->spec->uncut[n->weights[0]]) &&
-               s->p->weights[n->weights[0]].uses == 1 &&
+        return lm_split_may_cut(s, n->weights[0]) &&
                in_units(part, width(s, n->out) / (uint32_t)s->p->weights[n->weights[0]].dims[0]);
     default:
         return lm_op_of(n->code)->lanewise;
@@ -383,13 +389,14 @@ static void choose_gated(lm_splitter *s, const lm_node *n)
     ask(s, n, 1, s->values[n->out].part);
 }
 
-/* Return whether a value is the output of a product, or lanes of it. */
+/* Return whether a value is the output of a product with its own matrix, or lanes of it. */
 static bool is_product(const lm_splitter *s, lm_value v)
 {
     const lm_node *n = &s->p->nodes[s->p->values[v].producer];
 
-    return n->code == LM_OP_LINEAR ||
-           (n->code == LM_OP_COLUMNS && s->p->nodes[s->p->values[n->in[0]].producer].code == LM_OP_LINEAR);
+    if (n->code == LM_OP_COLUMNS)
+        n = &s->p->nodes[s->p->values[n->in[0]].producer];
+    return n->code == LM_OP_LINEAR && s->p->weights[n->weights[0]].uses == 1;
 }
 
 /* Return whether a node computes the inner lanes of an MLP: from products that have no other reader, and read

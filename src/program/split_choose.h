@@ -50,6 +50,10 @@ bool lm_split_edges(const lm_split_spec *spec, uint32_t lanes, uint32_t unit, ui
  * gives every rank the same number, else the smallest. 0: there are too few lanes. */
 uint32_t lm_split_unit(const lm_splitter *s, uint32_t w, uint32_t lanes);
 
+/* Return whether a rank may have a part of weight w. One that several operations read remains whole, except
+ * that of a tied head, which gets a second entry. */
+bool lm_split_may_cut(const lm_splitter *s, uint32_t w);
+
 /* Allocate pieces in the arena of the new program; compare pieces; count their lanes. */
 lm_row_range *lm_split_pieces(lm_splitter *s, uint32_t n);
 lm_pieces lm_split_one(lm_splitter *s, uint64_t first, uint64_t n);

@@ -18,9 +18,10 @@ static void embed(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const lm_frame *f = arg;
 
     (void)worker;
-    for (uint64_t i = from; i < to; i++)
-        lm_matrix_rows(f->l, f->node->weights[0], 0, (uint64_t)f->l->tokens[i], (uint64_t)f->l->tokens[i] + 1,
-                       lm_row_of(f->out, i));
+    for (uint64_t i = from; i < to; i++) {
+        uint64_t row = lm_row_of_token(f->l->program, f->node, (uint64_t)f->l->tokens[i]);
+        lm_matrix_rows(f->l, f->node->weights[0], 0, row, row + 1, lm_row_of(f->out, i));
+    }
 }
 
 static void position(void *arg, uint64_t from, uint64_t to, unsigned worker)

@@ -122,7 +122,7 @@ static void look_up(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
     (void)worker;
     for (uint64_t i = 0; i < f->rows; i++) {
-        uint64_t at = n->code == LM_OP_EMBED ? (uint64_t)f->l->tokens[i]
+        uint64_t at = n->code == LM_OP_EMBED ? lm_row_of_token(f->l->program, n, (uint64_t)f->l->tokens[i])
                                              : (uint64_t)f->l->positions[i] + n->position.offset;
         for (uint64_t k = from; k < to; k++)
             d[at * w + k] += lm_row_of(f->dout, i)[k];

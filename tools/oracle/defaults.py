@@ -35,6 +35,7 @@ CASES = {
     "gpt_bigcode": ("GPTBigCode", {}), "phi": ("Phi", {}), "phi3": ("Phi3", {}), "starcoder2": ("Starcoder2", {}), "stablelm": ("StableLm", {}),
     "cohere": ("Cohere", {}), "cohere2": ("Cohere2", {}), "xglm": ("XGLM", {}), "ctrl": ("CTRL", {}), "openai-gpt": ("OpenAIGPT", {}),
     "gemma": ("Gemma", {}), "gemma2": ("Gemma2", {}), "gemma3": ("Gemma3Text", {}), "gemma4": ("Gemma4Text", {"num_hidden_layers": 8}),
+    "gemma3n": ("Gemma3nText", {"num_hidden_layers": 20}),
     "gemma4_unified": ("Gemma4UnifiedText", {}),
     "gemma4-mixture": ("Gemma4Text", {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 64, "num_kv_shared_layers": 6, "use_double_wide_mlp": True}),
     "olmo": ("Olmo", {}), "olmoe": ("Olmoe", {}), "olmo2": ("Olmo2", {}), "olmo3": ("Olmo3", {"num_hidden_layers": 4}),
@@ -128,7 +129,7 @@ def main():
         if "layer_types" in described:           # the older spelling, without the list of layers with a window
             emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, requested)
         rope = described.get("rope_parameters")
-        if rope and "-" not in name and name not in ("lfm3", "gemma4", "gemma4_unified", "laguna", "mimo_v2_flash"):      # which has no older spelling
+        if rope and "-" not in name and name not in ("lfm3", "gemma3n", "gemma4", "gemma4_unified", "laguna", "mimo_v2_flash"):      # which has no older spelling
             old = store.v4(described | {"dtype": None})
             emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype" and (name, k) != ("olmo3", "rope_local_base_freq")}, requested)
 

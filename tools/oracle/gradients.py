@@ -59,10 +59,12 @@ def loss_of(model, ids, labels):
 def linears(model):
     """Return the names of the modules that can have an adapter: all except the head, routers and indexers. The MLPs of some families are excluded
     too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones, or refuses them, like the gate of AFMoE's attention; and it refuses out_proj of Mamba
-    and Mamba-2. transformers reads the weight of dt_proj past the module, so an adapter there would have no effect."""
+    and Mamba-2. transformers reads the weights of dt_proj and of correction_coefs past the module, so an adapter there would have no effect.
+    Lists of matrices (altup_projections) have no adapters here."""
     head = model.get_output_embeddings()
     refused = {"nemotron_h": "out_proj", "falcon_h1": "out_proj", "mamba2": "out_proj", "mamba": ("out_proj", "dt_proj"),
-               "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj", "afmoe": "gate_proj"}.get(model.config.model_type, ())
+               "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj", "afmoe": "gate_proj",
+               "gemma3n_text": ("correction_coefs", "projections.0", "projections.1", "projections.2")}.get(model.config.model_type, ())
     mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe", "glm_moe_dsa", "mistral4", "dots1",
                                                     "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2", "afmoe", "laguna", "mimo_v2_flash", "cohere2_moe"))
     return [name for name, m in model.named_modules()

@@ -544,6 +544,16 @@ static void add_kinds(words *w)
     set(w, "enable_moe_block", json_boolean(c->route.n_experts > 0));
 }
 
+/* Write the share of the gates that each layer sets to zero. */
+static void add_cuts(words *w)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < w->c->n_layers; i++)
+        json_array_append_new(list, json_real(lm_gate_share(w->c->gate_cut[i])));
+    set(w, "activation_sparsity_pattern", list);
+}
+
 /* Write the numbers that only this family has, and that GGUF files imply. */
 static void add_own(words *w)
 {
@@ -566,6 +576,7 @@ lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm
     add_experts(&w);
     add_act(&w);
     add_kinds(&w);
+    add_cuts(&w);
     add_own(&w);
     return add_rope(&w, e);
 }

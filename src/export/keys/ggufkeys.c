@@ -332,8 +332,11 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
     if (c->local.head_dim && knows(f, "num_kv_shared_layers")) {
         whole(k, "attention.key_length_swa", c->local.head_dim);
         whole(k, "attention.value_length_swa", c->local.v_dim);
-        whole(k, "attention.shared_kv_layers", c->n_readers);
     }
+    if (knows(f, "num_kv_shared_layers"))
+        whole(k, "attention.shared_kv_layers", c->n_readers);
+    if (knows(f, "activation_sparsity_pattern"))
+        lm_gguf_add_f32s(k->w, key(k, "activation_sparsity_scale"), c->gate_cut, c->n_layers);
     add_epsilon(k, p);
     if (a->window)
         add_window(k, c);

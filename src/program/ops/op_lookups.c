@@ -48,7 +48,6 @@ const lm_op lm_op_embed = {
     .cost           = embed_cost,
     .describe       = embed_describe,
     .formula        = "E[token]",
-    .expression     = "{w0}[ids]",
     .work           = "embedding",
     .trains_weights = 1,
 };

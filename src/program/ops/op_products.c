@@ -128,6 +128,30 @@ lm_value lm_head_linear(lm_builder *b, const char *weight, const char *bias, lm_
     return y;
 }
 
+lm_value lm_part_linears(lm_builder *b, const char *name, lm_value x, uint32_t n, uint32_t out, bool shared)
+{
+    lm_value y = LM_NONE;
+
+    lm_push(b, name, "ModuleList");
+    if (!b->failed) {
+        const char *here = lm_record_here(b);
+        uint32_t w = lm_record_weight(b, lm_record_text(b, "%s.*", here), "weight", LM_EXPERTS, 1, n, 1);
+        lm_record_need(b, n && (shared || lm_record_width(b, x) % n == 0), here,
+                       "the number of matrices does not divide the width");
+        if (!b->failed && w != LM_NONE) {
+            b->p->weights[w].gguf = lm_record_gguf(b, here, "weight");
+            y = lm_record_heads(b, w, here, x, n, out, shared)->out;
+        }
+    }
+    for (uint32_t i = 0; i < n && !b->failed; i++) {
+        lm_leaf(b, lm_record_text(b, "%u", i), "Linear");
+        if (!b->failed)
+            b->p->modules[b->p->n_modules - 1].share = n;
+    }
+    lm_pop(b);
+    return y;
+}
+
 /* one matrix per head */
 static void head_linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
@@ -144,7 +168,10 @@ static void head_linear_describe(const lm_program *p, const lm_node *n, lm_text 
 {
     uint32_t h = n->heads.n_heads;
 
-    lm_text_printf(out, _("%u heads, each %" PRIu64 " → %" PRIu64 "%s"), h,
+    lm_text_printf(out, p->weights[n->weights[0]].kind == LM_EXPERTS
+                            ? _("%u matrices, each %" PRIu64 " → %" PRIu64 "%s")
+                            : _("%u heads, each %" PRIu64 " → %" PRIu64 "%s"),
+                   h,
                    n->heads.shared ? lm_width_in(p, n) : lm_width_in(p, n) / h, lm_width_out(p, n) / h,
                    n->heads.shared ? _(" of the same input") : "");
 }

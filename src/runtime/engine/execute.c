@@ -59,7 +59,8 @@ static void run_embed(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        look_up(p, s, n->weights[0], (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)],
+        look_up(p, s, n->weights[0],
+                lm_row_of_token(p->g->program, n, (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)]),
                 floats_at(p->g, s->out, i));
 }
 

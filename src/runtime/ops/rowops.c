@@ -8,6 +8,9 @@
     X(ROPE, rope) \
     X(ADD, add) \
     X(MUL, mul) \
+    X(MIX, mix) \
+    X(MATCH, match) \
+    X(GAUSSIAN_TOP, gaussian_top) \
     X(SCALE, scale) \
     X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \

@@ -53,6 +53,13 @@ extern const lm_row_op *const lm_row_ops[LM_OP_COUNT];
 void lm_recurrence_block(const lm_recurrence *r, uint64_t unit, const lm_operand in[5], lm_operand out,
                          const float *rates, uint64_t row, lm_recurrence_args *a);
 
+/* Return the row of an embedding for a token. A table besides the embedding may have fewer rows than there
+ * are tokens; the others read its first one. */
+static inline uint64_t lm_row_of_token(const lm_program *p, const lm_node *n, uint64_t token)
+{
+    return token < p->weights[n->weights[0]].dims[0] ? token : 0;
+}
+
 static inline float *lm_row_of(lm_operand o, uint64_t i)
 {
     return o.at + i * o.row;

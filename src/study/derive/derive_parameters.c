@@ -58,10 +58,14 @@ static const char *experts_formula(counting *c, const lm_node *n)
 
 static const char *heads_formula(counting *c, const lm_node *n)
 {
-    const uint64_t *dims = c->p->weights[n->weights[0]].dims;
+    const lm_weight *w    = &c->p->weights[n->weights[0]];
+    const uint64_t  *dims = w->dims;
     const char *a = lm_width_formula(c->d, 0, false, dims[1]), *b = lm_width_formula(c->d, 0, false, dims[2]);
     lm_symbol_value q;
 
+    if (w->kind == LM_EXPERTS)           /* a list of matrices, not one of a head */
+        return lm_derive_text(c->d, "%s%llu * %s * %s", c->flops ? "2 * " : "",
+                              (unsigned long long)dims[0], b, a);
     if (lm_try_formula(c->d, "nope_dim", &q) && (uint64_t)q.n == dims[2])
         b = "nope_dim";
     if (lm_try_formula(c->d, "v_dim", &q) && (uint64_t)q.n == dims[1])

@@ -336,7 +336,8 @@ void lm_derive_norm(lm_derivation *d)
     lm_let_sizes(d);
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *m = &p->nodes[i];
-        if (m->code != LM_OP_RMS_NORM && m->code != LM_OP_LAYER_NORM)
+        bool again = m->weights[0] != LM_NONE && d->f->ledger->reader[m->weights[0]] != i;
+        if ((m->code != LM_OP_RMS_NORM && m->code != LM_OP_LAYER_NORM) || again)
             continue;
         uint64_t size = 0;
         for (uint32_t w = 0; w < 2; w++)
@@ -394,6 +395,16 @@ static uint32_t embedding(const lm_program *p, uint32_t from)
     return LM_NONE;
 }
 
+/* Derive both tables; that of the inputs of all layers may have fewer rows. */
+static void derive_inputs(lm_derivation *d, const lm_weight *tokens, const lm_weight *inputs)
+{
+    bool same = inputs->dims[0] == tokens->dims[0];
+
+    lm_derivef(d, "embeddings", _("with the table of the inputs of all layers"), LM_UNIT_PARAMETERS,
+               "parameters.embedding", "table + %s * %" PRIu64,
+               same ? "rows" : lm_derive_text(d, "%" PRIu64, inputs->dims[0]), inputs->dims[1]);
+}
+
 void lm_derive_embedding(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
@@ -419,9 +430,7 @@ void lm_derive_embedding(lm_derivation *d)
                        dims[1] == w->dims[1] ? "width" : lm_derive_text(d, "%" PRIu64, dims[1]));
         }
     if (further != LM_NONE)
-        lm_derivef(d, "embeddings", _("with the table of the inputs of all layers"), LM_UNIT_PARAMETERS,
-                   "parameters.embedding", "table + rows * %" PRIu64,
-                   p->weights[p->nodes[further].weights[0]].dims[1]);
+        derive_inputs(d, w, &p->weights[p->nodes[further].weights[0]]);
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
     lm_derivef(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.embedding",
                "100 * %s / total", positions ? "embeddings" : "table");

@@ -66,7 +66,7 @@ static uint32_t add_linear(lm_walk *w, uint32_t i)
     const lm_node    *n    = &p->nodes[i];
     uint32_t          in = p->values[n->in[0]].width, out = p->values[n->out].width;
     bool              head = i == w->d->f->ledger->head;
-    bool              tied = n->weights[0] != LM_NONE && w->d->f->ledger->reader[n->weights[0]] != i;
+    bool              tied = head && n->weights[0] != LM_NONE && w->d->f->ledger->reader[n->weights[0]] != i;
 
     return lm_graph_add(w->g, LM_SHAPE_BOX, head ? LM_MARK_END : LM_MARK_NONE, "%s\n%s → %s%s%s%s", word(n),
                         lm_grouped(w->d->f, in), lm_grouped(w->d->f, out), heads_text(w, i, out),
@@ -216,7 +216,7 @@ void lm_walk_ops(lm_walk *w, uint32_t from, uint32_t to)
     for (uint32_t i = from; i < to; i++) {
         uint32_t block = p->nodes[i].layer >= 0 && !lm_is_residual(f->ledger, i) ? f->ledger->block[i]
                                                                                  : LM_NONE;
-        bool     group = block != LM_NONE && p->modules[block].end_op - p->modules[block].first_op > 1;
+        bool     group = lm_has_several(p, block);
         if (w->block != LM_NONE && w->block != block) {
             lm_graph_close(w->g);
             w->block = LM_NONE;

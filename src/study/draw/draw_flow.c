@@ -158,7 +158,7 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
         bool     norm  = lm_is_norm(&p->nodes[i]);
         bool     mine  = f->ledger->part[i] == part;
         if (block != LM_NONE && norm)
-            mine = p->modules[block].end_op - p->modules[block].first_op > 1 &&
+            mine = lm_has_several(p, block) &&
                    f->ledger->attends[block] == (part == LM_PART_ATTENTION);
         if (!mine || lm_is_residual(f->ledger, i))
             continue;

@@ -43,7 +43,19 @@ static bool reads_earlier(const lm_ledger *l, uint32_t layer)
     return false;
 }
 
-/* Write the legend: letter, number of layers, the operations of a layer, its window, whose cache it reads. */
+/* Return the operation of a layer that sets most of its gates to zero, or NULL. */
+static const lm_node *cut_of(const lm_ledger *l, uint32_t layer)
+{
+    const lm_module *m = &l->program->modules[l->layer[layer]];
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++)
+        if (l->program->nodes[i].code == LM_OP_GAUSSIAN_TOP)
+            return &l->program->nodes[i];
+    return NULL;
+}
+
+/* Write the legend: letter, number of layers, the operations of a layer, its window, which gates it keeps,
+ * whose cache it reads. */
 static const char *legend_of(lm_drawing *d, const uint32_t *of, uint32_t kind)
 {
     lm_text  flow  = { 0 };
@@ -59,6 +71,11 @@ static const char *legend_of(lm_drawing *d, const uint32_t *of, uint32_t kind)
     if (window) {
         lm_text_add_str(&flow, " · ");
         lm_text_printf(&flow, chunked ? _("chunks of %s") : _("window %s"), lm_grouped(d->f, window));
+    }
+    const lm_node *cut = cut_of(d->f->ledger, first);
+    if (cut) {
+        lm_text_add_str(&flow, " · ");
+        lm_text_printf(&flow, _("gates above mean + %g deviations"), lm_decimal(cut->scale.factor));
     }
     if (reads_earlier(d->f->ledger, first)) {
         lm_text_add_str(&flow, " · ");

@@ -5,13 +5,14 @@
 static const lm_form_words residual_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm",
     .attention = "Attention", .mlp = "MLP", .inputs = "Inputs", .times = " · ", .factor = "λ",
+    .from = "[j ≥ %u] · ",
 };
 
 static const lm_form_words residual_latex = {
     .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})",
     .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
     .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .inputs = "\\text{Inputs}", .times = "\\,",
-    .factor = "\\lambda", .within = "\\_",
+    .factor = "\\lambda", .within = "\\_", .from = "[j \\ge %u] \\, ",
 };
 
 /* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */
@@ -108,15 +109,17 @@ void lm_read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 
     if (!l->program->n_layers)
         return;
-    uint32_t n = lm_streams_of(l, 0, at);
+    static const char *const names[2][5] = { { "h", "h", "h" }, { "h", "χ", "h", "h", "ψ" } };
+    static const char *const sets[2][5]  = { { "h", "h", "h" }, { "h", "\\chi", "h", "h", "\\psi" } };
+    uint32_t n = lm_streams_of(l, 0, at), several = n == LM_MAX_STREAMS;
     lm_text_add_str(unicode, "h₀ = ");
     lm_text_add_str(latex, "h_0 = ");
-    lm_put_form(l, &residual_words, at[0], LM_NONE, "", unicode);
-    lm_put_form(l, &residual_latex, at[0], LM_NONE, "", latex);
+    lm_put_form(l, &residual_words, at[0], NULL, NULL, 0, unicode);
+    lm_put_form(l, &residual_latex, at[0], NULL, NULL, 0, latex);
     for (uint32_t i = 1; i < n; i++) {
-        lm_text_add_str(unicode, ";   h ← ");
-        lm_text_add_str(latex, ",\\quad h \\leftarrow ");
-        lm_put_form(l, &residual_words, at[i], at[i - 1], "h", unicode);
-        lm_put_form(l, &residual_latex, at[i], at[i - 1], "h", latex);
+        lm_text_printf(unicode, ";   %s ← ", i + 1 < n ? names[several][i] : "h");
+        lm_text_printf(latex, ",\\quad %s \\leftarrow ", i + 1 < n ? sets[several][i] : "h");
+        lm_put_form(l, &residual_words, at[i], at, names[several], i, unicode);
+        lm_put_form(l, &residual_latex, at[i], at, sets[several], i, latex);
     }
 }

@@ -156,6 +156,24 @@ static void add_ungated_experts(lm_fact *g)
     lm_add_text(g, "mlp_parameters", "2 x D x F_E", LM_FROM_PROGRAM, "up and down of one expert");
 }
 
+/* Print the gate of an MLP, with what is done to it before its activation. */
+static void print_gate(lm_facts *f, lm_fact *g, const lm_node *glu, bool biased, char *out, size_t size)
+{
+    const lm_program *p    = f->s.program;
+    const lm_node    *made = &p->nodes[p->values[glu->in[0]].producer];
+    double            c    = lm_decimal(made->scale.factor);
+    const char       *bias = biased ? " + b_g" : "";
+
+    if (glu->code != LM_OP_EXPERTS && made->code == LM_OP_SCALE) {
+        lm_print(out, size, "%g gate(x)%s", c, bias);
+    } else if (glu->code != LM_OP_EXPERTS && made->code == LM_OP_GAUSSIAN_TOP) {
+        lm_print(out, size, "Top(gate(x)%s)", bias);
+        lm_add_textf(g, "top", LM_FROM_PROGRAM, "max(x - mean - %g sqrt(var), 0)", c);
+    } else {
+        lm_print(out, size, "gate(x)%s", bias);
+    }
+}
+
 static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *act)
 {
     bool   experts = t->glu->code == LM_OP_EXPERTS;
@@ -164,18 +182,15 @@ static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
     bool   b_u = experts ? t->glu->weights[4] != LM_NONE : has_bias(f, LM_PRODUCT_UP);
     bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_PRODUCT_DOWN);
     char   gate[64], up[96];
-    const lm_program *p    = f->s.program;
-    const lm_node    *made = &p->nodes[p->values[t->glu->in[0]].producer];
 
     if (experts && !lm_experts_have_gate(t->glu)) {
         add_ungated_experts(g);
         return;
     }
-    size_t n = 0;
-    if (!experts && made->code == LM_OP_SCALE)
-        n = (size_t)lm_print(gate, sizeof gate, "%g ", lm_decimal(made->scale.factor));
-    lm_print(gate + n, sizeof gate - n, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "",
-             limit);
+    if (limit > 0)
+        lm_print(gate, sizeof gate, "min(gate(x)%s, %g)", b_g ? " + b_g" : "", limit);
+    else
+        print_gate(f, g, t->glu, b_g, gate, sizeof gate);
     lm_print(up, sizeof up,
              limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)"
              : b_u     ? "(up(x)%s)"
@@ -232,6 +247,23 @@ static bool begins_with_attention(const lm_facts *f)
     return false;
 }
 
+/* Append a value of a layer in terms of another, x. */
+static void put_form(const lm_facts *f, lm_value v, lm_value of, lm_text *out)
+{
+    lm_put_form(f->ledger, &lm_plain_words, v, &of, (const char *const[]){ "x" }, 1, out);
+}
+
+/* Add how several streams are predicted from all of them (0), or corrected by what one became (1). */
+static void add_coefficients(lm_facts *f, lm_fact *g, uint32_t which)
+{
+    lm_text b = { 0 };
+
+    lm_text_add_str(&b, which ? "x[j] + (1 + kappa_j)(y - x[0]), kappa = " : "x[j] + sum kappa_ij x[i], kappa = ");
+    if (lm_put_coefficients(f->ledger, which, &b))
+        add_form(f, g, which ? "correct" : "predict", &b, which ? "y: what a layer made of one stream" : "of stream j");
+    lm_text_free(&b);
+}
+
 /* Add the formulas of the first layer. */
 static void add_layer(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
@@ -241,21 +273,26 @@ static void add_layer(lm_facts *f, lm_fact *g, const lm_traits *t)
     if (!f->s.program->n_layers)
         return;
     uint32_t n = lm_streams_of(f->ledger, 0, at);
+    bool several = n == LM_MAX_STREAMS;
     if (n >= 3) {
-        lm_put_form(f->ledger, &lm_plain_words, at[1], at[0], "x", &b);
+        put_form(f, at[1 + several], at[several], &b);
         add_form(f, g, begins_with_attention(f) ? "after_attention" : "after_mixing", &b,
                  "norms and residual sums of a layer");
-        lm_put_form(f->ledger, &lm_plain_words, at[2], at[1], "x", &b);
+        put_form(f, at[2 + several], at[1 + several], &b);
         add_form(f, g, "after_mlp", &b, "norms and residual sums of a layer");
     }
-    if (n == 4) {
-        lm_put_form(f->ledger, &lm_plain_words, at[3], at[2], "x", &b);
+    if (n >= 4) {
+        put_form(f, at[n - 1], at[n - 2], &b);
         add_form(f, g, "after_inputs", &b, "norms and residual sums of a layer");
     }
-    lm_put_form(f->ledger, &lm_plain_words, at[n - 1], at[0], "x", &b);
+    put_form(f, at[n - 1], at[0], &b);
     add_form(f, g, "layer", &b, n >= 3 ? "the one put into the other"
                                  : t->parallel ? "both read the same stream" : "its one branch");
+    if (lm_put_low_rank(f->ledger, &b))
+        add_form(f, g, "low", &b, "beside attention");
     lm_text_free(&b);
+    add_coefficients(f, g, 0);
+    add_coefficients(f, g, 1);
 }
 
 /* Add the input of the first layer and what follows the last one. */
@@ -266,7 +303,7 @@ static void add_ends(lm_facts *f, lm_fact *g, const lm_traits *t)
 
     if (p->n_layers) {
         lm_text_add_str(&b, "h0 = ");
-        lm_put_form(f->ledger, &lm_plain_words, p->modules[f->ledger->layer[0]].in, LM_NONE, "", &b);
+        lm_put_form(f->ledger, &lm_plain_words, p->modules[f->ledger->layer[0]].in, NULL, NULL, 0, &b);
         if (t->learned || t->sinusoidal)
             lm_add_text(g, "positions", b.data, LM_FROM_PROGRAM,
                         t->learned ? "an added row of a learned table" : "an added row of sines and cosines");

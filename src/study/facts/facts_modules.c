@@ -128,8 +128,11 @@ static void add_parted(lm_fact *g, const lm_linear_form *x)
 static lm_wide pass_mult_adds(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;
-    lm_wide           sum = 0;
+    uint32_t          share = p->modules[module].share;
+    lm_wide           sum   = 0;
 
+    if (share)
+        return pass_mult_adds(f, p->modules[module].parent) / share;
     for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
         sum += (lm_wide)f->s.tokens * lm_node_mult_adds(p, &p->nodes[i], f->s.tokens);
     return sum;
@@ -290,8 +293,10 @@ uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module)
 
     for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
-            uint32_t w = parameter_at(p, i, k);
-            sum += w != LM_NONE ? p->weights[w].elements : 0;
+            uint32_t w     = parameter_at(p, i, k);
+            bool     again = w != LM_NONE && f->ledger->reader[w] != i &&     /* by the same module */
+                         p->nodes[f->ledger->reader[w]].module == p->nodes[i].module;
+            sum += w != LM_NONE && !again ? p->weights[w].elements : 0;
         }
     return sum;
 }

@@ -64,6 +64,18 @@ static void add_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained,
 
 /* ---- adapters ---- */
 
+/* Return whether adapters are attached to a product or to experts; if several operations read the matrix, to
+ * the first one. */
+static bool is_adapted(const lm_facts *f, uint32_t i)
+{
+    const lm_node *x = &f->s.program->nodes[i];
+
+    if (x->code == LM_OP_LINEAR && f->ledger->reader[x->weights[0]] != i)
+        return false;
+    return (x->code == LM_OP_LINEAR || x->code == LM_OP_EXPERTS) &&
+           !(f->ledger->roles[i] & LM_PRODUCT_ROUTER) && !lm_only_chooses(f->s.program, x->out, false);
+}
+
 /* Return rank × (in + out) of an operation for matrices of `role`; 0: for all its matrices. Latent attention
  * makes keys and values by one matrix, of which two operations read a part each: the first counts the
  * whole. */
@@ -80,8 +92,7 @@ static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16
                       lm_module_op(p, x->module, 0) == i;
         return counts && lm_module_linear(p, x->module, &whole) ? rank * (whole.in + whole.out) : 0;
     }
-    if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_PRODUCT_ROUTER) ||
-        lm_only_chooses(p, x->out, false))
+    if (!is_adapted(f, i))
         return 0;
     /* gates of attention and of states are no targets of that name */
     if ((role & (LM_PRODUCT_GATE | LM_PRODUCT_UP | LM_PRODUCT_DOWN)) && f->ledger->part[i] != LM_PART_MLP)

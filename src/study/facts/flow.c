@@ -79,13 +79,18 @@ static void put_norm(chain *c, const lm_node *n, const lm_module *layer)
     put(c, norm_word(n), c->last != LM_NONE && n->in[0] == layer->in, n->out);
 }
 
+/* Show a block, whose operations from i on follow one another. */
 static void put_block(lm_facts *f, chain *c, uint32_t i)
 {
-    const lm_program *p = f->s.program;
-    const lm_module  *m = &p->modules[f->ledger->block[i]];
+    const lm_program *p     = f->s.program;
+    uint32_t          block = f->ledger->block[i], end = i + 1;
+    lm_value          in    = p->nodes[i].in[0];
     char              word[64];
 
-    put(c, block_word(f, i, word), c->last != m->in && (c->branched || !reads_sum(p, m->in, c->sum)), m->out);
+    while (end < p->n_nodes && f->ledger->block[end] == block)
+        end++;
+    put(c, block_word(f, i, word), c->last != in && (c->branched || !reads_sum(p, in, c->sum)),
+        p->nodes[end - 1].out);
     c->branched = true;
 }
 
@@ -115,7 +120,7 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
         const lm_node *n = &p->nodes[i];
         uint32_t       b = f->ledger->block[i];
-        bool           alone = b == LM_NONE || p->modules[b].end_op == p->modules[b].first_op + 1;
+        bool           alone = !lm_has_several(p, b);
         if (lm_is_residual(f->ledger, i)) {
             put(&c, "+", false, n->out);
             c.sum      = n->out;

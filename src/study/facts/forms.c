@@ -11,14 +11,15 @@ const lm_form_words lm_plain_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm", .attention = "Attn",
     .state = "Mix", .inputs = "Inputs",
     .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "h", .bias = " + b", .times = " ", .tanh = "tanh",
-    .factor = "lambda",
+    .factor = "lambda", .sum = "sum ", .from = "[j >= %u] ", .last = "h",
 };
 
 typedef struct form {
     const lm_ledger     *l;
     const lm_form_words *w;
-    lm_value             stream;
-    const char          *name;
+    const lm_value      *known;
+    const char *const   *names;
+    uint32_t             n_known;
     lm_text              *out;
 } form;
 
@@ -27,14 +28,31 @@ static uint32_t maker(const lm_ledger *l, lm_value v)
     return l->program->values[v].producer;
 }
 
-/* Return whether `v` is the residual stream, or a norm of it. */
+/* Return whether an operation is in a module beside attention and MLP. */
+static bool is_aside(const lm_ledger *l, uint32_t i)
+{
+    return lm_has_several(l->program, l->block[i]) && !l->acts[l->block[i]];
+}
+
+/* Return whether an operation takes one of several streams. */
+static bool takes_stream(const lm_ledger *l, const lm_node *n)
+{
+    return n->code == LM_OP_COLUMNS && (l->program->nodes[maker(l, n->in[0])].code == LM_OP_MIX ||
+                                        lm_is_apart(l->program, l->block[n - l->program->nodes]));
+}
+
+/* Return whether `v` is the residual stream, a multiple of it, or a norm of that. */
 static bool is_stream(const lm_ledger *l, int32_t layer, lm_value v)
 {
     const lm_node *n = &l->program->nodes[maker(l, v)];
 
     while (n->layer == layer && lm_is_norm(n))
         n = &l->program->nodes[maker(l, n->in[0])];
-    return n->layer != layer || lm_is_residual(l, (uint32_t)(n - l->program->nodes));
+    if (n->layer == layer && n->code == LM_OP_SCALE && lm_is_residual(l, maker(l, n->in[0])))
+        n = &l->program->nodes[maker(l, n->in[0])];
+    uint32_t i = (uint32_t)(n - l->program->nodes);
+    return n->layer != layer || lm_is_residual(l, i) || takes_stream(l, n) ||
+           lm_is_apart(l->program, l->block[i]);
 }
 
 /* ---- layer, and what precedes the first ---- */
@@ -73,11 +91,58 @@ static uint32_t number_of_norm(const lm_ledger *l, uint32_t at, uint32_t *all)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         uint32_t b = l->block[i];
         bool     mine = p->nodes[i].layer == p->nodes[at].layer && lm_is_norm(&p->nodes[i]) && b != LM_NONE &&
-                        p->modules[b].end_op == p->modules[b].first_op + 1;
+                        !lm_has_several(p, b);
         *all += mine;
         n += mine && i <= at;
     }
     return n;
+}
+
+/* Append the name of a function. */
+static void put_function(const form *f, const char *name)
+{
+    lm_text_printf(f->out, f->w->within ? "\\mathrm{%s}" : "%s", name);
+}
+
+/* Append streams of a value, by their numbers from 0. */
+static void put_streams(const form *f, const lm_node *n)
+{
+    const lm_program *p    = f->l->program;
+    const lm_node    *made = &p->nodes[maker(f->l, n->in[0])];
+    uint32_t          wide = p->values[n->out].width, each = wide;
+
+    if (made->code == LM_OP_MIX)
+        each = p->values[made->out].width / made->mix.streams;
+    put(f, n->in[0], true);
+    lm_text_printf(f->out, wide > each ? "[%u:]" : "[%u]", n->columns.offset / each);
+}
+
+/* Append streams that are predicted, corrected, or to which something is added. */
+static void put_mix(const form *f, const lm_node *n, bool in_product)
+{
+    const lm_program *p     = f->l->program;
+    bool              weigh = n->n_in > 2, predicts = weigh && n->in[0] == n->in[1];
+
+    if (weigh) {
+        put_function(f, predicts ? "Predict" : "Correct");
+        lm_text_add_char(f->out, '(');
+        put(f, n->in[0], false);
+        if (!predicts) {
+            lm_text_add_str(f->out, ", ");
+            put(f, p->nodes[maker(f->l, n->in[1])].in[0], false);
+        }
+        lm_text_add_char(f->out, ')');
+        return;
+    }
+    lm_text_add_str(f->out, in_product ? "(" : "");
+    put(f, n->in[0], false);
+    lm_text_add_str(f->out, " + ");
+    if (n->mix.first)
+        lm_text_printf(f->out, f->w->from, n->mix.first);
+    if (n->mix.streams == 1)
+        lm_text_add_str(f->out, f->w->sum);
+    put(f, n->in[1], true);
+    lm_text_add_str(f->out, in_product ? ")" : "");
 }
 
 static void put_norm(const form *f, uint32_t i)
@@ -152,16 +217,46 @@ static void put_form(const lm_node *n, const char *x, lm_text *out)
     }
 }
 
+/* Append a product with a matrix, or a list of them, named after the last word of its module's name. */
+static void put_product(const form *f, const lm_node *n)
+{
+    const char *name = f->l->program->modules[n->module].name, *list = strstr(name, "_projections");
+    size_t      end = list ? (size_t)(list - name) : strlen(name), from = end;
+
+    while (from > 0 && name[from - 1] != '_')
+        from--;
+    lm_text_printf(f->out, f->w->within ? "W_{%.*s} \\, " : "W_%.*s ", (int)(end - from), name + from);
+    put_of(f, "", n->in[0]);
+}
+
+/* Append what a module beside attention and MLP computes: a function of what it reads; each operation if they
+ * do not follow one another. */
+static void put_aside(const form *f, uint32_t i)
+{
+    const lm_program *p = f->l->program;
+    const lm_node    *n = &p->nodes[i];
+
+    if (!lm_is_apart(p, f->l->block[i])) {
+        put_function(f, "Low");
+        put_of(f, "", p->modules[f->l->block[i]].in);
+    } else if (n->code == LM_OP_ACT) {
+        put_of(f, lm_act_word(n->glu.act), n->in[0]);
+    } else {
+        put_product(f, n);
+    }
+}
+
 static void put(const form *f, lm_value v, bool in_product)
 {
     const lm_program *p = f->l->program;
     uint32_t          i = maker(f->l, v);
     const lm_node    *n = &p->nodes[i];
 
-    if (v == f->stream) {
-        lm_text_add_str(f->out, f->name);
-        return;
-    }
+    for (uint32_t k = f->n_known; k-- > 0;)
+        if (v == f->known[k]) {
+            lm_text_add_str(f->out, f->names[k]);
+            return;
+        }
     switch (n->code) {
     case LM_OP_EMBED:
         lm_text_add_str(f->out, f->w->token);
@@ -187,13 +282,34 @@ static void put(const form *f, lm_value v, bool in_product)
     case LM_OP_ADD:
         if (n->layer < 0 || lm_is_residual(f->l, i))
             put_sum(f, n, in_product);
+        else if (is_aside(f->l, i))
+            put_aside(f, i);
         else
             put_part(f, v, n->layer);
         break;
+    case LM_OP_MIX:
+        put_mix(f, n, in_product);
+        break;
+    case LM_OP_MATCH:
+        put_function(f, "Match");
+        put_of(f, "", n->in[0]);
+        break;
     default:
-        if (lm_op_of(n->code)->form) {
+        if (n->code == LM_OP_JOIN && n->layer < 0) {
+            lm_text_add_char(f->out, '[');
+            put(f, n->in[0], false);
+            lm_text_add_str(f->out, " ; ");
+            put(f, n->in[1], false);
+            lm_text_add_char(f->out, ']');
+        } else if (n->code == LM_OP_HEAD_LINEAR && n->layer < 0) {
+            put_product(f, n);
+        } else if (takes_stream(f->l, n)) {
+            put_streams(f, n);
+        } else if (is_aside(f->l, i)) {
+            put_aside(f, i);
+        } else if (lm_op_of(n->code)->form) {
             lm_text x = { 0 };
-            put(&(form){ f->l, f->w, f->stream, f->name, &x }, n->in[0], false);
+            put(&(form){ f->l, f->w, f->known, f->names, f->n_known, &x }, n->in[0], false);
             put_form(n, x.data ? x.data : "", f->out);
             f->out->failed |= x.failed;
             lm_text_free(&x);
@@ -207,10 +323,90 @@ static void put(const form *f, lm_value v, bool in_product)
     }
 }
 
-void lm_put_form(const lm_ledger *l, const lm_form_words *w, lm_value v, lm_value stream, const char *name,
-                 lm_text *out)
+void lm_put_form(const lm_ledger *l, const lm_form_words *w, lm_value v, const lm_value *known,
+                 const char *const *names, uint32_t n, lm_text *out)
 {
-    put(&(form){ l, w, stream, name, out }, v, false);
+    put(&(form){ l, w, known, names, n, out }, v, false);
+}
+
+/* Append a value of a block as a formula of the block's input, x. */
+static void put_branch(const lm_ledger *l, lm_value v, lm_value in, lm_text *out)
+{
+    const lm_program *p    = l->program;
+    const lm_node    *n    = &p->nodes[maker(l, v)];
+    const char       *name = p->modules[n->module].name, *end = strrchr(name, '_');
+
+    if (v == in) {
+        lm_text_add_str(out, "x");
+        return;
+    }
+    if (lm_is_norm(n))
+        lm_text_add_str(out, "Norm(");
+    else if (n->code == LM_OP_LINEAR)
+        lm_text_printf(out, n->in[0] == in ? "W_%s " : "W_%s (", end ? end + 1 : name);
+    put_branch(l, n->in[0], in, out);
+    if (n->code == LM_OP_ADD) {
+        lm_text_add_str(out, " + ");
+        put_branch(l, n->in[1], in, out);
+    } else if (n->in[0] != in) {
+        lm_text_add_str(out, ")");
+    }
+}
+
+bool lm_put_low_rank(const lm_ledger *l, lm_text *out)
+{
+    const lm_program *p = l->program;
+    uint32_t          i = 0;
+
+    while (i < p->n_nodes && (!is_aside(l, i) || lm_is_apart(p, l->block[i])))
+        i++;
+    if (i == p->n_nodes)
+        return false;
+    put_branch(l, p->modules[l->block[i]].out, p->modules[l->block[i]].in, out);
+    return true;
+}
+
+bool lm_put_coefficients(const lm_ledger *l, uint32_t which, lm_text *out)
+{
+    static const char *const names[] = { "x", "y" };
+    const lm_program        *p       = l->program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        bool corrects = n->in[0] != n->in[1];
+        if (n->code != LM_OP_MIX || n->n_in < 3 || corrects != which)
+            continue;
+        lm_value known = corrects ? p->nodes[maker(l, n->in[1])].in[0] : n->in[0];
+        put(&(form){ l, &lm_plain_words, &known, &names[corrects], 1, out }, n->in[2], false);
+        return true;
+    }
+    return false;
+}
+
+/* Add what streams are corrected by, and what they are then, or as predicted. Return the number of values. */
+static uint32_t mixed(const lm_ledger *l, const lm_node *mix, lm_value *out)
+{
+    uint32_t n = 0;
+
+    if (mix->n_in < 3)
+        return 0;
+    if (mix->in[0] != mix->in[1])
+        out[n++] = l->program->nodes[maker(l, mix->in[1])].in[0];
+    out[n++] = mix->out;
+    return n;
+}
+
+/* Add the stream that a sum reads, unless it adds what a module beside attention and MLP makes. */
+static uint32_t summed(const lm_ledger *l, uint32_t sum, lm_value *out)
+{
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t added = lm_added_by(l, sum, !k);
+        if (lm_added_by(l, sum, k) == LM_NONE && (added == LM_NONE || !is_aside(l, added)))
+            out[n++] = l->program->nodes[sum].in[k];
+    }
+    return n;
 }
 
 uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MAX_STREAMS])
@@ -218,15 +414,16 @@ uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MAX_S
     const lm_program *p = l->program;
     const lm_module  *m = &p->modules[l->layer[layer]];
     lm_value          last = m->out != LM_NONE ? m->out : p->nodes[m->end_op - 1].out;
-    uint32_t          n = 0, sums = 0;
+    uint32_t          n = 0, sums = 0, max = 4;     /* with one stream */
 
     out[n++] = m->in;
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
-        if (!lm_is_residual(l, i) || !sums++ || n + 1 == LM_MAX_STREAMS)
-            continue;
-        for (uint32_t k = 0; k < 2; k++)                     /* the input of the second sum */
-            if (lm_added_by(l, i, k) == LM_NONE)
-                out[n++] = p->nodes[i].in[k];
+        if (p->nodes[i].code == LM_OP_MIX && n + 2 < LM_MAX_STREAMS) {
+            n += mixed(l, &p->nodes[i], &out[n]);
+            max = LM_MAX_STREAMS;
+        }
+        if (lm_is_residual(l, i) && sums++ && n + 1 < max)
+            n += summed(l, i, &out[n]);
     }
     /* Parallel layout: the second part reads the input of the layer. */
     for (uint32_t i = m->first_op; n == 2 && i < m->end_op; i++)
@@ -242,6 +439,16 @@ uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MAX_S
 }
 
 /* ---- logits ---- */
+
+/* Append the last norm and what precedes it, after the last layer. */
+static void put_end(const form *f, const lm_node *norm)
+{
+    lm_value last = f->l->program->modules[f->l->layer[f->l->program->n_layers - 1]].out;
+
+    lm_text_add_str(f->out, f->w->within ? "\\mathrm{Norm}_f(" : f->w->nth_norm ? "Norm_f(" : "Norm(");
+    put(&(form){ f->l, f->w, &last, &f->w->last, 1, f->out }, norm->in[0], false);
+    lm_text_add_char(f->out, ')');
+}
 
 static void put_logits(const form *f, lm_value v)
 {
@@ -273,14 +480,17 @@ static void put_logits(const form *f, lm_value v)
         lm_text_add_str(f->out, i != f->l->head ? ")" : n->weights[1] != LM_NONE ? f->w->bias : "");
         break;
     default:
-        lm_text_add_str(f->out, f->w->final);
+        if (lm_is_norm(n) && p->n_layers && p->nodes[maker(f->l, n->in[0])].layer < 0)
+            put_end(f, n);
+        else
+            lm_text_add_str(f->out, f->w->final);
         break;
     }
 }
 
 void lm_put_head_form(const lm_ledger *l, const lm_form_words *w, lm_text *out)
 {
-    put_logits(&(form){ l, w, LM_NONE, "", out }, l->program->logits);
+    put_logits(&(form){ l, w, NULL, NULL, 0, out }, l->program->logits);
 }
 
 /* ---- projections ---- */

@@ -32,6 +32,11 @@ static void find_tree(lm_ledger *l)
     }
 }
 
+static bool is_nonlinear(const lm_node *n)
+{
+    return n->code == LM_OP_GLU || n->code == LM_OP_ACT || n->code == LM_OP_ROUTE || n->code == LM_OP_EXPERTS;
+}
+
 static void find_blocks(lm_ledger *l)
 {
     const lm_program *p = l->program;
@@ -45,9 +50,18 @@ static void find_blocks(lm_ledger *l)
         bool *has = p->nodes[i].code == LM_OP_ATTENTION        ? l->attends
                     : lm_op_of(p->nodes[i].code)->state ? l->carries
                                                         : NULL;
+        bool acts = block != LM_NONE && !lm_is_apart(p, block) && (has || is_nonlinear(&p->nodes[i]));
+        if (acts)
+            l->acts[block] = true;
         for (; has && m != LM_NONE; m = p->modules[m].parent)
             has[m] = true;
     }
+}
+
+/* Return whether a block only prepares or uses the residual stream, or is a residual of low rank. */
+static bool is_aside(const lm_ledger *l, uint32_t block)
+{
+    return lm_has_several(l->program, block) && !l->acts[block];
 }
 
 /* ---- roles of products ---- */
@@ -124,6 +138,8 @@ static void find_roles(lm_ledger *l)
             mark_readers(l, i, LM_PRODUCT_DOWN);
             break;
         case LM_OP_ACT:
+            if (lm_is_apart(p, l->block[i]))
+                break;
             mark_makers(l, n->in[0], LM_NONE, LM_PRODUCT_UP, 6);
             mark_readers(l, i, LM_PRODUCT_DOWN);
             break;
@@ -149,10 +165,9 @@ static lm_part part_of(const lm_ledger *l, uint32_t i)
         return LM_PART_NORM;
     if (i == l->head)
         return LM_PART_HEAD;
-    if (l->block[i] == LM_NONE)
+    if (l->block[i] == LM_NONE || is_aside(l, l->block[i]))
         return LM_PART_OTHER;
-    const lm_module *block = &l->program->modules[l->block[i]];
-    if (n->code == LM_OP_LINEAR && !l->roles[i] && block->end_op - block->first_op == 1)
+    if (n->code == LM_OP_LINEAR && !l->roles[i] && !lm_has_several(l->program, l->block[i]))
         return LM_PART_OTHER;                /* a product beside attention and MLP */
     return l->attends[l->block[i]]   ? LM_PART_ATTENTION
            : l->carries[l->block[i]] ? LM_PART_STATE
@@ -251,8 +266,9 @@ lm_status lm_ledger_new(const lm_program *p, lm_ledger **out, lm_error *e)
     l->roles   = lm_alloc_zero((size_t)p->n_nodes + 1, sizeof *l->roles);
     l->attends = lm_alloc_zero((size_t)p->n_modules + 1, sizeof *l->attends);
     l->carries = lm_alloc_zero((size_t)p->n_modules + 1, sizeof *l->carries);
+    l->acts    = lm_alloc_zero((size_t)p->n_modules + 1, sizeof *l->acts);
     if (!l->reader || !l->block || !l->layer || !l->twin || !l->child || !l->sibling || !l->part ||
-        !l->roles || !l->attends || !l->carries) {
+        !l->roles || !l->attends || !l->carries || !l->acts) {
         lm_ledger_free(l);
         return lm_fail_memory(e, "facts", 0);
     }
@@ -280,6 +296,7 @@ void lm_ledger_free(lm_ledger *l)
     lm_free(l->roles);
     lm_free(l->attends);
     lm_free(l->carries);
+    lm_free(l->acts);
     lm_free(l);
 }
 
@@ -305,7 +322,7 @@ bool lm_is_residual(const lm_ledger *l, uint32_t i)
     const lm_program *p = l->program;
     const lm_node    *n = &p->nodes[i];
 
-    if (n->code != LM_OP_ADD || n->layer < 0 || joins_experts(l, n))
+    if (n->code != LM_OP_ADD || n->layer < 0 || joins_experts(l, n) || is_aside(l, l->block[i]))
         return false;
     for (uint32_t k = 0; k < n->n_in; k++)
         if (l->block[i] == LM_NONE || l->block[p->values[n->in[k]].producer] != l->block[i])
@@ -328,10 +345,19 @@ uint32_t lm_added_by(const lm_ledger *l, uint32_t i, uint32_t k)
 
 void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)
 {
-    const lm_program *p = l->program;
+    const lm_program *p     = l->program;
+    uint32_t          share = p->modules[module].share;
     lm_cost           c;
 
     *out = (lm_module_sums){ 0 };
+    if (share) {
+        lm_module_sum(l, p->modules[module].parent, out);
+        out->parameters /= share;
+        out->mult_adds /= share;
+        out->flops /= share;
+        out->weight_elements /= share;
+        out->activations /= share;
+    }
     for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1)) {
         const lm_node *n = &p->nodes[i];
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
@@ -355,12 +381,14 @@ void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)
 
 bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out)
 {
-    uint32_t i = lm_module_op(p, module, 0);
+    bool     share = p->modules[module].share;
+    uint32_t from  = share ? p->modules[module].parent : module, i = lm_module_op(p, from, 0);
 
-    if (i == LM_NONE || p->nodes[i].module != module)
+    if (i == LM_NONE || p->nodes[i].module != from)
         return false;
     const lm_node *n = &p->nodes[i];
-    if (n->code == LM_OP_LINEAR && lm_module_op(p, module, i + 1) == LM_NONE) {
+    uint32_t next = lm_module_op(p, from, i + 1);
+    if (n->code == LM_OP_LINEAR && (next == LM_NONE || p->nodes[next].weights[0] == n->weights[0])) {
         *out = (lm_linear_form){ p->values[n->in[0]].width, p->values[n->out].width,
                                  n->weights[1] != LM_NONE };
         return true;
@@ -368,6 +396,10 @@ bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out)
     if (n->code != LM_OP_HEAD_LINEAR || p->weights[n->weights[0]].joint.by_head)
         return false;
     const lm_weight *w = &p->weights[n->weights[0]];
+    if (w->kind == LM_EXPERTS) {         /* a list of matrices, each of a module */
+        *out = (lm_linear_form){ w->dims[2], w->dims[1], false };
+        return share;
+    }
     *out = (lm_linear_form){ w->joint.transposed ? w->dims[1] : w->dims[2], w->dims[0] * w->joint.of, false };
     return true;
 }

@@ -22,6 +22,8 @@ struct lm_ledger {
     uint32_t *block;             /* [n_nodes]: the module directly below the decoder layer; LM_NONE outside
                                     the stack */
     bool     *attends, *carries; /* [n_modules]: it contains attention; an operation with a state */
+    bool     *acts;              /* [n_modules]: it contains one of these, an activation or experts, all of
+                                    its operations in a row; others prepare or use the streams */
     uint32_t *layer;             /* [n_layers]: module of each decoder layer */
     uint32_t *child, *sibling;   /* [n_modules]: the first submodule; the next module with the same parent; or
                                     LM_NONE */
@@ -39,6 +41,18 @@ void      lm_ledger_free(lm_ledger *l);
 static inline bool lm_is_norm(const lm_node *n)
 {
     return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
+}
+
+/* Return whether the operations of a module do not follow one another. */
+static inline bool lm_is_apart(const lm_program *p, uint32_t module)
+{
+    return module != LM_NONE && p->modules[module].end_op == p->modules[module].first_op;
+}
+
+/* Return whether a module has several operations, or is one whose operations do not follow one another. */
+static inline bool lm_has_several(const lm_program *p, uint32_t module)
+{
+    return module != LM_NONE && p->modules[module].end_op != p->modules[module].first_op + 1;
 }
 
 /* Return whether an operation adds to the residual stream: it joins values from different parts of a layer,

@@ -72,7 +72,7 @@ static void see_latent(const lm_ledger *l, lm_traits *t, const lm_node *n)
     uint32_t          in  = p->values[n->in[0]].width / (n->heads.shared ? 1 : n->heads.n_heads);
     uint32_t          out = p->values[n->out].width / n->heads.n_heads;
 
-    if ((t->latent && t->nope_dim && t->v_dim) || p->weights[n->weights[0]].joint.by_head)
+    if (n->layer < 0 || (t->latent && t->nope_dim && t->v_dim) || p->weights[n->weights[0]].joint.by_head)
         return;
     if (!t->latent) {
         t->latent   = true;
@@ -127,6 +127,25 @@ static bool is_qk_norm(const lm_ledger *l, uint32_t i)
     return n->norm.groups > 1 || (projection && !reaches_linear(p, i));
 }
 
+/* The activation of an MLP, neither of attention nor of coefficients of streams. */
+static void see_act(const lm_ledger *l, lm_traits *t, uint32_t i)
+{
+    const lm_node *n = &l->program->nodes[i];
+
+    if (n->layer < 0 || t->has_act || lm_is_apart(l->program, l->block[i]) ||
+        l->part[i] == LM_PART_ATTENTION || l->part[i] == LM_PART_STATE)
+        return;
+    t->act     = n->glu.act;
+    t->has_act = true;
+    t->glu     = n->code == LM_OP_GLU ? n : NULL;
+}
+
+static void see_streams(lm_traits *t, const lm_node *n)
+{
+    if (n->layer >= 0)
+        t->streams = n->mix.streams;
+}
+
 static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
 {
     const lm_node *n = &l->program->nodes[i];
@@ -142,6 +161,9 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         break;
     case LM_OP_HEAD_LINEAR:
         see_latent(l, t, n);
+        break;
+    case LM_OP_MIX:
+        see_streams(t, n);
         break;
     case LM_OP_POSITION:
         t->learned = true;
@@ -164,11 +186,7 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         break;
     case LM_OP_GLU:
     case LM_OP_ACT:
-        if (n->layer >= 0 && !t->has_act && l->part[i] != LM_PART_ATTENTION && l->part[i] != LM_PART_STATE) {
-            t->act     = n->glu.act;
-            t->has_act = true;
-            t->glu     = n->code == LM_OP_GLU ? n : NULL;
-        }
+        see_act(l, t, i);
         break;
     case LM_OP_CAUSAL_CONV:
         t->convolution = t->convolution ? t->convolution : n;
@@ -270,7 +288,7 @@ void lm_find_traits(const lm_ledger *l, lm_traits *out)
     for (uint32_t i = 0; i < p->n_layers; i++)
         out->kinds += l->twin[i] == i;
     if (p->n_layers && l->layer[0] != LM_NONE && p->modules[l->layer[0]].out != LM_NONE)
-        out->hidden = p->values[p->modules[l->layer[0]].out].width;
+        out->hidden = p->values[p->modules[l->layer[0]].out].width / (out->streams ? out->streams : 1);
     if (out->latent)             /* of the key that all heads share, rotated or not */
         out->rope_dim = out->attention->attention.spec.k_dim - (out->absorbed ? out->kv_rank : out->nope_dim);
     out->norm_position = find_norm_position(l);

@@ -43,6 +43,7 @@ typedef struct lm_traits {
     const lm_rope_spec *rope;        /* of the table returned by lm_main_rope, or NULL */
     lm_norm_position norm_position;
     uint32_t n_norms, n_final_norms, kinds;
+    uint32_t streams;                /* residual streams, of which layers compute one; 0: there is only one */
     uint32_t hidden, intermediate;   /* the width of the first dense MLP; 0: none */
     uint32_t shared_width;           /* the width of the dense MLP that every token visits besides the
                                         experts; 0: none */

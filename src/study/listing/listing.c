@@ -95,11 +95,9 @@ static void put_module(const lm_listing *l, uint32_t node, uint32_t *block, lm_t
 
     if (now == *block)
         return;
-    bool big = m && m->end_op > m->first_op + 1,
-was = *block != LM_NONE && l->p->modules[*block].end_op > l->p->modules[*block].first_op + 1;
-    if (big)
+    if (lm_has_several(l->p, now))
         lm_text_printf(out, "\n    # %s: %s\n", m->name, m->class_name);
-    else if (was)
+    else if (lm_has_several(l->p, *block))
         lm_text_add_char(out, '\n');
     *block = now;
 }

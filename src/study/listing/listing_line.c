@@ -76,6 +76,14 @@ static const char *last_word(const char *path)
     return dot ? dot + 1 : path;
 }
 
+/* Return the name of a product's result: its module's, or the end of a long one. */
+static const char *product_word(const char *path)
+{
+    const char *word = last_word(path), *end = strrchr(word, '_');
+
+    return strlen(word) > 20 && end ? end + 1 : word;
+}
+
 static const char *candidate(const lm_listing *l, uint32_t i)
 {
     const lm_node *n    = &l->p->nodes[i];
@@ -92,7 +100,7 @@ static const char *candidate(const lm_listing *l, uint32_t i)
     case LM_OP_SINUSOID:
         return "positions";
     case LM_OP_LINEAR:
-        return role ? role : last_word(n->path);
+        return role ? role : product_word(n->path);
     case LM_OP_ADD:
         return lm_is_residual(l->f->ledger, i) || n->layer < 0 ? "x" : "m";
     case LM_OP_ATTENTION:
@@ -105,8 +113,9 @@ static const char *candidate(const lm_listing *l, uint32_t i)
     case LM_OP_SELECT_KEYS:
         return "seen";
     case LM_OP_COLUMNS:
-    case LM_OP_JOIN:
         return last_word(n->path);
+    case LM_OP_JOIN:
+        return n->layer < 0 ? "x" : last_word(n->path);
     case LM_OP_HEAD_LINEAR:
         return !n->heads.shared && same ? same : last_word(n->path);
     default:
@@ -207,11 +216,16 @@ static void put_vector(const lm_listing *l, uint32_t index, lm_text *out)
         put_weight(l, index, out);
 }
 
-/* Append [heads, out, in] of a matrix that is stored together with others. */
-static void put_heads(const lm_listing *l, const lm_weight *w, lm_text *out)
+/* Append [heads, out, in] of a matrix that is stored together with others, or of a list. */
+static void put_heads(const lm_listing *l, uint32_t index, lm_text *out)
 {
-    const lm_joint *j = &w->joint;
+    const lm_weight *w = &l->p->weights[index];
+    const lm_joint  *j = &w->joint;
 
+    if (!j->path) {
+        put_weight(l, index, out);
+        return;
+    }
     put_path(l, j->path, "", out);
     if (j->by_head) {
         lm_text_add_str(out, ".swapaxes(1, 2)");
@@ -393,9 +407,24 @@ static void put_gated(const lm_listing *l, const lm_node *n, lm_text *out)
                        lm_act_id(n->glu.act), in_name(l, n, 0), in_name(l, n, 1), gates);
 }
 
+/* Rows of tokens; those that a small table does not have are its first one. */
+static void put_rows(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    uint64_t rows = l->p->weights[n->weights[0]].dims[0];
+
+    put_weight(l, n->weights[0], out);
+    if (rows < l->p->values[l->p->logits].width)
+        lm_text_printf(out, "[[i if i < %" PRIu64 " else 0 for i in ids]]", rows);
+    else
+        lm_text_add_str(out, "[ids]");
+}
+
 static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
 {
     switch (n->code) {
+    case LM_OP_EMBED:
+        put_rows(l, n, out);
+        return;
     case LM_OP_POSITION:
         put_weight(l, n->weights[0], out);
         lm_text_printf(out, n->position.offset ? "[%u:T + %u]" : "[:T]", n->position.offset,
@@ -444,8 +473,13 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, n->heads.shared ? "per_head(%s[:, None]," : "per_head(%s.reshape(T, %u, -1),",
                        in_name(l, n, 0), n->heads.n_heads);
         lm_text_add_str(out, "\n                 ");
-        put_heads(l, &l->p->weights[n->weights[0]], out);
+        put_heads(l, n->weights[0], out);
         lm_text_add_char(out, ')');
+        return;
+    case LM_OP_MIX:
+        lm_text_printf(out, "mix(%s, %s, %s, %u, %u, %g)", in_name(l, n, 0), in_name(l, n, 1),
+                       n->n_in > 2 ? in_name(l, n, 2) : "None", n->mix.streams, n->mix.first,
+                       (double)n->mix.plus);
         return;
     case LM_OP_JOIN:
         lm_text_printf(out, "join(%s.reshape(T, %u, -1), %s.reshape(T, %u, -1))", in_name(l, n, 0),

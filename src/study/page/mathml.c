@@ -28,7 +28,8 @@ static const struct { const char *name, *element, *text; } signs[] = {
     { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "varphi", "mi", "φ" },      { "tau", "mi", "τ" },
             { "alpha", "mi", "α" },    { "Delta", "mi", "Δ" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
     { "varPhi", "mi", "Φ" },        { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "Lambda", "mi", "Λ" },
-    { "eta", "mi", "η" },       { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
+    { "eta", "mi", "η" },       { "chi", "mi", "χ" },       { "psi", "mi", "ψ" },       { "kappa", "mi", "κ" },
+    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
     { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "exp", "mi", "exp" },
     { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "mid", "mo", "∣" },
 };

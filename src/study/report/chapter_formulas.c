@@ -21,7 +21,7 @@ static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8
 static const lm_form_words text_words = {
     .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm₀", .nth_norm = "Norm%s",
     .digits = small, .attention = "Attn", .state = "Mix", .inputs = "Inputs", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "Norm_f(h_L)",
-    .bias = " + b", .times = " · ", .tanh = "tanh", .factor = "λ",
+    .bias = " + b", .times = " · ", .tanh = "tanh", .factor = "λ", .sum = "Σ ", .from = "[j ≥ %u] · ", .last = "h_L",
 };
 
 static const lm_form_words latex_words = {
@@ -29,27 +29,26 @@ static const lm_form_words latex_words = {
     .first_norm = "\\mathrm{Norm}_0", .nth_norm = "\\mathrm{Norm}_{\\ell,%s}",
     .digits = plain, .attention = "\\mathrm{Attn}", .state = "\\mathrm{Mix}", .inputs = "\\mathrm{Inputs}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}",
     .final = "\\mathrm{Norm}_f(h_L)", .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .factor = "\\lambda", .within = "\\_",
+    .sum = "\\sum ", .from = "[j \\ge %u] \\, ", .last = "h_L",
 };
 
-static void put_line(lm_facts *f, lm_value at, lm_value stream, const char *text_name, const char *latex_name,
-                     lm_text *text, lm_text *latex)
-{
-    lm_put_form(f->ledger, &text_words, at, stream, text_name, text);
-    lm_put_form(f->ledger, &latex_words, at, stream, latex_name, latex);
-}
 
 static void put_layers(lm_facts *f, lm_text *text, lm_text *latex)
 {
     const char *each = _("for each of L layers:");
     lm_value    at[LM_MAX_STREAMS];
 
-    static const char *const names[] = { "h", "u", "w" };
-    static const char *const sets[]  = { "h_{\\ell-1}", "u_\\ell", "w_\\ell" };
-    uint32_t n = lm_streams_of(f->ledger, 0, at);
+    static const char *const names[2][5] = { { "h", "u", "w" }, { "h", "χ", "u", "w", "ψ" } };
+    static const char *const sets[2][5]  = { { "h_{\\ell-1}", "u_\\ell", "w_\\ell" },
+                                             { "h_{\\ell-1}", "\\chi_\\ell", "u_\\ell", "w_\\ell",
+                                               "\\psi_\\ell" } };
+    uint32_t n = lm_streams_of(f->ledger, 0, at), several = n == LM_MAX_STREAMS;
     for (uint32_t i = 1; i < n; i++) {
-        lm_text_printf(text, "\n%*s  %s = ", (int)lm_text_columns(each), i == 1 ? each : "", i + 1 < n ? names[i] : "h'");
-        lm_text_printf(latex, " \\\\\n%s &= ", i + 1 < n ? sets[i] : "h_\\ell");
-        put_line(f, at[i], at[i - 1], names[i - 1], sets[i - 1], text, latex);
+        lm_text_printf(text, "\n%*s  %s = ", (int)lm_text_columns(each), i == 1 ? each : "",
+                       i + 1 < n ? names[several][i] : "h'");
+        lm_text_printf(latex, " \\\\\n%s &= ", i + 1 < n ? sets[several][i] : "h_\\ell");
+        lm_put_form(f->ledger, &text_words, at[i], at, names[several], i, text);
+        lm_put_form(f->ledger, &latex_words, at[i], at, sets[several], i, latex);
     }
     lm_text_add_str(latex, " \\quad \\ell = 1 \\ldots L");
 }
@@ -60,7 +59,8 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
     static const struct { const char *fact, *name, *latex; } parts[] = {
         { "latent", NULL, NULL },  { "query", "𝐐", "\\mathbf{Q}" },          { "key", "𝐊", "\\mathbf{K}" },          { "latent_keys", NULL, NULL },
         { "value", "𝐕", "\\mathbf{V}" },     { "latent_values", NULL, NULL }, { "attention", "a", "a" },    { "attention_output", "Attn(x)", "\\mathrm{Attn}(x)" },
-        { "router", "g", "g" },    { "mixture", "MLP(x)", "\\mathrm{MLP}(x)" }, { "mlp", NULL, "\\mathrm{MLP}(x)" },
+        { "low", "Low(x)", "\\mathrm{Low}(x)" }, { "predict", "Predict(x)[j]", "\\mathrm{Predict}(x)[j]" }, { "correct", "Correct(x, y)[j]", "\\mathrm{Correct}(x, y)[j]" },
+        { "router", "g", "g" },    { "top", "Top(x)", "\\mathrm{Top}(x)" }, { "mixture", "MLP(x)", "\\mathrm{MLP}(x)" }, { "mlp", NULL, "\\mathrm{MLP}(x)" },
     };
     bool mixes = lm_facts_has(f, "formulas.mixture");
 
@@ -115,7 +115,9 @@ static void write_forward(lm_document *d, lm_text *out)
         text_head.final = latex_head.final = "h_L";
     lm_text_add_str(&text, "h₀ = ");
     lm_text_add_str(&latex, "\\boxed{\\begin{aligned}\nh_0 &= ");
-    put_line(f, f->s.program->modules[f->ledger->layer[0]].in, LM_NONE, "", "", &text, &latex);
+    lm_value first = f->s.program->modules[f->ledger->layer[0]].in;
+    lm_put_form(f->ledger, &text_words, first, NULL, NULL, 0, &text);
+    lm_put_form(f->ledger, &latex_words, first, NULL, NULL, 0, &latex);
     put_layers(f, &text, &latex);
     lm_text_add_str(&text, "\nlogits = ");
     lm_text_add_str(&latex, " \\\\\n\\mathrm{logits} &= ");
@@ -176,7 +178,16 @@ static const struct letter other_letters[] = {
     { .latex = "\\ell", .in_text = "h'" },
     { .latex = "u", .meaning = N_("residual stream after the attention of a layer") },
     { .latex = "w", .meaning = N_("residual stream after the MLP of a layer") },
+    { .latex = "\\chi", .indexed = true },
+    { .latex = "\\psi", .indexed = true },
+    { .latex = "\\kappa", .indexed = true },
     { .latex = "x" },
+    { .latex = "y" },
+    { .latex = "\\mathrm{Predict}", .text = "Predict" },
+    { .latex = "\\mathrm{Correct}", .text = "Correct" },
+    { .latex = "\\mathrm{Match}", .text = "Match" },
+    { .latex = "\\mathrm{Top}", .text = "Top" },
+    { .latex = "\\mathrm{Low}", .text = "Low" },
     { .latex = "\\mathrm{Mix}", .text = "Mix" },
     { .latex = "\\mathrm{Inputs}", .text = "Inputs" },
     { .latex = "\\lambda" },
@@ -267,11 +278,13 @@ static const char *title_of(const char *name)
         { "value", N_("values") },              { "attention_output", N_("output of the attention") }, { "mask", N_("mask: key j as seen by query i") },
         { "head_map", N_("key/value head of query head i") }, { "kv_bytes", N_("bytes of the cache") }, { "latent", N_("latent of keys and values") },
         { "latent_norm", N_("norm of the latent") }, { "latent_keys", N_("keys from the latent") }, { "latent_values", N_("values from the latent") },
-        { "mlp", "MLP" },                       { "mlp_inner", N_("inside the MLP") },    { "mlp_parameters", N_("parameters of an MLP") },
+        { "mlp", "MLP" },                       { "top", N_("gates of an MLP that are kept") },
+                             { "mlp_inner", N_("inside the MLP") },    { "mlp_parameters", N_("parameters of an MLP") },
         { "expert_parameters", N_("parameters of an expert") }, { "norm", N_("norm") },   { "norm_parameters", N_("parameters of a norm") },
         { "after_attention", N_("stream after the attention") }, { "after_mixing", N_("stream after the part with a state") },
         { "after_mlp", N_("stream after the MLP") }, { "after_inputs", N_("stream after the inputs of the layer") }, { "layer", N_("a whole layer") },
         { "rope_frequency", N_("frequencies of RoPE") }, { "router", N_("router") },     { "mixture", N_("mixture of experts") },
+        { "low", N_("residual of low rank") }, { "predict", N_("prediction of stream j") }, { "correct", N_("correction of stream j") },
         { "selection", N_("choice of experts") }, { "choice", N_("choice of keys") },
         { "embedding", N_("embedding") },       { "positions", N_("positions") }, { "head", N_("output head") },
     };

@@ -28,7 +28,8 @@ static const struct { const char *word, *unicode, *latex; } words[] = {
     { "rope_dim", "K_R", "K_R" },     { "kv_rank", "R", "R" },       { "q_rank", "R_q", "R_q" },  { "tokens", "S", "S" },
     { "bytes", "b_v", "b_v" },
     { "Q", "𝐐", "\\mathbf{Q}" },      { "K", "𝐊", "\\mathbf{K}" },      { "V", "𝐕", "\\mathbf{V}" },
-    { "lambda", "λ", "\\lambda" },    { "m_h", "m_r", "m_r" },         { "s_h", "s_r", "s_r" },
+    { "lambda", "λ", "\\lambda" },    { "kappa", "κ", "\\kappa" },      { "kappa_j", "κ_j", "\\kappa_j" }, { "kappa_ij", "κ_ij", "\\kappa_{ij}" },
+       { "m_h", "m_r", "m_r" },         { "s_h", "s_r", "s_r" },
 };
 
 static void put_word(setting *s, const char *word, size_t n)
@@ -123,7 +124,7 @@ static void put_power(setting *s)
 static void put_sign(setting *s)
 {
     static const struct { const char *sign, *unicode, *latex; } signs[] = {
-        { "<=", "≤", "\\le " }, { "<-", "←", "\\leftarrow " }, { "*", "⊙", "\\odot " }, { "-", "−", "-" }, { ";", ";", "\\,;\\," }, { " ", " ", "\\," },
+        { "<=", "≤", "\\le " }, { ">=", "≥", "\\ge " }, { "<-", "←", "\\leftarrow " }, { "*", "⊙", "\\odot " }, { "-", "−", "-" }, { ";", ";", "\\,;\\," }, { " ", " ", "\\," },
     };
 
     if (strncmp(s->at, ", ", 2) == 0) {

@@ -169,9 +169,10 @@ def target(f, m):
 
 
 def layer_inputs(f):
-    """Return the parameters of LoRA on the two products with the inputs of each layer."""
-    width = f.get("config.hidden_size_per_layer_input", 0)
-    return 2 * f["architecture.layers"] * f["tuning.rank"] * (f["architecture.hidden"] + width) if width else 0
+    """Return the parameters of LoRA on the products of each layer beside attention and MLP: with its inputs, of low rank, for streams."""
+    d, width, low, n = f["architecture.hidden"], *(f.get("config." + key, 0) for key in ("hidden_size_per_layer_input", "laurel_rank", "altup_num_inputs"))
+    streams = (d + n) + (n + n * n) + (n + n) if n else 0
+    return f["architecture.layers"] * f["tuning.rank"] * (2 * (d + width) * bool(width) + 2 * (d + low) * bool(low) + streams)
 
 
 def latent_adapters(f):
@@ -389,8 +390,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"flops\.parts\.state", lambda f, m: 2 * f["parameters.stack.mult_adds"] - f["flops.parts.attention"] - f["flops.parts.mlp"]),
     (r"flops\.at_context", lambda f, m: f["flops.per_token_matmul"] + attended(f, chosen(f, f["kv.context"])) + indexed(f, f["kv.context"])
         if f["attention.windowed_layers"] == 0 else None),
-    (r"parameters\.embedding", lambda f, m: (f["architecture.hidden"] + f["architecture.layers"] * f.get("config.hidden_size_per_layer_input", 0))
-        * f["architecture.vocabulary"] if "rope.base" in f and plain_head(f) else None),
+    (r"parameters\.embedding", lambda f, m: f["architecture.hidden"] * f["architecture.vocabulary"] + f["architecture.layers"]
+        * f.get("config.hidden_size_per_layer_input", 0) * f.get("config.vocab_size_per_layer_input", f["architecture.vocabulary"]) if "rope.base" in f and plain_head(f) else None),
     (r"parameters\.head", lambda f, m: f["architecture.hidden"] * f["architecture.vocabulary"] if f["parameters.saved_by_tying"] == 0
         and f["parameters.biases"] == 0 and plain_head(f) else None),
     (r"flops\.parts\.(attention|mlp)", lambda f, m: 2 * f["parameters." + m[1]] if f["parameters.biases"] == 0 and dense(f) and alike(f)

@@ -57,6 +57,27 @@ static lm_value mul(lm_builder *b, lm_value x, lm_value y)
     return lm_mul(b, "product", x, y);
 }
 
+static lm_value mix(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_mix(b, "mixed", x, y, lm_columns(b, "c", y, 1, 0, 9), 3, 1, 1);
+}
+
+static lm_value mix_plain(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_mix(b, "mixed", x, lm_columns(b, "z", y, 1, 0, 4), LM_NONE, 3, 1, 1);
+}
+
+static lm_value match(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_match_rms(b, "matched", x, lm_columns(b, "y", y, 1, 0, 4), 3);
+}
+
+static lm_value gaussian_top(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_gaussian_top(b, "top", x, 0.25f);
+}
+
 static lm_value unit(lm_builder *b, lm_value x, lm_value y)
 {
     (void)y;
@@ -186,13 +207,13 @@ static const maker makers[] = {
     rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul, rms_groups,
     columns, softcap, clamp,       join, join_shared, route, route_scaled,
     unit,    bias,    by_weight,   decay, softplus,   gate_lanes, bounded_decay, gate_heads, temperature,
-    xielu,
+    xielu,   mix,     mix_plain,   match,         gaussian_top,
 };
 
 /* ---- values ---- */
 
 typedef struct data {
-    float in[2][ROWS * MOST], out[ROWS * MOST], rotation[ROWS * MOST];
+    float in[3][ROWS * MOST], out[ROWS * MOST], rotation[ROWS * MOST];
     float weights[LM_MAX_WEIGHTS][MOST];
 } data;
 
@@ -272,7 +293,7 @@ static void reverses_are_slopes(void **state)
     lm_gradient_kernels_init_ref(&gradients);
     for (size_t m = 0; m < sizeof makers / sizeof *makers; m++) {
         static data  d;
-        static float din[2][ROWS * MOST], dout[ROWS * MOST], dw[LM_MAX_WEIGHTS][MOST], scratch[2 * MOST];
+        static float din[3][ROWS * MOST], dout[ROWS * MOST], dw[LM_MAX_WEIGHTS][MOST], scratch[2 * MOST];
         bool         first[LM_MAX_INPUTS] = { true, true, true, true, true };
         lm_builder  *b = lm_builder_new("rows", "Rows", NULL, names);
         lm_program  *p = NULL;

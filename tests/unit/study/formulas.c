@@ -59,21 +59,32 @@ static bool enters_layer(const lm_program *p, uint32_t i)
     return p->nodes[p->values[p->nodes[i].in[0]].producer].layer < 0;
 }
 
+/* Return whether a block is products without an activation. */
+static bool is_low_rank(const lm_ledger *l, uint32_t block)
+{
+    return lm_has_several(l->program, block) && !lm_is_apart(l->program, block) && !l->acts[block];
+}
+
 /* The branches of a layer: attention, a state, an MLP or experts, and inputs of its own, as far as it has
  * them. */
 static size_t branches_of(const lm_facts *f, uint32_t layer)
 {
     const lm_ledger *l          = f->ledger;
     const lm_module *m          = &f->s.program->modules[l->layer[layer]];
-    bool             attention = false, state = false, mlp = false, inputs = false;
+    bool             attention = false, state = false, mlp = false, inputs = false, mixes = false;
+    uint32_t         block = LM_NONE;
+    size_t           low = 0;            /* residuals of low rank */
 
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
+        mixes |= f->s.program->nodes[i].code == LM_OP_MIX;
+        low += l->block[i] != block && is_low_rank(l, l->block[i]);
+        block = l->block[i];
         attention |= l->part[i] == LM_PART_ATTENTION;
         state |= l->part[i] == LM_PART_STATE;
         mlp |= l->part[i] == LM_PART_MLP;
         inputs |= f->s.program->nodes[i].code == LM_OP_COLUMNS && enters_layer(f->s.program, i);
     }
-    return (size_t)attention + state + mlp + inputs;
+    return (size_t)attention + state + mlp + low + (inputs && !mixes);      /* which adds them to streams */
 }
 
 /* The chain contains the sums, activations and multipliers of the layer itself; norms are modules of it. */
@@ -87,7 +98,7 @@ static void chain_is_whole(const char *name, lm_facts *f)
     for (uint32_t i = layer->first_op; i < layer->end_op; i++) {
         const lm_node *n     = &p->nodes[i];
         uint32_t       block = f->ledger->block[i];
-        bool           alone = block == LM_NONE || p->modules[block].end_op == p->modules[block].first_op + 1;
+        bool           alone = !lm_has_several(p, block);
         sums += lm_is_residual(f->ledger, i);
         scales += alone && n->code == LM_OP_SCALE;
         norms += alone && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM);
@@ -189,6 +200,8 @@ static void see_factor(const char *preset, lm_facts *f, const lm_node *n, bool b
 
     if (n->layer >= 0 && block != LM_NONE && f->ledger->carries[block])
         return;
+    if (n->layer >= 0 && lm_is_apart(f->s.program, block) && n->scale.factor == -1)
+        return;                          /* a difference */
     snprintf(factor, sizeof factor, n->code == LM_OP_SOFTCAP ? "%g tanh(" : "%g ",
              lm_decimal(n->scale.factor));
     bool inside = n->layer >= 0 && block != LM_NONE &&
@@ -197,7 +210,12 @@ static void see_factor(const char *preset, lm_facts *f, const lm_node *n, bool b
                    strstr(formula(f, "value"), factor) ||
                    strstr(formula(f, "router"), factor)))
         return;
-    must_say(preset, f, behind ? "head" : n->layer < 0 ? "embedding" : "layer", factor);
+    must_say(preset, f,
+             behind                             ? "head"
+             : n->layer < 0                     ? "embedding"
+             : lm_is_apart(f->s.program, block) ? "predict"
+                                                : "layer",
+             factor);
 }
 
 /* A factor after a norm without a weight makes heads of length 1: part of a recurrence. */
@@ -242,6 +260,18 @@ static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
         break;
     case LM_OP_SOFTCAP:
         see_factor(preset, f, n, behind);
+        break;
+    case LM_OP_GAUSSIAN_TOP:
+        snprintf(top, sizeof top, "%g sqrt(var)", lm_decimal(n->scale.factor));
+        must_say(preset, f, "top", top);
+        must_say(preset, f, "mlp", "Top(gate(x))");
+        break;
+    case LM_OP_MIX:
+        if (n->n_in > 2)
+            must_say(preset, f, "layer", n->in[0] == n->in[1] ? "Predict(" : "Correct(");
+        break;
+    case LM_OP_MATCH:
+        must_say(preset, f, behind ? "head" : "embedding", "Match(");
         break;
     case LM_OP_CLAMP:
         must_say(preset, f, "query", "clamp(");
@@ -290,7 +320,10 @@ static void formulas_are_whole(const char *preset, lm_facts *f)
         return;
     for (uint32_t i = layer->first_op; i < layer->end_op; i++)
         norms += (p->nodes[i].code == LM_OP_RMS_NORM || p->nodes[i].code == LM_OP_LAYER_NORM) &&
-                 p->modules[f->ledger->block[i]].end_op == p->modules[f->ledger->block[i]].first_op + 1;
+                 !lm_has_several(p, f->ledger->block[i]);
+    for (uint32_t i = layer->first_op; i < layer->end_op; i++)         /* they read a norm of attention's */
+        norms += f->ledger->block[i] != LM_NONE && is_low_rank(f->ledger, f->ledger->block[i]) &&
+                 p->modules[f->ledger->block[i]].first_op == i;
     if (lm_facts_has(f, "formulas.after_mlp") &&
         times(formula(f, "after_attention"), "Norm(") + times(formula(f, "after_mlp"), "Norm(") +
                 times(formula(f, "after_inputs"), "Norm(") + times(formula(f, "mixture"), "Norm(") !=
