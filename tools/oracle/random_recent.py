@@ -162,6 +162,45 @@ def llama4(r):
                    attention_bias=often(r, .3), **plain_rope(r))
 
 
+def afmoe(r):
+    x = windows(r, decoder(r, head_dim=r.choice((8, 16)), attention_bias=often(r, .3), mup_enabled=often(r, .5), **plain_rope(r)))
+    return x | {"moe_intermediate_size": 24, "num_experts": r.choice((4, 6)), "num_experts_per_tok": r.choice((1, 2)), "route_scale": r.choice((1.0, 1.8)),
+                "num_shared_experts": r.choice((1, 2)), "num_dense_layers": r.choice((0, 1))}
+
+
+def laguna(r):
+    x = windows(r, decoder(r, head_dim=r.choice((8, 16)), attention_bias=often(r, .3), num_key_value_heads=1))
+    return x | {"moe_intermediate_size": 24, "num_experts": r.choice((4, 6)), "num_experts_per_tok": r.choice((1, 2)), "gating": r.choice(("per-head", "per-element")),
+                "shared_expert_intermediate_size": r.choice((16, 40)), "moe_routed_scaling_factor": r.choice((1.0, 2.5)),
+                "moe_router_logit_softcapping": r.choice((0.0, .7)), "mlp_layer_types": drawn(r, x["num_hidden_layers"], "sparse", "dense"),
+                "num_attention_heads_per_layer": [x["num_attention_heads"] * (1 + (k == WINDOW)) for k in x["layer_types"]],
+                "rope_parameters": {k: {"rope_type": "default", "rope_theta": t, "partial_rotary_factor": r.choice((.5, 1.0))}
+                                    for k, t in ((FULL, 1e5), (WINDOW, 1e3))}}
+
+
+def cohere2_moe(r):
+    x = windows(r, decoder(r, head_dim=r.choice((8, 16)), attention_bias=often(r, .3), logit_scale=r.choice((.25, 1.0)), **plain_rope(r)))
+    return x | {"num_experts": r.choice((4, 6)), "num_experts_per_tok": r.choice((1, 2)), "num_shared_experts": r.choice((0, 1, 2)),
+                "prefix_dense_intermediate_size": 48, "expert_selection_fn": r.choice(("softmax", "sigmoid")), "norm_topk_prob": often(r, .5),
+                "shared_expert_combination_strategy": r.choice(("average", "sum")), "rms_norm_eps": r.choice((None, 1e-5)),
+                "mlp_layer_types": drawn(r, x["num_hidden_layers"], "sparse", "dense")}
+
+
+def mimo(r):
+    x = windows(r, decoder(r, head_dim=r.choice((12, 16)), v_head_dim=r.choice((8, 16)), attention_bias=often(r, .3), num_key_value_heads=1,
+                           num_attention_heads=r.choice((2, 4))))
+    groups, per_group = r.choice(((1, 6), (2, 4)))
+    return x | {"moe_intermediate_size": 24, "n_routed_experts": groups * per_group, "n_group": groups, "topk_group": 1, "num_experts_per_tok": r.choice((1, 2)),
+                "norm_topk_prob": often(r, .6), "routed_scaling_factor": r.choice((1.0, 1.5)), "attention_value_scale": r.choice((None, .7)),
+                "mlp_layer_types": drawn(r, x["num_hidden_layers"], "sparse", "dense"),
+                "rope_parameters": {k: {"rope_type": "default", "rope_theta": t, "partial_rotary_factor": r.choice((.5, 1.0))}
+                                    for k, t in ((FULL, 1e5), (WINDOW, 1e3))}}
+
+
+def granitemoe_swa(r):
+    return granite_swa(r) | {"num_local_experts": r.choice((4, 6)), "num_experts_per_tok": r.choice((1, 2)), "shared_intermediate_size": r.choice((0, 40))}
+
+
 def latent(r):
     heads = r.choice((2, 4, 6))
     x = {"hidden_size": r.choice((64, 96)), "num_attention_heads": heads, "num_key_value_heads": heads, "num_hidden_layers": r.choice((2, 3)),
@@ -297,5 +336,7 @@ RECENT = {
     "lfm2_moe": (lfm2_moe, *_causal("Lfm2Moe")), "mamba": (scan, *_causal("Mamba")), "falcon_mamba": (scan, *_causal("FalconMamba")),
     "mamba2": (mamba2, *_causal("Mamba2")), "jamba": (jamba, *_causal("Jamba")), "granite_hybrid": (granite_hybrid, *_causal("GraniteMoeHybrid")),
     "falcon_h1": (falcon_h1, *_causal("FalconH1")), "nemotron_h": (nemotron_h, *_causal("NemotronH")),
+    "afmoe": (afmoe, *_causal("Afmoe")), "laguna": (laguna, *_causal("Laguna")), "cohere2_moe": (cohere2_moe, *_causal("Cohere2Moe")),
+    "mimo": (mimo, *_causal("MiMoV2Flash")), "granitemoe_swa": (granitemoe_swa, *_causal("GraniteMoeSWA")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),
 }
