@@ -108,6 +108,21 @@ def gemma4(r):
     return x
 
 
+def gemma3n(r):
+    layers, streams, (heads, kv), vocabulary = r.choice((2, 4, 5)), r.choice((2, 3, 4)), r.choice(((2, 1), (4, 2))), r.choice(VOCABULARIES)
+    shared = r.choice((0, 1, 2)) if layers > 2 else 0
+    own = [WINDOW, FULL] + [r.choice((WINDOW, FULL)) for _ in range(layers - shared - 2)]
+    return tokens(vocabulary) | {
+        "hidden_size": r.choice((32, 48)), "intermediate_size": r.choice((64, 100)), "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": kv, "head_dim": r.choice((8, 16)), "layer_types": own + [r.choice((WINDOW, FULL)) for _ in range(shared)],
+        "sliding_window": r.choice((4, 16, 50)), "hidden_size_per_layer_input": r.choice((8, 16)), "num_kv_shared_layers": shared,
+        "vocab_size_per_layer_input": r.choice((vocabulary, vocabulary - 20)), "laurel_rank": r.choice((4, 10)), "altup_num_inputs": streams,
+        "altup_active_idx": r.randrange(streams), "altup_correct_scale": often(r, .5), "final_logit_softcapping": r.choice((5.0, 10.0)),
+        "activation_sparsity_pattern": [r.choice((0.0, .6, .95)) for _ in range(layers)], "max_position_embeddings": POSITIONS, "pad_token_id": 0,
+        "tie_word_embeddings": often(r, .5), "rope_parameters": {FULL: {"rope_type": "default", "rope_theta": 1e5},
+                                                                  WINDOW: {"rope_type": "default", "rope_theta": 1e3}}}
+
+
 # ---- experts ----
 
 def olmoe(r):
@@ -336,7 +351,7 @@ RECENT = {
     "lfm2_moe": (lfm2_moe, *_causal("Lfm2Moe")), "mamba": (scan, *_causal("Mamba")), "falcon_mamba": (scan, *_causal("FalconMamba")),
     "mamba2": (mamba2, *_causal("Mamba2")), "jamba": (jamba, *_causal("Jamba")), "granite_hybrid": (granite_hybrid, *_causal("GraniteMoeHybrid")),
     "falcon_h1": (falcon_h1, *_causal("FalconH1")), "nemotron_h": (nemotron_h, *_causal("NemotronH")),
-    "afmoe": (afmoe, *_causal("Afmoe")), "laguna": (laguna, *_causal("Laguna")), "cohere2_moe": (cohere2_moe, *_causal("Cohere2Moe")),
+    "gemma3n": (gemma3n, "Gemma3nTextConfig", "Gemma3nForCausalLM"), "afmoe": (afmoe, *_causal("Afmoe")), "laguna": (laguna, *_causal("Laguna")), "cohere2_moe": (cohere2_moe, *_causal("Cohere2Moe")),
     "mimo": (mimo, *_causal("MiMoV2Flash")), "granitemoe_swa": (granitemoe_swa, *_causal("GraniteMoeSWA")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),
 }
