@@ -36,6 +36,8 @@ typedef struct lm_source {
 } lm_source;
 
 #define LM_MAX_LAYERS 1024
+#define LM_MAX_HEADS  1024
+#define LM_MAX_WIDTH  (1u << 20)             /* of the model, and of its MLPs */
 #define LM_OWN_BYTES  1088
 
 /* config.json's keys for the sizes of Mamba layers; NULL: the family has no such key. */
@@ -78,6 +80,7 @@ typedef struct lm_config {
     uint32_t context_length;
     float    norm_eps;
     lm_act   act;
+    float    gate_limit;                 /* of gated MLPs and experts: lm_expert_spec; 0: none */
     const char *act_class;               /* its name in transformers; NULL: not in the file */
     char     pad_token[16];              /* padding token of the embedding, as printed by PyTorch; "": none */
     float    dropout[3];                 /* during training: of the embedding, of attention, of residuals */

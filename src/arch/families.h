@@ -46,6 +46,7 @@ extern const lm_family lm_family_hunyuan;
 extern const lm_family lm_family_hunyuan_moe;
 extern const lm_family lm_family_hy_v3;
 extern const lm_family lm_family_minimax_m2;
+extern const lm_family lm_family_minimax_m3;
 extern const lm_family lm_family_dots1;
 extern const lm_family lm_family_llama4;
 extern const lm_family lm_family_afmoe;
@@ -251,6 +252,8 @@ typedef struct lm_indexer {
 } lm_indexer;
 lm_value  lm_sparse_latent_heads(lm_builder *b, const lm_config *c, const lm_indexer *ix, lm_value x);
 lm_value  lm_gated_mlp(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t width);
+lm_value  lm_gated_mlp_of(lm_builder *b, const lm_config *c, const char *name, const char *class_name,
+                          lm_value x, uint32_t width);
 typedef struct lm_mixture_names {
     const char *module, *class_name;
     const char *correction;          /* lm_route */
@@ -258,7 +261,7 @@ typedef struct lm_mixture_names {
     const char *joined, *alone;      /* lm_expert_spec; NULL: folders store each matrix separately */
     const char *router, *router_class, *logits;  /* a module with the projection to logits; NULL: "gate" alone
                                                     is the projection */
-    const char *shared;              /* NULL: "shared_experts" */
+    const char *shared, *shared_class;       /* NULL: "shared_experts", "%sMLP" */
     bool        averaged;            /* the sum with shared experts is halved */
     float       cap;                 /* lm_capped, of the logits */
     bool        in_row, unsuffixed;  /* the correction: lm_correction_in_row, lm_correction_unsuffixed */

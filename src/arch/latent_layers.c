@@ -73,10 +73,17 @@ lm_value lm_sparse_latent_heads(lm_builder *b, const lm_config *c, const lm_inde
 
 lm_value lm_gated_mlp(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t width)
 {
-    lm_push(b, name, "%sMLP");
+    return lm_gated_mlp_of(b, c, name, "%sMLP", x, width);
+}
+
+lm_value lm_gated_mlp_of(lm_builder *b, const lm_config *c, const char *name, const char *class_name,
+                         lm_value x, uint32_t width)
+{
+    lm_push(b, name, class_name);
     lm_value gate = lm_linear(b, "gate_proj", x, width, c->bias_mlp);
     lm_value up   = lm_linear(b, "up_proj", x, width, c->bias_mlp);
-    lm_value down = lm_linear(b, "down_proj", lm_glu(b, gate, up, c->act), c->hidden, c->bias_mlp);
+    lm_value y    = lm_glu_clamped(b, gate, up, c->act, c->gate_limit);
+    lm_value down = lm_linear(b, "down_proj", y, c->hidden, c->bias_mlp);
     lm_pop(b);
     return down;
 }
@@ -87,6 +94,7 @@ lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_n
                             .top_k = c->route.top_k,
                             .width = c->expert_width,
                             .act = c->act,
+                            .limit = c->gate_limit,
                             .names = { names->parts[0], names->parts[1], names->parts[2] },
                             .joined = names->joined,
                             .alone = names->alone };
@@ -104,8 +112,9 @@ lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_n
         lm_correction_unsuffixed(b, route);
     lm_value y = lm_experts_of(b, "experts", x, route, &spec);
     const char *shared = names->shared ? names->shared : "shared_experts";
+    const char *class_name = names->shared_class ? names->shared_class : "%sMLP";
     if (c->shared_width)
-        y = lm_add(b, y, lm_gated_mlp(b, c, shared, x, c->shared_width));
+        y = lm_add(b, y, lm_gated_mlp_of(b, c, shared, class_name, x, c->shared_width));
     if (c->shared_width && names->averaged)
         y = lm_scale(b, y, 0.5f);
     lm_pop(b);

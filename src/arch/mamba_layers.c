@@ -5,7 +5,6 @@
 
 #include "arch/families.h"
 
-#define MAX_WIDTH (1u << 20)
 
 /* ---- the mixer of Mamba-2 ---- */
 
@@ -156,14 +155,14 @@ static lm_status read_inner(const lm_source *s, const lm_mamba_keys *k, const lm
 
     *inner = 0;
     if (s->kind == LM_GGUF || k->inner)
-        LM_TRY(lm_read_u32(s, k->inner, "ssm.inner_size", 1, MAX_WIDTH, s->kind == LM_GGUF ? -1 : 0, inner,
+        LM_TRY(lm_read_u32(s, k->inner, "ssm.inner_size", 1, LM_MAX_WIDTH, s->kind == LM_GGUF ? -1 : 0, inner,
                            e));
     if (*inner || !k->expand)
         return LM_OK;
     LM_TRY(lm_read_u32(s, k->expand, NULL, 1, 64, 2, &times, e));
-    if ((uint64_t)times * c->hidden > MAX_WIDTH)
+    if ((uint64_t)times * c->hidden > LM_MAX_WIDTH)
         return lm_wrong(s, k->expand, NULL, e, "%u times hidden_size, %u, is more than %u", times, c->hidden,
-                        MAX_WIDTH);
+                        LM_MAX_WIDTH);
     *inner = times * c->hidden;
     return LM_OK;
 }
@@ -181,11 +180,11 @@ static lm_status read_head_dim(const lm_source *s, const lm_mamba_keys *k, uint3
                         (int)(v.s.size < 64 ? v.s.size : 64), v.s.data);
     c->mamba.head_dim = inner / c->mamba.n_heads;
     if (!automatic)
-        LM_TRY(lm_read_u32(s, k->head_dim, NULL, 1, MAX_WIDTH, c->mamba.head_dim, &c->mamba.head_dim, e));
+        LM_TRY(lm_read_u32(s, k->head_dim, NULL, 1, LM_MAX_WIDTH, c->mamba.head_dim, &c->mamba.head_dim, e));
     uint64_t heads = (uint64_t)c->mamba.head_dim * c->mamba.n_heads;
-    if (heads > MAX_WIDTH)
+    if (heads > LM_MAX_WIDTH)
         return lm_wrong(s, k->heads, "ssm.inner_size", e, "%u heads of %u dimensions are wider than %u",
-                        c->mamba.n_heads, c->mamba.head_dim, MAX_WIDTH);
+                        c->mamba.n_heads, c->mamba.head_dim, LM_MAX_WIDTH);
     if (!heads || (inner && heads != inner))
         return lm_wrong(s, k->heads, "ssm.inner_size", e,
                         "%u heads of %u dimensions do not make a mixer of width %u", c->mamba.n_heads,
@@ -239,7 +238,7 @@ lm_status lm_read_mamba2(const lm_source *s, const lm_mamba_keys *k, lm_config *
 {
     uint32_t inner;
 
-    LM_TRY(lm_read_u32(s, k->heads, "ssm.time_step_rank", 1, MAX_WIDTH, -1, &c->mamba.n_heads, e));
+    LM_TRY(lm_read_u32(s, k->heads, "ssm.time_step_rank", 1, LM_MAX_WIDTH, -1, &c->mamba.n_heads, e));
     LM_TRY(read_inner(s, k, c, &inner, e));
     LM_TRY(read_head_dim(s, k, inner, c, e));
     LM_TRY(lm_read_u32(s, k->state, "ssm.state_size", 1, 4096, -1, &c->mamba.state, e));
@@ -260,7 +259,7 @@ static lm_status read_rank(const lm_source *s, const char *key, lm_config *c, lm
 
     c->mamba.rank = (c->hidden + 15) / 16;
     if (s->kind == LM_GGUF || !lm_meta_get(s->meta, key, &v) || v.kind != LM_META_STRING)
-        return lm_read_u32(s, key, "ssm.time_step_rank", 1, MAX_WIDTH,
+        return lm_read_u32(s, key, "ssm.time_step_rank", 1, LM_MAX_WIDTH,
                            s->kind == LM_GGUF ? -1 : (int64_t)c->mamba.rank, &c->mamba.rank, e);
     if (lm_view_is(v.s, "auto"))
         return LM_OK;

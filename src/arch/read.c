@@ -7,8 +7,6 @@
 
 #include "arch/config.h"
 
-#define MAX_HEADS  1024
-#define MAX_WIDTH  (1u << 20)
 #define MAX_VOCAB  (1u << 24)
 
 const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size_t size)
@@ -208,7 +206,7 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e)
     uint32_t n;
 
     c->n_kv_heads = c->n_heads;
-    LM_TRY(lm_read_u32(s, NULL, "attention.head_count_kv", 1, MAX_HEADS, c->n_heads, &n, e));
+    LM_TRY(lm_read_u32(s, NULL, "attention.head_count_kv", 1, LM_MAX_HEADS, c->n_heads, &n, e));
     if (n == c->n_heads)
         return LM_OK;
     lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, "attention.head_count_kv", key, sizeof key), LM_NO_OFFSET,
@@ -259,9 +257,9 @@ lm_status lm_read_key_dim(const lm_source *s, const char *hf, lm_config *c, lm_e
                             c->hidden);
         c->head_dim = c->hidden / c->n_heads;
     }
-    if ((uint64_t)c->n_heads * c->head_dim > MAX_WIDTH)
+    if ((uint64_t)c->n_heads * c->head_dim > LM_MAX_WIDTH)
         return lm_wrong(s, "head_dim", "attention.key_length", e,
-                        "%u heads times a width of %u are beyond %u", c->n_heads, c->head_dim, MAX_WIDTH);
+                        "%u heads times a width of %u are beyond %u", c->n_heads, c->head_dim, LM_MAX_WIDTH);
     return LM_OK;
 }
 

@@ -6,9 +6,6 @@
 
 #include "arch/config.h"
 
-#define MAX_HEADS  1024
-#define MAX_WIDTH  (1u << 20)
-
 lm_status lm_read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max,
                             int64_t fallback, const lm_config *c, bool *none, uint32_t *out, lm_error *e)
 {
@@ -163,24 +160,24 @@ static int64_t experts_only(const lm_source *s)
     bool          has = s->kind == LM_GGUF &&
                lm_meta_get(s->meta, lm_gguf_key(s, "expert_feed_forward_length", key, sizeof key), &v);
 
-    return has && v.kind == LM_META_UINT && v.u && v.u <= MAX_WIDTH ? (int64_t)v.u : -1;
+    return has && v.kind == LM_META_UINT && v.u && v.u <= LM_MAX_WIDTH ? (int64_t)v.u : -1;
 }
 
 static lm_status read_widths(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_vocabulary(s, c, e));
-    LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, LM_MAX_WIDTH, -1, &c->hidden, e));
     LM_TRY(lm_read_layers(s, c, e));
-    return lm_read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, experts_only(s), c,
+    return lm_read_per_layer(s, "intermediate_size", "feed_forward_length", LM_MAX_WIDTH, experts_only(s), c,
                              NULL, &c->intermediate, e);
 }
 
 static lm_status read_shape(const lm_source *s, bool *stateful, lm_config *c, lm_error *e)
 {
     LM_TRY(read_widths(s, c, e));
-    LM_TRY(lm_read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c, NULL,
+    LM_TRY(lm_read_per_layer(s, "num_attention_heads", "attention.head_count", LM_MAX_HEADS, -1, c, NULL,
                              &c->n_heads, e));
-    LM_TRY(lm_read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c,
+    LM_TRY(lm_read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", LM_MAX_HEADS, c->n_heads, c,
                              stateful, &c->n_kv_heads, e));
     if (c->n_heads % c->n_kv_heads)
         return lm_wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
@@ -210,12 +207,12 @@ static lm_status read_heads_by_kind(const lm_source *s, const lm_kind_keys *k, l
     uint32_t    n[2], kv[2];
 
     if (s->kind != LM_GGUF)          /* required beside a list, too */
-        LM_TRY(lm_read_u32(s, "num_attention_heads", NULL, 1, MAX_HEADS, -1, &n[1], e));
-    LM_TRY(lm_read_by_kind(s, of, "attention.head_count", MAX_HEADS, c->full, c, n, e));
-    LM_TRY(lm_read_by_kind(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->full, c, kv,
+        LM_TRY(lm_read_u32(s, "num_attention_heads", NULL, 1, LM_MAX_HEADS, -1, &n[1], e));
+    LM_TRY(lm_read_by_kind(s, of, "attention.head_count", LM_MAX_HEADS, c->full, c, n, e));
+    LM_TRY(lm_read_by_kind(s, "num_key_value_heads", "attention.head_count_kv", LM_MAX_HEADS, c->full, c, kv,
                            e));
     if (s->kind != LM_GGUF && k->kv_heads)
-        LM_TRY(lm_read_u32(s, k->kv_heads, NULL, 1, MAX_HEADS, kv[1] * (int64_t)k->kv_factor, &kv[0], e));
+        LM_TRY(lm_read_u32(s, k->kv_heads, NULL, 1, LM_MAX_HEADS, kv[1] * (int64_t)k->kv_factor, &kv[0], e));
     for (int i = 0; i < 2; i++)
         if (n[i] % kv[i])
             return lm_wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
@@ -281,7 +278,7 @@ lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer)
     lm_attention_spec s = c->attention;
 
     if (c->full[layer]) {
-        s.window  = 0;
+        s.window = s.top_k = s.block = s.local = s.n_choices = 0;
         s.chunked = false;
     } else if (c->local.head_dim) {
         s.n_heads    = c->local.n_heads;

@@ -62,6 +62,7 @@ static const lm_family *const families[] = {
     &lm_family_hunyuan_moe,
     &lm_family_hy_v3,
     &lm_family_minimax_m2,
+    &lm_family_minimax_m3,
     &lm_family_dots1,
     &lm_family_llama4,
     &lm_family_afmoe,

@@ -585,5 +585,6 @@ void GRADIENTS_INIT(lm_gradient_kernels *k)
         .attend_back_q     = attend_back_q,
         .attend_back_kv    = attend_back_kv,
         .loss              = loss,
+        .dot               = dot,
     };
 }

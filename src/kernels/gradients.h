@@ -73,7 +73,23 @@ typedef struct lm_gradient_kernels {
     /* Cross-entropy of a row of n logits: returns lse - z[label], and z becomes (softmax - onehot) *
      * weight. */
     double (*loss)(float *z, uint64_t n, uint32_t label, float weight);
+    float (*dot)(const float *a, const float *b, uint64_t n);
 } lm_gradient_kernels;
+
+/* The gradients of one lane of lm_row_kernels.glu_clamped; limit 0: of glu. */
+static inline void lm_glu_lane_back(const lm_gradient_kernels *k, float gate, float up, float dy, lm_act act,
+                                    float limit, float *dgate, float *dup)
+{
+    bool over = limit > 0 && gate > limit, past = limit > 0 && (up < -limit || up > limit);
+
+    if (limit > 0) {
+        gate = over ? limit : gate;
+        up   = (past ? (up < 0 ? -limit : limit) : up) + 1;
+    }
+    k->glu(dgate, dup, &gate, &up, &dy, act, 1, true, true);
+    *dgate = over ? 0 : *dgate;
+    *dup   = past ? 0 : *dup;
+}
 
 void lm_gradient_kernels_init(lm_gradient_kernels *k, lm_cpu cpu);
 

@@ -251,9 +251,10 @@ typedef struct lm_attention_kernels {
                  uint32_t from_slot);
     /* Score all keys of a page of one key/value head for the choice of sparse attention:
      * out [64], out[j] = sum over h of w[h] max(q[h] . key j, 0); q [n_heads][k_dim] is multiplied by the
-     * Hadamard matrix where keys are. scratch: 64 k_dim floats. The same on every instruction set. */
+     * Hadamard matrix where keys are. w NULL: out [h * stride + j] = q[h] . key j. scratch: 64 k_dim floats.
+     * The same on every instruction set. */
     void (*index)(const lm_kv_shape *kv, const uint8_t *page, const float *q, const float *w,
-                  uint32_t n_heads, float *scratch, float *out);
+                  uint32_t n_heads, float *scratch, float *out, uint64_t stride);
     /* Compute attention. Positions 0 to LM_RANGE - 1 are range 0, and so on. In each range visible to a row,
      * an online softmax processes the pages in ascending order; the ranges are merged in ascending order. A
      * row's result does not depend on `rows`. */

@@ -160,7 +160,7 @@ static uint64_t partial_bytes(const lm_compiler *c)
     return max;
 }
 
-/* Return the pages that hold the keys that a row of sparse attention sees; 0: it sees all of a context. */
+/* Return the pages of the keys that a row of sparse attention sees; 0: it sees all of a context. */
 static uint32_t gathered_pages(const lm_compiler *c, const lm_node *n)
 {
     uint32_t top_k = n->code == LM_OP_ATTENTION ? n->attention.spec.top_k : 0;
@@ -173,7 +173,8 @@ static uint64_t page_bytes(const lm_compiler *c, const lm_node *n)
     return c->plan->attention->page_bytes(&c->plan->layers[n->attention.cache].shape);
 }
 
-/* Return the bytes for the chosen keys of the layer that needs most: page numbers, then pages. */
+/* Return the bytes for the chosen keys of the layer that needs most: page numbers, then pages. Blocks of
+ * whole pages are not copied. */
 static uint64_t gathered_bytes(const lm_compiler *c)
 {
     uint64_t max = 0;
@@ -182,18 +183,23 @@ static uint64_t gathered_bytes(const lm_compiler *c)
         const lm_node *n     = &c->p->nodes[i];
         uint64_t       pages = gathered_pages(c, n);
         if (pages)
-            max = larger(max, ((pages * 4 + 63) & ~UINT64_C(63)) + pages * page_bytes(c, n));
+            max = larger(max, ((pages * 4 + 63) & ~UINT64_C(63)) +
+                                  (lm_chooses_pages(&n->attention.spec) ? 0 : pages * page_bytes(c, n)));
     }
     return max;
 }
 
-/* Return the bytes of one row of scores for the choice of keys; 0: nothing is chosen. */
+/* Return the bytes of the scores of a row for the choice of keys; 0: nothing is chosen. */
 static uint64_t score_bytes(const lm_compiler *c)
 {
-    for (uint32_t i = 0; i < c->p->n_nodes; i++)
-        if (c->p->nodes[i].code == LM_OP_SELECT_KEYS && c->p->nodes[i].attention.spec.top_k < c->o->context)
-            return ((uint64_t)c->o->context + LM_PAGE - 1) / LM_PAGE * LM_PAGE * 4;
-    return 0;
+    uint64_t max = 0, positions = ((uint64_t)c->o->context + LM_PAGE - 1) / LM_PAGE * LM_PAGE;
+
+    for (uint32_t i = 0; i < c->p->n_nodes; i++) {
+        const lm_attention_spec *s = &c->p->nodes[i].attention.spec;
+        if (c->p->nodes[i].code == LM_OP_SELECT_KEYS && s->top_k < c->o->context)
+            max = larger(max, positions * 4 * (s->n_choices ? s->n_choices : 1));
+    }
+    return max;
 }
 
 static void place_state(lm_compiler *c)
@@ -231,7 +237,8 @@ static void place_state(lm_compiler *c)
     s->slopes       = reserve(&at, slopes * 4);
     s->ranges_done  = reserve(&at, (uint64_t)lm_unsplit_items(o->workers) * 4);
     s->partials     = reserve(&at, partial_bytes(c));
-    s->scores       = reserve(&at, score_bytes(c) * larger(LM_SPLIT_ROWS, o->workers));
+    s->score_bytes  = score_bytes(c);
+    s->scores       = reserve(&at, s->score_bytes * larger(LM_SPLIT_ROWS, o->workers));
     s->gathered_bytes = gathered_bytes(c);
     s->gathered     = reserve(&at, s->gathered_bytes * o->workers);
     s->worker_bytes = worker_bytes(c);

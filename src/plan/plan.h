@@ -39,6 +39,12 @@ static inline bool lm_attention_splits(const lm_attention_spec *s, uint32_t tile
     return (uint64_t)tiles * lm_attention_items(s) < lm_unsplit_items(workers);
 }
 
+/* Return whether sparse attention chooses whole pages of the cache, which need not be copied. */
+static inline bool lm_chooses_pages(const lm_attention_spec *s)
+{
+    return s->block && s->block % LM_PAGE == 0;
+}
+
 typedef struct lm_plan_options {
     uint32_t          max_rows;          /* maximum rows in a forward pass */
     uint32_t          max_logits;        /* maximum of these rows for which logits are requested */
@@ -203,7 +209,8 @@ typedef struct lm_plan_state {
     uint64_t seq_adapters;                           /* f32 [sequences][adapters]: scales per sequence */
     uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
     uint64_t ranges_done;                            /* u32 [lm_unsplit_items(workers)] */
-    uint64_t scores;             /* of select_keys: f32 [max(LM_SPLIT_ROWS, workers)][context], whole pages */
+    uint64_t scores, score_bytes;        /* of select_keys: of each of max(LM_SPLIT_ROWS, workers) rows, f32
+                                            [choices][context], whole pages */
     uint64_t gathered, gathered_bytes;   /* of sparse attention: page numbers, then the chosen keys and values
                                             as pages, for each worker */
     uint64_t partials;                               /* partial results of split attention:

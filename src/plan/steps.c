@@ -257,7 +257,7 @@ static void compile_select(lm_compiler *c, uint32_t index)
     const lm_node *n      = &c->p->nodes[index];
     lm_domain      domain = lm_domain_of(c, n->out);
     uint32_t       q      = lm_plan_input(c, n->in[0], domain);
-    uint32_t       w      = lm_plan_input(c, n->in[2], domain);
+    uint32_t       w      = n->in[2] == LM_NONE ? LM_NONE : lm_plan_input(c, n->in[2], domain);
     lm_step       *store  = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
 
     store->in[0] = lm_plan_input(c, n->in[1], LM_ALL_ROWS);

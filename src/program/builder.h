@@ -113,12 +113,16 @@ lm_value lm_shared_attention(lm_builder *b, lm_value q, lm_value other, const lm
 /* Choose the keys of sparse attention (arXiv 2512.02556): of the positions s <= t the top_k with the highest
  *   scale sum over heads h of w[h] max(q[h] . k[s], 0)
  * Equal scores: the lowest positions first. q [T][n_heads k_dim], k [T][k_dim], which is stored in a cache of
- * its own, w [T][n_heads] -> positions in rising order [T][top_k]; -1 past the last. */
+ * its own, w [T][n_heads] -> positions in rising order [T][top_k]; -1 past the last.
+ * With spec->block, every head chooses blocks of keys of its own, by the highest q[h] . k[s] of a block's
+ * visible keys, without weights (w LM_NONE); spec->n_choices is set to n_heads. -> numbers of blocks
+ * [T][n_heads][top_k / block]. */
 lm_value lm_select_keys(lm_builder *b, const char *word, lm_value q, lm_value k, lm_value w,
                         const lm_attention_spec *spec);
 /* Return what select_keys has chosen last; LM_NONE: nothing yet. */
 lm_value lm_last_choice(const lm_builder *b);
-/* lm_attention whose queries see only the chosen keys; spec->top_k: their number. */
+/* lm_attention whose queries see only the chosen keys; spec->top_k: their number. top_k, block and n_choices
+ * are those of the choice. */
 lm_value lm_sparse_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_value chosen,
                              const lm_attention_spec *spec);
 /* A depthwise convolution over positions, causal: y[t][c] = bias[c] + sum over j < taps of
@@ -173,6 +177,8 @@ lm_value lm_gaussian_top(lm_builder *b, const char *word, lm_value x, float c);
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_temperature(lm_builder *b, lm_value x, const lm_temperature_spec *spec);  /* of queries */
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
+/* act(min(gate, limit)) * (clamp(up, -limit, limit) + 1), as of lm_expert_spec */
+lm_value lm_glu_clamped(lm_builder *b, lm_value gate, lm_value up, lm_act act, float limit);
 /* act(gate) * x, not a module; each lane of the gate is for an equal part of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a separate module */

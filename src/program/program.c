@@ -136,7 +136,7 @@ bool lm_only_chooses(const lm_program *p, lm_value v, bool routes)
             if (n->in[k] != v)
                 continue;
             some = (routes && n->code == LM_OP_ROUTE) || n->code == LM_OP_SELECT_KEYS ||
-                   ((n->code == LM_OP_ROPE || n->code == LM_OP_LAYER_NORM) &&
+                   ((n->code == LM_OP_ROPE || n->code == LM_OP_LAYER_NORM || n->code == LM_OP_RMS_NORM) &&
                     lm_only_chooses(p, n->out, routes));
             if (!some)
                 return false;

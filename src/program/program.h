@@ -223,6 +223,11 @@ typedef struct lm_attention_spec {
     bool     chunked;            /* the window begins at a multiple of its width: a query sees its chunk */
     uint32_t top_k;              /* sparse: of the visible keys, only those that select_keys has chosen, at
                                     most this many (arXiv 2512.02556); 0: all */
+    uint32_t block;              /* they are chosen in blocks of this many keys, a divisor of top_k, by the
+                                    highest q.k of a block; 0: one by one */
+    uint32_t local;              /* blocks among them that are always chosen: the last ones of a query */
+    uint32_t n_choices;          /* of blocks: one by each head of the indexer, for an equal part of the
+                                    key/value heads; 0: one choice for all heads */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
     bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded
@@ -241,6 +246,23 @@ typedef struct lm_attention_spec {
 static inline uint32_t lm_attention_reach(const lm_attention_spec *s)
 {
     return s->window ? s->window : s->top_k;
+}
+
+/* Return how many numbers are a choice, keys or blocks; and all choices of a position. */
+static inline uint32_t lm_choice_width(const lm_attention_spec *s)
+{
+    return s->block ? s->top_k / s->block : s->top_k;
+}
+
+static inline uint32_t lm_chosen_width(const lm_attention_spec *s)
+{
+    return lm_choice_width(s) * (s->n_choices ? s->n_choices : 1);
+}
+
+/* Return which of them a key/value head sees. */
+static inline uint32_t lm_seen_choice(const lm_attention_spec *s, uint32_t kv_head)
+{
+    return s->n_choices ? kv_head / (s->n_kv_heads / s->n_choices) : 0;
 }
 
 /* A matrix per head that every position decays and adds to: S <- a S, S <- S + k u^T, o = S^T q, with
@@ -327,7 +349,7 @@ typedef struct lm_node {
         struct { lm_temperature_spec spec; } temperature;
         struct { float low, high; } clamp;
         struct { float bound; } decay;       /* of ln y, from below; 0: none */
-        struct { lm_act act; } glu;          /* of GLU and ACT */
+        struct { lm_act act; float limit; } glu;     /* of GLU, whose limit is that of experts, and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
         /* weights[0]: correction added only for the choice; [1]: factors of the experts' weights; or none */
         struct { lm_route_spec spec; } route;

@@ -333,6 +333,7 @@ static void make_attention(lm_splitter *s, const lm_node *n)
     memcpy(made->in, in, n->n_in * sizeof *in);
     here->n_heads    = heads;
     here->n_kv_heads = (uint32_t)(lm_pieces_lanes(want[1]) / a->k_dim);
+    here->n_choices  = a->n_choices ? here->n_kv_heads : 0;
     here->first_head = first;
     here->all_heads  = a->n_heads;
     s->out->caches[n->attention.cache].n_kv_heads = here->n_kv_heads;
@@ -421,6 +422,10 @@ static void resize(lm_splitter *s, const lm_node *n, lm_node *made)
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
         made->norm.groups = groups_here(s, n, n->norm.groups);
+        break;
+    case LM_OP_SELECT_KEYS:
+        made->attention.spec.n_heads = made->attention.spec.n_choices =
+            groups_here(s, n, n->attention.spec.n_heads);
         break;
     case LM_OP_JOIN:
         made->join.groups = groups_here(s, n, n->join.groups);

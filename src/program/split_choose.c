@@ -197,6 +197,8 @@ static bool wants(lm_splitter *s, const lm_node *n, uint32_t k, lm_pieces part, 
         return !(k == 1 && n->join.shared) && groups_want(s, n, k, n->join.groups, part, out);
     case LM_OP_HEAD_LINEAR:
         return !n->heads.shared && groups_want(s, n, k, n->heads.n_heads, part, out);
+    case LM_OP_SELECT_KEYS:
+        return k == 0 && groups_want(s, n, k, n->attention.spec.n_heads, part, out);
     case LM_OP_LINEAR:
         return false;
     default:
@@ -240,6 +242,9 @@ static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
         return lm_split_units(part, width(s, n->out) / n->join.groups, &first, &count);
     case LM_OP_HEAD_LINEAR:
         return lm_split_units(part, width(s, n->out) / n->heads.n_heads, &first, &count);
+    case LM_OP_SELECT_KEYS:
+        return n->attention.spec.block &&
+               lm_split_units(part, lm_choice_width(&n->attention.spec), &first, &count);
     case LM_OP_GLU:
         return width(s, n->in[0]) == width(s, n->out);
     case LM_OP_ACT:
@@ -277,6 +282,22 @@ static void cut_here(lm_splitter *s, lm_value v, const uint32_t *edges)
     s->values[v].part  = between(s, edges);
 }
 
+/* The choices of these key/value heads, one for each. */
+static lm_pieces choices_of(lm_splitter *s, const lm_attention_spec *a, const uint32_t *heads, uint32_t n)
+{
+    lm_row_range *p     = lm_split_pieces(s, n);
+    uint32_t      width = lm_choice_width(a), pieces = 0;
+
+    for (uint32_t i = 0; p && i < n; i++) {
+        uint64_t at = (uint64_t)lm_seen_choice(a, heads[i]) * width;
+        if (pieces && p[pieces - 1].first + p[pieces - 1].n == at)
+            p[pieces - 1].n += width;
+        else
+            p[pieces++] = (lm_row_range){ at, width };
+    }
+    return (lm_pieces){ p, pieces, false };
+}
+
 static void choose_attention(lm_splitter *s, const lm_node *n)
 {
     const lm_attention_spec *a     = &n->attention.spec;
@@ -304,7 +325,9 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
         }
         ask(s, n, k, (lm_pieces){ p, pieces, false });
     }
-    if (a->top_k)                        /* every rank sees the same keys */
+    if (a->n_choices)
+        ask(s, n, 3, choices_of(s, a, heads, n_kv));
+    else if (a->top_k)                   /* every rank sees the same keys */
         ask(s, n, 3, lm_split_one(s, 0, a->top_k));
     for (uint32_t r = 0; r <= s->spec->ranks; r++)
         edges[r] *= a->v_dim;

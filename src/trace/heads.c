@@ -60,14 +60,15 @@ const float *lm_trace_chosen(const lm_tracer *t, const lm_trace_keys *k, size_t 
 }
 
 /* Set the scores of keys that are not chosen to -infinity. */
-static void hide(const float *chosen, uint32_t top_k, uint32_t position, float *scores)
+static void hide(const lm_attention_spec *s, const float *chosen, uint32_t position, float *scores)
 {
-    uint32_t next = 0;
+    uint32_t next = 0, width = lm_choice_width(s), each = s->block ? s->block : 1;
 
     for (uint32_t j = 0; j <= position; j++) {
-        while (next < top_k && chosen[next] >= 0 && chosen[next] < (float)j)
+        float number = (float)(j / each);
+        while (next < width && chosen[next] >= 0 && chosen[next] < number)
             next++;
-        if (next == top_k || chosen[next] != (float)j)
+        if (next == width || chosen[next] != number)
             scores[j] = -INFINITY;
     }
 }
@@ -91,7 +92,7 @@ void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, 
                               position - j);
     }
     if (chosen)
-        hide(chosen, s->top_k, position, out);
+        hide(s, chosen + (uint64_t)lm_seen_choice(s, group) * lm_choice_width(s), position, out);
     for (uint32_t j = first; j <= position; j++)
         max = fmax(max, (double)out[j]);
     if (sinks)

@@ -92,10 +92,20 @@ static uint32_t dense_end(const lm_frame *f, uint32_t from, uint32_t to)
     return !top_k || to <= top_k ? to : from > top_k ? from : top_k;
 }
 
-/* The chosen keys of the rows of a text. */
-static lm_operand chosen_of(const lm_frame *f, const lm_train_text *t)
+/* The same attention with the keys that are chosen for a query head. */
+static lm_sparse_attention_args sparse_of(const lm_frame *f, const lm_train_text *t, uint32_t head,
+                                          const lm_text_attention *a)
 {
-    return (lm_operand){ f->in[3].at ? f->in[3].at + t->first * f->in[3].row : NULL, f->in[3].row };
+    const lm_attention_spec *s    = &f->node->attention.spec;
+    uint32_t                 kv   = head / (s->n_heads / s->n_kv_heads),
+             from                 = lm_seen_choice(s, kv) * lm_choice_width(s);
+
+    return (lm_sparse_attention_args){
+        .a       = a,
+        .spec    = s,
+        .chosen  = { s->top_k ? f->in[3].at + t->first * f->in[3].row + from : NULL, f->in[3].row },
+        .kernels = &f->l->kernels,
+    };
 }
 
 static void attend(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -106,11 +116,11 @@ static void attend(void *arg, uint64_t from, uint64_t to, unsigned worker)
         uint32_t             first, last;
         const lm_train_text *t = piece_of(p->f->l, i % p->each, &first, &last);
         lm_text_attention    a = arguments(p, t, (uint32_t)(i / p->each), worker);
-        lm_operand           chosen = chosen_of(p->f, t);
-        uint32_t             middle = dense_end(p->f, first, last);
+        lm_sparse_attention_args sparse = sparse_of(p->f, t, (uint32_t)(i / p->each), &a);
+        uint32_t                 middle = dense_end(p->f, first, last);
         if (first < middle)
             p->f->l->kernels.attend(&a, first, middle);
-        lm_sparse_attend(&a, &chosen, p->f->node->attention.spec.top_k, middle, last);
+        lm_sparse_attend(&sparse, middle, last);
     }
 }
 
@@ -130,11 +140,11 @@ static void back_to_queries(void *arg, uint64_t from, uint64_t to, unsigned work
         uint32_t             first, last;
         const lm_train_text *t = piece_of(p->f->l, i % p->each, &first, &last);
         lm_text_attention    a = arguments(p, t, (uint32_t)(i / p->each), worker);
-        lm_operand           chosen = chosen_of(p->f, t);
-        uint32_t             middle = dense_end(p->f, first, last);
+        lm_sparse_attention_args sparse = sparse_of(p->f, t, (uint32_t)(i / p->each), &a);
+        uint32_t                 middle = dense_end(p->f, first, last);
         if (first < middle)
             p->f->l->kernels.attend_back_q(&a, first, middle);
-        lm_sparse_back_q(&a, &chosen, p->f->node->attention.spec.top_k, middle, last);
+        lm_sparse_back_q(&sparse, middle, last);
     }
 }
 
@@ -150,12 +160,14 @@ static void back_to_keys(void *arg, uint64_t from, uint64_t to, unsigned worker)
         const lm_train_text *t = piece_of(p->f->l, i % p->each, &first, &last);
         for (uint32_t h = 0; h < group; h++) {
             lm_text_attention a = arguments(p, t, (uint32_t)(i / p->each) * group + h, worker);
-            lm_operand chosen = chosen_of(p->f, t);
-            a.rows            = dense_end(p->f, 0, t->rows);
+            lm_sparse_attention_args sparse =
+                sparse_of(p->f, t, (uint32_t)(i / p->each) * group + h, &a);
+            a.rows = dense_end(p->f, 0, t->rows);
             if (first < a.rows)
                 p->f->l->kernels.attend_back_kv(&a, first, last < a.rows ? last : a.rows);
             a.rows = t->rows;
-            lm_sparse_back_kv(&a, &chosen, p->f->node->attention.spec.top_k, first, last);
+            if (p->f->node->attention.spec.top_k)
+                lm_sparse_back_kv(&sparse, first, last);
         }
     }
 }

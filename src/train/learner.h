@@ -121,14 +121,16 @@ void lm_train_attention(lm_frame *f);
 void lm_train_attention_back(lm_frame *f);
 void lm_train_select(lm_frame *f);
 /* Sparse attention of one head: rows [from, to) of a text, which see only chosen keys; the gradients of their
- * queries; those that keys and values [from, to) get from all such rows of the text (sparse.c). `chosen`: of
- * row 0 of the text. */
-void lm_sparse_attend(const lm_text_attention *a, const lm_operand *chosen, uint32_t top_k, uint32_t from,
-                      uint32_t to);
-void lm_sparse_back_q(const lm_text_attention *a, const lm_operand *chosen, uint32_t top_k, uint32_t from,
-                      uint32_t to);
-void lm_sparse_back_kv(const lm_text_attention *a, const lm_operand *chosen, uint32_t top_k, uint32_t from,
-                       uint32_t to);
+ * queries; those that keys and values [from, to) get from all such rows of the text (sparse.c). */
+typedef struct lm_sparse_attention_args {
+    const lm_text_attention   *a;
+    const lm_attention_spec   *spec;
+    lm_operand                 chosen;   /* the choice of this head, from row 0 of the text on */
+    const lm_gradient_kernels *kernels;
+} lm_sparse_attention_args;
+void lm_sparse_attend(const lm_sparse_attention_args *x, uint32_t from, uint32_t to);
+void lm_sparse_back_q(const lm_sparse_attention_args *x, uint32_t from, uint32_t to);
+void lm_sparse_back_kv(const lm_sparse_attention_args *x, uint32_t from, uint32_t to);
 void lm_train_convolve(lm_frame *f);
 void lm_train_convolve_back(lm_frame *f);
 void lm_train_recur(lm_frame *f);

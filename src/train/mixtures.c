@@ -263,7 +263,6 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const mixture *m     = arg;
     const lm_node *n     = m->f->node;
     const float   *bias  = lm_vector_of(m->f->l, n->weights[5]);
-    float          limit = n->experts.limit;
     bool           gated = lm_experts_have_gate(n), scaled = n->experts.scaled_input;
 
     (void)worker;
@@ -276,16 +275,10 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
         for (uint64_t k = 0; k < m->wide; k++)
             dy[k] *= outer;
         for (uint64_t k = 0; k < m->inner; k++) {
-            float g = gate[k], u = up[k], d = outer * back[k], over = 1, within = 1, dg, du;
-            if (limit > 0) {
-                over   = g <= limit ? 1.0f : 0.0f;
-                within = u >= -limit && u <= limit ? 1.0f : 0.0f;
-                g      = g > limit ? limit : g;
-                u      = (u < -limit ? -limit : u > limit ? limit : u) + 1.0f;
-            }
-            m->f->l->kernels.glu(&dg, &du, &g, &u, &d, n->experts.act, 1, true, true);
-            dg = dg * over + (gated ? 0 : du);
-            du *= within;
+            float dg, du;
+            lm_glu_lane_back(&m->f->l->kernels, gate[k], up[k], outer * back[k], n->experts.act,
+                             n->experts.limit, &dg, &du);
+            dg += gated ? 0 : du;
             sum += scaled ? dg * gate[k] + du * up[k] : 0;
             gate[k] = inner * dg;
             up[k]   = inner * du;

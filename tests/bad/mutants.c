@@ -146,6 +146,8 @@ static void see_program(const lm_program *p, mutant_seen *out)
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_ATTENTION)
             add(out, " window %u", p->nodes[i].attention.spec.window);
+        else if (p->nodes[i].code == LM_OP_SELECT_KEYS)
+            add(out, " local %u", p->nodes[i].attention.spec.local);
 }
 
 static void see_model(const lm_model *m, mutant_seen *out)

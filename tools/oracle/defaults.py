@@ -42,6 +42,9 @@ CASES = {
     "exaone4": ("Exaone4", {"num_hidden_layers": 4}), "exaone_moe": ("ExaoneMoe", {"num_hidden_layers": 4}), "seed_oss": ("SeedOss", {}), "arcee": ("Arcee", {}), "nemotron": ("Nemotron", {"num_key_value_heads": 8}),
     "hunyuan_v1_dense": ("HunYuanDenseV1", {"head_dim": 128}), "hunyuan_v1_moe": ("HunYuanMoEV1", {"head_dim": 128}),
     "hy_v3": ("HYV3", {"num_hidden_layers": 3}), "minimax_m2": ("MiniMaxM2", {"num_hidden_layers": 2}),
+    "minimax_m3_vl_text": ("MiniMaxM3VLText", {"num_hidden_layers": 3, "layer_types": ["full_attention"] + 2 * ["minimax_m3_sparse"],
+                                               "mlp_layer_types": ["dense", "sparse", "sparse"], "rope_parameters": {
+                                                   "rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.5}}),
     "ernie4_5_moe": ("Ernie4_5_Moe", {"num_hidden_layers": 3}), "llama4_text": ("Llama4Text", {"num_hidden_layers": 4}),
     "dots1": ("Dots1", {"num_hidden_layers": 3, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2}), "smollm3": ("SmolLM3", {}),
     "apertus": ("Apertus", {}), "nanochat": ("NanoChat", {}), "granite_swa": ("GraniteSWA", {"num_hidden_layers": 4}), "minicpm3": ("MiniCPM3", {}),

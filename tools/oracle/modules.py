@@ -5,7 +5,7 @@
 
 Per model_type, the first preset with the most kinds of layers; of these that with the shortest table. On the meta device, as in presets.py. Layers
 with equal counts share a line: preset, path with "*" for the layer number, first layer, last layer, parameters; "-" outside the layers. OLMo
-Hybrid's one convolution has no line: checkpoints have three.
+Hybrid's one convolution has no line, as checkpoints have three, nor have MiniMax M3's gates with up, which are two, and the container of its indexer.
 """
 import json
 import pathlib
@@ -14,6 +14,7 @@ import re
 from presets import count, on_meta
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+APART = {"olmo_hybrid": ".conv1d", "minimax_m3_vl_text": (".gate_up_proj", ".indexer")}     # several modules in checkpoints
 LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)(?=\.|$)")
 
 
@@ -32,7 +33,7 @@ def counts(model):
         n += sum(b.numel() for name, b in module.named_buffers() if name.endswith(("e_score_correction_bias", "expert_bias", "layer_scalar")))
         found = LAYER.search(path)
         key = (path[:found.start(3)] + "*" + path[found.end(3):], int(found[3])) if found else (path or ".", None)
-        if n and not (model.config.model_type == "olmo_hybrid" and path.endswith(".conv1d")):
+        if n and not path.endswith(APART.get(model.config.model_type, ())):
             out[key] = n
     return out
 

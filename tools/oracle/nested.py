@@ -47,6 +47,10 @@ KINDS = {
     "mistral3-mistral4": ("Mistral3", TEXT | dict(model_type="mistral4", kv_lora_rank=8, q_lora_rank=8, qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6,
                                                   n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=8, num_key_value_heads=2,
                                                   rope_parameters=TEMPERED), VIT | dict(model_type="pixtral", head_dim=8), dict(tie_word_embeddings=False)),
+    "minimax_m3_vl": ("MiniMaxM3VL", TEXT | dict(intermediate_size=8, dense_intermediate_size=24, shared_intermediate_size=8, num_local_experts=4,
+                                                 num_experts_per_tok=2, rotary_dim=8, index_n_heads=1, index_head_dim=8, index_block_size=2,
+                                                 index_topk_blocks=3, layer_types=["full_attention", "minimax_m3_sparse"],
+                                                 mlp_layer_types=["dense", "sparse"]), VIT | dict(hidden_size=24), dict(projector_hidden_size=16, tie_word_embeddings=False)),
     "llama4": ("Llama4", TEXT | dict(intermediate_size_mlp=20, num_local_experts=3, num_hidden_layers=4, attention_chunk_size=5, floor_scale=3, attn_scale=0.5,
                                      interleave_moe_layer_step=2), VIT | dict(vision_output_dim=16, projector_input_dim=16, projector_output_dim=16),
                dict(tie_word_embeddings=False)),
@@ -75,12 +79,16 @@ def flat(config):
     return {**text, **config, "rope_theta": rope["rope_theta"], "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
 
 
+def whole_class(name):
+    return getattr(transformers, {"MiniMaxM3VL": "MiniMaxM3Sparse"}.get(name, name) + "ForConditionalGeneration")
+
+
 @torch.no_grad()
 def make(kind, out):
     name, text, vision, more = KINDS[kind]
     torch.manual_seed(len(kind))
     config = getattr(transformers, name + "Config")(text_config=dict(text), vision_config=dict(vision), **more)
-    model = getattr(transformers, name + "ForConditionalGeneration")(config).float().eval()
+    model = whole_class(name)(config).float().eval()
     for path, p in model.named_parameters():
         p.copy_((1 if "norm" in path and p.dim() == 1 else 0) + torch.randn(p.shape) * (0.3 if p.dim() == 1 else 0.6))
     shutil.rmtree(out, ignore_errors=True)
@@ -93,7 +101,7 @@ def make(kind, out):
     if kind == "qwen2_5_vl":
         config = flat(config)
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    again, loading = getattr(transformers, name + "ForConditionalGeneration").from_pretrained(out, dtype=torch.float32, output_loading_info=True)
+    again, loading = whole_class(name).from_pretrained(out, dtype=torch.float32, output_loading_info=True)
     assert not loading["missing_keys"], loading
     ids = torch.randint(1, 60, (1, 14))
     logits = again.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
@@ -106,7 +114,7 @@ def classes():
     """Return the default sizes of each text class that the kinds use."""
     found = {}
     for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Lfm2", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText",
-                 "Qwen3_5Text", "Qwen3_5MoeText", "Ministral3", "Mistral4", "Llama4Text"):
+                 "Qwen3_5Text", "Qwen3_5MoeText", "Ministral3", "Mistral4", "Llama4Text", "MiniMaxM3VLText"):
         module = transformers.models
         kind = getattr(transformers, name + "Config", None)
         if kind is None:

@@ -170,6 +170,26 @@ static void add_choices(words *w)
     set(w, "indexer_types", list);
 }
 
+/* Write which layers choose blocks of keys, and which have experts. */
+static void add_blocks(words *w)
+{
+    json_t *sparse = json_array(), *experts = json_array(),
+           *in     = json_object_get(w->json, "sparse_attention_config");
+    bool    has[2][LM_MAX_LAYERS] = { { false } };
+
+    for (uint32_t i = 0; i < w->p->n_nodes; i++)
+        if (w->p->nodes[i].layer >= 0) {
+            has[0][w->p->nodes[i].layer] |= w->p->nodes[i].code == LM_OP_SELECT_KEYS;
+            has[1][w->p->nodes[i].layer] |= w->p->nodes[i].code == LM_OP_EXPERTS;
+        }
+    for (uint32_t i = 0; i < w->c->n_layers; i++) {
+        json_array_append_new(sparse, json_integer(has[0][i]));
+        json_array_append_new(experts, json_integer(has[1][i]));
+    }
+    set(w, "moe_layer_freq", experts);
+    json_object_set_new(in, "sparse_attention_freq", sparse);
+}
+
 static void add_windows(words *w)
 {
     const lm_config *c    = w->c;
@@ -195,6 +215,8 @@ static void add_windows(words *w)
     json_decref(list);
     add_states(w);
     add_choices(w);
+    if (c->attention.block)
+        add_blocks(w);
     if (c->attention.scale != 1 / sqrtf((float)c->attention.k_dim) || knows(w, "query_pre_attn_scalar"))
         set(w, "query_pre_attn_scalar",
             lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));
@@ -236,6 +258,12 @@ static void add_experts(words *w)
         json_object_set_new(w->json, "intermediate_size", json_integer(c->expert_width));
         whole(w, "intermediate_size_mlp", c->intermediate);
         whole(w, "prefix_dense_intermediate_size", c->intermediate);
+    }
+    if (knows(w, "dense_intermediate_size")) {
+        json_object_set_new(w->json, "intermediate_size", json_integer(c->expert_width));
+        whole(w, "dense_intermediate_size", c->intermediate);
+        whole(w, "rotary_dim", c->rope.dim);
+        set(w, "hidden_act", json_string("swigluoai"));
     }
     whole(w, "num_local_experts", c->route.n_experts);
     if (!c->route.n_experts)

@@ -54,16 +54,20 @@ static void copy(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint
 }
 
 static void index_keys(const lm_kv_shape *kv, const uint8_t *page, const float *q, const float *w,
-                       uint32_t n_heads, float *scratch, float *out)
+                       uint32_t n_heads, float *scratch, float *out, uint64_t stride)
 {
     for (uint32_t j = 0; j < LM_PAGE; j++, page += row_bytes(kv->k_type, kv->k_dim)) {
         lm_dtype_of(kv->k_type)->unpack(scratch, page, kv->k_dim);
-        out[j] = 0;
+        if (w)
+            out[j] = 0;
         for (uint32_t h = 0; h < n_heads; h++) {
             float sum = 0;
             for (uint32_t i = 0; i < kv->k_dim; i++)
                 sum += q[(uint64_t)h * kv->k_dim + i] * scratch[i];
-            out[j] += w[h] * (sum > 0 ? sum : 0);
+            if (w)
+                out[j] += w[h] * (sum > 0 ? sum : 0);
+            else
+                out[h * stride + j] = sum;
         }
     }
 }

@@ -21,6 +21,16 @@ static void record_cache(lm_builder *b, const lm_attention_spec *s)
     };
 }
 
+/* Return whether top_k is a number of whole blocks, of which some are the last ones, and each choice is for
+ * equally many key/value heads. */
+static bool is_choice(const lm_attention_spec *s)
+{
+    bool whole = s->block && s->top_k % s->block == 0 && s->local <= s->top_k / s->block;
+
+    return (whole || (!s->block && !s->local && !s->n_choices)) &&
+           (!s->n_choices || s->n_kv_heads % s->n_choices == 0);
+}
+
 /* Record attention to the keys and values of this cache; `chosen`: LM_NONE unless it is sparse. */
 static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_value chosen, uint32_t cache,
                        const lm_attention_spec *s)
@@ -34,8 +44,8 @@ static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_val
                        lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
                        (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
                    path, "widths of q, k, v are not heads times dimensions");
-    lm_record_need(b, s->top_k ? lm_record_width(b, chosen) == s->top_k && !s->window && !(s->alibi > 0) &&
-                                         !(s->softcap > 0) && !s->sinks
+    lm_record_need(b, s->top_k ? is_choice(s) && lm_record_width(b, chosen) == lm_chosen_width(s) &&
+                                         !s->window && !(s->alibi > 0) && !(s->softcap > 0) && !s->sinks
                                    : chosen == LM_NONE,
                    path, "sparse attention needs as many chosen keys as it sees, and has no window, ALiBi, soft "
                          "cap or sinks");
@@ -130,7 +140,9 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
         lm_text_printf(out, _(", values %u wide"), s->v_dim);
     if (s->window)
         lm_text_printf(out, s->chunked ? _(", chunks of %u") : _(", window %u"), s->window);
-    if (s->top_k)
+    if (s->block)
+        lm_text_printf(out, _(", the %u chosen keys, blocks of %u"), s->top_k, s->block);
+    else if (s->top_k)
         lm_text_printf(out, _(", the %u chosen keys"), s->top_k);
     if (s->softcap > 0)
         lm_text_printf(out, _(", soft cap %g"), (double)s->softcap);
@@ -157,6 +169,8 @@ static void attention_reverse_cost(const lm_node *n, const lm_reverse *r, const 
 static const lm_op_number attention_numbers[] = {
     LM_NODE_NUMBER(U32, attention.spec.window, "windows"),
     LM_NODE_NUMBER(U32, attention.spec.top_k, "windows"),
+    LM_NODE_NUMBER(U32, attention.spec.block, "windows"),
+    LM_NODE_NUMBER(U32, attention.spec.n_choices, NULL),
     LM_NODE_NUMBER(BOOL, attention.spec.chunked, "windows"),
     LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
     LM_NODE_NUMBER(FLOAT, attention.spec.softcap, "scale of scores"),
@@ -191,20 +205,24 @@ const lm_op lm_op_attention = {
 lm_value lm_select_keys(lm_builder *b, const char *word, lm_value q, lm_value k, lm_value w,
                         const lm_attention_spec *s)
 {
+    lm_attention_spec own = *s;
+
     if (b->failed)
         return LM_NONE;
     lm_record_need(b,
-                   s->top_k && s->n_kv_heads == 1 && s->v_in_k &&
+                   s->top_k && s->n_kv_heads == 1 && s->v_in_k && is_choice(s) &&
                        lm_record_width(b, q) == s->n_heads * s->k_dim &&
-                       lm_record_width(b, k) == s->k_dim && lm_record_width(b, w) == s->n_heads,
+                       lm_record_width(b, k) == s->k_dim &&
+                       (s->block ? w == LM_NONE : lm_record_width(b, w) == s->n_heads),
                    word, "the widths of an indexer do not match");
     if (!LM_GROW(b, caches, b->p->n_caches))
         return LM_NONE;
-    lm_node *n         = lm_record_unary(b, LM_OP_SELECT_KEYS, lm_record_path(b, word), q, s->top_k);
-    n->n_in            = 3;
+    own.n_choices      = s->block ? s->n_heads : 0;
+    lm_node *n = lm_record_unary(b, LM_OP_SELECT_KEYS, lm_record_path(b, word), q, lm_chosen_width(&own));
+    n->n_in            = s->block ? 2 : 3;
     n->in[1]           = k;
     n->in[2]           = w;
-    n->attention.spec  = *s;
+    n->attention.spec  = own;
     n->attention.cache = b->p->n_caches;
     record_cache(b, s);
     return n->out;
@@ -218,15 +236,15 @@ lm_value lm_last_choice(const lm_builder *b)
     return LM_NONE;
 }
 
-/* Per key: a product of each head, its maximum with 0, times its weight, added; then comparisons, which are
- * not counted as arithmetic. */
+/* Per key: a product of each head, its maximum with 0, times its weight, added; or with that of its block.
+ * Then comparisons, which are not counted as arithmetic. */
 static void select_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     const lm_attention_spec *s = &n->attention.spec;
 
-    c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + 1);
+    c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + (s->block ? 0 : 1));
     c->key_flops     = 2 * c->key_mult_adds + s->n_heads;
-    c->reads         = lm_width_in(p, n) + s->k_dim + s->n_heads;
+    c->reads         = lm_width_in(p, n) + s->k_dim + (s->block ? 0 : s->n_heads);
     c->writes        = lm_width_out(p, n);
 }
 
@@ -235,11 +253,18 @@ static void select_describe(const lm_program *p, const lm_node *n, lm_text *out)
     const lm_attention_spec *s = &n->attention.spec;
 
     (void)p;
-    lm_text_printf(out, _("the best %u keys by %u heads, %u wide"), s->top_k, s->n_heads, s->k_dim);
+    if (s->block)
+        lm_text_printf(out,
+                       _("the best %u blocks of %u keys by each of %u heads, %u wide, the last %u always"),
+                       lm_choice_width(s), s->block, s->n_heads, s->k_dim, s->local);
+    else
+        lm_text_printf(out, _("the best %u keys by %u heads, %u wide"), s->top_k, s->n_heads, s->k_dim);
 }
 
 static const lm_op_number select_numbers[] = {
     LM_NODE_NUMBER(U32, attention.spec.top_k, "windows"),
+    LM_NODE_NUMBER(U32, attention.spec.block, "windows"),
+    LM_NODE_NUMBER(U32, attention.spec.local, "windows"),
     LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
     LM_NODE_NUMBER(U32, attention.spec.n_heads, NULL),
     LM_NODE_NUMBER(U32, attention.spec.k_dim, NULL),

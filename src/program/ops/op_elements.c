@@ -264,15 +264,23 @@ lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_
 
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
 {
+    return lm_glu_clamped(b, gate, up, act, 0);
+}
+
+lm_value lm_glu_clamped(lm_builder *b, lm_value gate, lm_value up, lm_act act, float limit)
+{
     if (b->failed)
         return LM_NONE;
+    lm_record_need(b, limit >= 0, "glu", "the limit of gates is negative");
     lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu",
                    "gate and up have different widths");
     if (!b->act_name || *b->act_name) {
         lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
         lm_pop(b);
     }
-    return glu(b, lm_record_path(b, "gated"), gate, up, act);
+    lm_value y = glu(b, lm_record_path(b, "gated"), gate, up, act);
+    b->p->nodes[b->p->values[y].producer].glu.limit = limit;
+    return y;
 }
 
 /* SiLU: negate, exp, add, divide; then the product */
@@ -286,12 +294,16 @@ static void glu_cost(const lm_program *p, const lm_node *n, lm_cost *c)
         c->flops = lm_width_out(p, n) + 4 * gates;
         c->reads = lm_width_out(p, n) + gates;
     }
+    if (n->glu.limit > 0)                        /* three comparisons and a sum */
+        c->flops += 4 * lm_width_out(p, n);
 }
 
 static void glu_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_text_printf(out, "%s(gate) ⊙ up", lm_act_id(n->glu.act));
+    lm_text_printf(out, "%s(gate) ⊙ %s", lm_act_id(n->glu.act), n->glu.limit > 0 ? "(up + 1)" : "up");
+    if (n->glu.limit > 0)
+        lm_text_printf(out, _(", clamped at %g"), (double)n->glu.limit);
 }
 
 static void act_describe(const lm_program *p, const lm_node *n, lm_text *out)
@@ -302,6 +314,7 @@ static void act_describe(const lm_program *p, const lm_node *n, lm_text *out)
 
 static const lm_op_number act_numbers[] = {
     LM_NODE_NUMBER(ACT, glu.act, "activation"),
+    LM_NODE_NUMBER(FLOAT, glu.limit, "activation"),
     { 0 }
 };
 

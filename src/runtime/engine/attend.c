@@ -7,7 +7,7 @@
 
 #include "kernels/attention_parts.h"
 #include "runtime/engine/steps.h"
-#include "runtime/ops/best.h"
+#include "runtime/ops/chosen.h"
 
 /* Consecutive rows of one sequence, and query heads [first, first + count) of a key/value head. */
 typedef struct item {
@@ -19,12 +19,17 @@ static const lm_attention_spec *spec_of(const lm_engine *g, const lm_step *s)
     return &g->program->nodes[s->node].attention.spec;
 }
 
-/* Return whether row i sees only chosen keys: at first, when there are no more than top_k, it sees all. */
+static uint32_t position_of(const lm_engine *g, const lm_step *s, uint32_t row)
+{
+    return g->positions[row_number(g, s->domain, row)];
+}
+
+/* Return whether keys are chosen for row i: at first, when there are no more than top_k, it sees all. */
 static bool is_sparse(const lm_engine *g, const lm_step *s, uint32_t i)
 {
     uint32_t top_k = spec_of(g, s)->top_k;
 
-    return top_k && g->positions[row_number(g, s->domain, i)] >= top_k;
+    return top_k && position_of(g, s, i) >= top_k;
 }
 
 /* Return how many rows from row i on can be processed together: the same sequence, consecutive positions, at
@@ -64,7 +69,7 @@ static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, ui
 
     if (is_sparse(g, s, row))
         return 1;
-    uint32_t position = g->positions[row_number(g, s->domain, row)];
+    uint32_t position = position_of(g, s, row);
 
     return (position + rows - 1) / LM_RANGE - lm_first_seen(a->window, a->chunked, position) / LM_RANGE + 1;
 }
@@ -96,12 +101,13 @@ void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_arg
 
 /* ---- chosen keys ---- */
 
-/* The keys and values that one row sees, copied to consecutive pages of a worker. */
+/* The pages of the keys and values that one row sees by one choice: copied to consecutive pages of a worker,
+ * or those of the sequence, of which blocks are whole ones. */
 typedef struct gathered {
-    uint32_t *pages;                     /* their numbers */
-    uint8_t  *base;
-    uint64_t  stride;
-    uint32_t  row;                       /* LM_NONE: none yet */
+    uint32_t   *pages;                   /* their numbers */
+    layer_pages copies;                  /* of this worker */
+    uint32_t    row, choice;             /* row LM_NONE: none yet */
+    uint32_t    keys;
 } gathered;
 
 static gathered gathered_at(const stage_chunk *p, const lm_step *s)
@@ -111,37 +117,59 @@ static gathered gathered_at(const stage_chunk *p, const lm_step *s)
     uint8_t             *base  = p->g->slab + at->gathered + p->worker * at->gathered_bytes;
 
     return (gathered){ .pages  = (uint32_t *)(void *)base,
-                       .base   = base + (((uint64_t)count * 4 + 63) & ~UINT64_C(63)),
-                       .stride = p->g->plan->attention->page_bytes(&layer_of(p->g, s)->shape),
+                       .copies = { .base   = base + (((uint64_t)count * 4 + 63) & ~UINT64_C(63)),
+                                   .stride = p->g->plan->attention->page_bytes(&layer_of(p->g, s)->shape) },
                        .row    = LM_NONE };
 }
 
-/* Copy the keys and values that a row sees, in rising order of positions. */
-static void gather(const stage_chunk *p, const lm_step *s, uint32_t row, gathered *to)
+/* Add n positions of a sequence from `first` on. Whole blocks begin with a page, and only the last chosen one
+ * may end within a page. */
+static void add_keys(const stage_chunk *p, const lm_step *s, layer_pages at, uint32_t first, uint32_t n,
+                     gathered *to)
 {
-    const lm_engine   *g      = p->g;
-    const lm_kv_layer *l      = layer_of(g, s);
-    layer_pages        at     = pages_of(g, l, g->sequences[row_number(g, s->domain, row)]);
-    const float       *chosen = floats_at(g, s->in[3], row);
+    bool shared = lm_chooses_pages(spec_of(p->g, s));
 
-    if (to->row == row)
+    for (uint32_t i = 0; i < n; i += shared ? LM_PAGE : 1) {
+        uint32_t from = at.pages[(first + i) / LM_PAGE], slot = to->keys + i, page = slot / LM_PAGE;
+        to->pages[page] = shared ? from : page;
+        if (!shared)
+            p->g->plan->attention->copy(&layer_of(p->g, s)->shape, to->copies.base + page * to->copies.stride,
+                                        slot % LM_PAGE, at.base + from * at.stride, (first + i) % LM_PAGE);
+    }
+    to->keys += n;
+}
+
+/* Collect the keys and values that a key/value head sees in a row, in rising order of positions. */
+static void gather(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t kv_head, gathered *to)
+{
+    const lm_engine         *g      = p->g;
+    const lm_attention_spec *spec   = spec_of(g, s);
+    uint32_t                 sequence = g->sequences[row_number(g, s->domain, row)];
+    layer_pages              at     = pages_of(g, layer_of(g, s), sequence);
+    uint32_t                 choice = lm_seen_choice(spec, kv_head), width = lm_choice_width(spec),
+             each                   = spec->block ? spec->block : 1, end = position_of(g, s, row) + 1;
+    const float             *chosen = floats_at(g, s->in[3], row) + (uint64_t)choice * width;
+
+    if (to->row == row && to->choice == choice)
         return;
-    to->row = row;
-    for (uint32_t i = 0; i < spec_of(g, s)->top_k; i++) {
-        uint32_t position = (uint32_t)chosen[i], page = i / LM_PAGE;
-        to->pages[page]   = page;
-        g->plan->attention->copy(&l->shape, to->base + page * to->stride, i % LM_PAGE,
-                                 at.base + at.pages[position / LM_PAGE] * at.stride, position % LM_PAGE);
+    to->row    = row;
+    to->choice = choice;
+    to->keys   = 0;
+    for (uint32_t i = 0; i < width; i++) {
+        uint32_t first = (uint32_t)chosen[i] * each;
+        add_keys(p, s, at, first, end - first < each ? end - first : each, to);
     }
 }
 
 /* Let a query see the gathered keys: all of them, as if they were the first positions. */
 static void see_gathered(const lm_attention_spec *spec, const gathered *from, lm_attention_args *a)
 {
-    a->position    = spec->top_k - 1;
-    a->pages       = from->pages;
-    a->base        = from->base;
-    a->page_stride = from->stride;
+    a->position = from->keys - 1;
+    a->pages    = from->pages;
+    if (lm_chooses_pages(spec))
+        return;
+    a->base        = from->copies.base;
+    a->page_stride = from->copies.stride;
 }
 
 static lm_attention_args args_of(const stage_chunk *p, const lm_step *s, const item *x)
@@ -213,7 +241,7 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
                         continue;
                     lm_attention_args a = args_of(p, s, &x);
                     if (sparse) {
-                        gather(p, s, x.row, &keys);
+                        gather(p, s, x.row, x.head, &keys);
                         see_gathered(spec, &keys, &a);
                     }
                     if (ranges > 1)
@@ -232,17 +260,6 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
  * Rows are divided among workers; if there are few, ranges of positions too. Neither changes results: a score
  * depends on its query and its key alone. */
 
-static uint32_t position_of(const lm_engine *g, const lm_step *s, uint32_t row)
-{
-    return g->positions[row_number(g, s->domain, row)];
-}
-
-/* Return whether a row chooses: with at most top_k visible keys, it takes all. */
-static bool chooses(const lm_engine *g, const lm_step *s, uint32_t row)
-{
-    return position_of(g, s, row) >= spec_of(g, s)->top_k;
-}
-
 static bool choice_is_split(const lm_engine *g, const lm_step *s)
 {
     uint32_t n = rows_of(g, s->domain), max = lm_unsplit_items(lm_pool_used(g->pool));
@@ -252,7 +269,7 @@ static bool choice_is_split(const lm_engine *g, const lm_step *s)
 
 static uint32_t ranges_scored(const lm_engine *g, const lm_step *s, uint32_t row)
 {
-    return chooses(g, s, row) ? position_of(g, s, row) / LM_RANGE + 1 : 1;
+    return is_sparse(g, s, row) ? position_of(g, s, row) / LM_RANGE + 1 : 1;
 }
 
 unsigned lm_select_chunks(const lm_engine *g, const lm_step *s)
@@ -268,12 +285,16 @@ unsigned lm_select_chunks(const lm_engine *g, const lm_step *s)
 
 static float *scores_of(const lm_engine *g, uint32_t i)
 {
-    uint64_t floats = ((uint64_t)g->plan->options.context + LM_PAGE - 1) / LM_PAGE * LM_PAGE;
-
-    return (float *)(void *)(g->slab + g->plan->state.scores) + i * floats;
+    return (float *)(void *)(g->slab + g->plan->state.scores + i * g->plan->state.score_bytes);
 }
 
-/* Score the keys of the pages from position `from` up to `to`. */
+/* Return the scores of one choice of a row. */
+static uint64_t scores_each(const lm_engine *g)
+{
+    return ((uint64_t)g->plan->options.context + LM_PAGE - 1) / LM_PAGE * LM_PAGE;
+}
+
+/* Score the keys of the pages from position `from` up to `to`: together, or for the choice of each head. */
 static void score(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t from, uint32_t to,
                   float *scores)
 {
@@ -281,7 +302,8 @@ static void score(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t
     const lm_attention_spec *spec  = spec_of(g, s);
     const lm_kv_layer       *l     = &g->plan->layers[g->program->nodes[s->node].attention.cache];
     layer_pages              at    = pages_of(g, l, g->sequences[row_number(g, s->domain, row)]);
-    const float             *q     = floats_at(g, s->in[0], row), *w = floats_at(g, s->in[2], row);
+    const float             *q     = floats_at(g, s->in[0], row);
+    const float             *w     = s->in[2] == LM_NONE ? NULL : floats_at(g, s->in[2], row);
     float                   *page  = (float *)(void *)scratch_of(g, p->worker);
     uint32_t                 lanes = lm_hadamard_of_keys(&l->shape), width = spec->n_heads * spec->k_dim;
 
@@ -293,21 +315,18 @@ static void score(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t
     }
     for (uint32_t i = from; i < to; i += LM_PAGE)
         g->plan->attention->index(&l->shape, at.base + at.pages[i / LM_PAGE] * at.stride, q, w,
-                                  spec->n_heads, page, scores + i);
+                                  spec->n_heads, page, scores + i, scores_each(g));
 }
 
-/* Write the positions of the best keys; the scale is positive and changes no order. */
-static void choose(const lm_engine *g, const lm_step *s, uint32_t row, const float *scores)
+/* Choose by the scores of a row; the scale is positive and changes no order. */
+static void choose(const lm_engine *g, const lm_step *s, uint32_t row, float *scores)
 {
-    uint32_t top_k = spec_of(g, s)->top_k, n = position_of(g, s, row) + 1;
-    float   *out   = floats_at(g, s->out, row);
+    const lm_attention_spec *spec  = spec_of(g, s);
+    uint32_t                 width = lm_choice_width(spec);
+    float                   *out   = floats_at(g, s->out, row);
 
-    if (n > top_k) {
-        lm_best(scores, n, top_k, out);
-        return;
-    }
-    for (uint32_t i = 0; i < top_k; i++)
-        out[i] = i < n ? (float)i : -1;
+    for (uint32_t c = 0; c * width < lm_chosen_width(spec); c++)
+        lm_choose_keys(spec, scores + c * scores_each(g), position_of(g, s, row), out + (uint64_t)c * width);
 }
 
 static void score_range(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t range, uint32_t ranges)
@@ -333,12 +352,12 @@ void lm_run_select(const stage_chunk *p, const lm_step *s)
         for (uint32_t k = 0; k < ranges; k++) {
             if (turn++ % p->count != p->index)
                 continue;
-            if (split && chooses(p->g, s, row)) {
+            if (split && is_sparse(p->g, s, row)) {
                 score_range(p, s, row, k, ranges);
                 continue;
             }
             float *scores = scores_of(p->g, p->worker);
-            if (chooses(p->g, s, row))
+            if (is_sparse(p->g, s, row))
                 score(p, s, row, 0, position_of(p->g, s, row) + 1, scores);
             choose(p->g, s, row, scores);
         }

@@ -215,7 +215,10 @@ static void glu(const lm_rows *r, uint64_t from, uint64_t to)
     float    gate;
 
     for (uint64_t i = from; i < to; i++) {
-        if (gates == w)
+        if (r->node->glu.limit > 0)
+            r->kernels->glu_clamped(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i),
+                                    r->node->glu.act, r->node->glu.limit, w);
+        else if (gates == w)
             r->kernels->glu(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i),
                             r->node->glu.act, w);
         for (uint64_t k = 0; gates < w && k < gates; k++) {
@@ -244,6 +247,21 @@ static void gate_back(const lm_rows_back *b, uint64_t i, uint64_t k, uint64_t n)
         lm_put_gradient(lm_row_of(b->din[1], i) + k * n, dy, a, n, b->first[1]);
 }
 
+static void clamped_back(const lm_rows_back *b, uint64_t i, uint64_t n)
+{
+    const lm_rows *r    = &b->rows;
+    const float   *gate = lm_row_of(r->in[0], i), *up = lm_row_of(r->in[1], i), *dy = lm_row_of(b->dout, i);
+    float          d[2];
+
+    for (uint64_t k = 0; k < n; k++) {
+        lm_glu_lane_back(b->kernels, gate[k], up[k], dy[k], r->node->glu.act, r->node->glu.limit, &d[0],
+                         &d[1]);
+        for (unsigned x = 0; x < 2; x++)
+            if (b->din[x].at)
+                lm_put_gradient(lm_row_of(b->din[x], i) + k, &d[x], 1, 1, b->first[x]);
+    }
+}
+
 static void glu_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
 {
     const lm_rows *r = &b->rows;
@@ -253,7 +271,9 @@ static void glu_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *s
     for (uint64_t i = from; i < to; i++) {
         for (uint64_t k = 0; gates < w && k < gates; k++)
             gate_back(b, i, k, w / gates);
-        if (gates == w)
+        if (r->node->glu.limit > 0)
+            clamped_back(b, i, w);
+        else if (gates == w)
             b->kernels->glu(b->din[0].at ? lm_row_of(b->din[0], i) : NULL,
                             b->din[1].at ? lm_row_of(b->din[1], i) : NULL, lm_row_of(r->in[0], i),
                             lm_row_of(r->in[1], i), lm_row_of(b->dout, i), r->node->glu.act, w, b->first[0],

@@ -58,7 +58,7 @@ static void derive_per_token(lm_derivation *d, const char *what)
 {
     const lm_program *p = d->f->s.program;
     lm_cache_class    classes[LM_MAX_CLASSES];
-    size_t            n   = lm_cache_classes(p, false, classes);
+    size_t            n   = lm_cache_classes(p, LM_BY_SHAPE, classes);
     lm_text           sum = { 0 };
 
     for (size_t i = 0; !one_type(d) && i < n; i++)
@@ -73,7 +73,7 @@ static void derive_at_context(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
     lm_cache_class    classes[LM_MAX_CLASSES];
-    size_t            n     = lm_cache_classes(p, true, classes);
+    size_t            n     = lm_cache_classes(p, LM_BY_WINDOW, classes);
     const char       *batch = d->f->s.batch > 1 ? " * batch" : "";
     lm_text            sum   = { 0 };
 
@@ -101,7 +101,7 @@ static void derive_at_context(lm_derivation *d)
 static void derive_mha(lm_derivation *d)
 {
     lm_cache_class  classes[LM_MAX_CLASSES];
-    size_t          n = lm_cache_classes(d->f->s.program, false, classes);
+    size_t          n = lm_cache_classes(d->f->s.program, LM_BY_SHAPE, classes);
     lm_traits       t;
     lm_symbol_value q;
 
@@ -185,18 +185,25 @@ void lm_derive_sparse(lm_derivation *d)
         return;
     let_cache(d);
     const char *path     = lm_derive_text(d, "attention.indexer.at[%" PRIu64 "]", d->f->s.context);
-    const char *layers   = lm_layers_formula(d, t.n_attentions);
+    bool        blocks   = t.indexer->attention.spec.block;
+    const char *layers   = lm_layers_formula(d, t.n_sparse);
     const char *choosers = lm_layers_formula(d, t.n_indexers), *per_key = lm_score_formula(d, t.attention);
     lm_let_fact(d, "index_heads", "H_I", _("heads of the indexer"), "attention.indexer.heads");
     lm_let_fact(d, "index_dim", "K_I", _("dimensions of a head of the indexer"),
                 "attention.indexer.head_dim");
     lm_let_fact(d, "chosen", "n_k", _("keys that the indexer chooses for a token"),
                 "attention.indexer.top_k");
-    lm_derivef(d, "products", _("products of the indexers for a token: queries, key, weights of the heads"),
+    lm_derivef(d, "products",
+               blocks ? _("products of the indexers for a token: queries, key")
+                      : _("products of the indexers for a token: queries, key, weights of the heads"),
                LM_UNIT_FLOPS, NULL,
-               "%s * 2 * (q_rank * index_heads * index_dim + hidden * (index_dim + index_heads))", choosers);
+               blocks ? "%s * 2 * hidden * (index_heads * index_dim + index_dim)"
+                      : "%s * 2 * (q_rank * index_heads * index_dim + hidden * (index_dim + index_heads))",
+               choosers);
     lm_derivef(d, "scores", _("their scores of all keys"), LM_UNIT_FLOPS, NULL,
-               "%s * 2 * index_heads * (index_dim + 1) * tokens", choosers);
+               blocks ? "%s * 2 * index_heads * index_dim * tokens"
+                      : "%s * 2 * index_heads * (index_dim + 1) * tokens",
+               choosers);
     lm_derive(d, "choosing", _("choosing the keys, together"), LM_UNIT_FLOPS,
               lm_derive_text(d, "%s.choosing", path), "products + scores");
     lm_derivef(d, "attending", _("attention to the chosen keys"), LM_UNIT_FLOPS,

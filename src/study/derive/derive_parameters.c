@@ -377,7 +377,7 @@ const char *lm_score_formula(lm_derivation *d, const lm_node *n)
     const lm_attention_spec *s = &n->attention.spec;
 
     if (n->code == LM_OP_SELECT_KEYS)
-        return lm_derive_text(d, "2 * %u * (%u + 1)", s->n_heads, s->k_dim);
+        return lm_derive_text(d, s->block ? "2 * %u * %u" : "2 * %u * (%u + 1)", s->n_heads, s->k_dim);
     if (s->v_in_k)
         return "2 * heads * ((kv_rank + rope_dim) + kv_rank)";
     if ((uint64_t)lm_derived(d, "head_dim").n == s->k_dim && s->k_dim == s->v_dim)
@@ -399,7 +399,7 @@ static void put_reach(const char *name, uint32_t reach, bool chunked, lm_text *a
 static void derive_scores(counting *c, lm_text *at)
 {
     lm_cache_class classes[LM_MAX_CLASSES];
-    size_t         n = lm_cache_classes(c->p, true, classes);
+    size_t         n = lm_cache_classes(c->p, LM_BY_REACH, classes);
     lm_text         open = { 0 }, all = { 0 };
     bool            chooses = false;
     const char    *name;

@@ -30,6 +30,30 @@ static bool derive_gates(lm_derivation *d, const char *lanes)
     return n > 0;
 }
 
+/* What an indexer adds to a formula of the first layer, or of all: nothing without one. */
+typedef struct indexer_terms { const char *cached, *all_cached, *products, *per_key; } indexer_terms;
+
+static indexer_terms terms_of_indexer(lm_derivation *d)
+{
+    lm_traits     t;
+    indexer_terms x = { "", "", "", "" };
+
+    lm_find_traits(d->f->ledger, &t);
+    if (!t.indexer)
+        return x;
+    const lm_attention_spec *s = &t.indexer->attention.spec;
+    x.all_cached = lm_derive_text(d, " + %u * %u", t.n_indexers, s->k_dim);
+    if (t.indexer->layer != d->f->s.program->caches[0].layer)
+        return x;
+    x.cached   = lm_derive_text(d, " + %u", s->k_dim);
+    uint32_t heads = s->n_heads, dim = s->k_dim;
+    x.products = s->block ? lm_derive_text(d, " + 2 * hidden * (%u * %u + %u)", heads, dim, dim)
+                          : lm_derive_text(d, " + 2 * (q_rank * %u * %u + hidden * (%u + %u))", heads, dim,
+                                           dim, heads);
+    x.per_key  = lm_derive_text(d, s->block ? " + 2 * %u * %u" : " + 2 * %u * (%u + 1)", heads, dim);
+    return x;
+}
+
 void lm_derive_gqa(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
@@ -37,11 +61,14 @@ void lm_derive_gqa(lm_derivation *d)
     lm_let_sizes(d);
     if (!lm_has_symbol(d, "kv_heads"))
         return;
-    const char    *layers = lm_layers_formula(d, p->n_caches), *both = "2 * hidden * (%s * head_dim)";
+    lm_traits t;
+    lm_find_traits(d->f->ledger, &t);
+    const char *layers = lm_layers_formula(d, p->n_caches - t.n_indexers);
+    const char *both   = "2 * hidden * (%s * head_dim)";
     lm_cache_class classes[LM_MAX_CLASSES];
-    bool           alike = lm_cache_classes(p, false, classes) == 1;
+    bool           alike = lm_cache_classes(p, LM_BY_SHAPE, classes) == 1;
 
-    if (p->caches[0].k_dim != p->caches[0].v_dim)
+    if (!p->caches[0].v_in_k && p->caches[0].k_dim != p->caches[0].v_dim)
         both = "hidden * %s * (head_dim + value_dim)";
     lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
               "heads / kv_heads");
@@ -57,7 +84,8 @@ void lm_derive_gqa(lm_derivation *d)
     bool gated = derive_gates(d, "(heads * head_dim)");
     lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
               lm_derive_text(d, "flops.layer[%d].attention", p->caches[0].layer),
-              gated ? "2 * (q_and_o + gates + k_and_v)" : "2 * (q_and_o + k_and_v)");
+              lm_derive_text(d, "2 * (q_and_o + %sk_and_v)%s", gated ? "gates + " : "",
+                             terms_of_indexer(d).products));
     lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               alike ? lm_derive_text(d, "2 * %s * kv_heads * head_dim", layers)
                     : lm_elements_formula(d, false));
@@ -66,24 +94,6 @@ void lm_derive_gqa(lm_derivation *d)
               alike ? lm_derive_text(d, "2 * %s * heads * head_dim", layers) : lm_elements_formula(d, true));
     lm_derive(d, "saved", _("cache saved"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / elements_mha)");
-}
-
-/* What an indexer adds to a formula: nothing without one. */
-typedef struct indexer_terms { const char *cached, *all_cached, *products, *per_key; } indexer_terms;
-
-static indexer_terms terms_of_indexer(lm_derivation *d)
-{
-    lm_traits t;
-
-    lm_find_traits(d->f->ledger, &t);
-    if (!t.indexer)
-        return (indexer_terms){ "", "", "", "" };
-    uint32_t heads = t.indexer->attention.spec.n_heads, dim = t.indexer->attention.spec.k_dim;
-    return (indexer_terms){ .cached     = lm_derive_text(d, " + %u", dim),
-                            .all_cached = lm_derive_text(d, " + %u * %u", t.n_indexers, dim),
-                            .products   = lm_derive_text(d, " + 2 * (q_rank * %u * %u + hidden * (%u + %u))",
-                                                         heads, dim, dim, heads),
-                            .per_key    = lm_derive_text(d, " + 2 * %u * (%u + 1)", heads, dim) };
 }
 
 void lm_derive_mla(lm_derivation *d)
@@ -173,8 +183,9 @@ void lm_derive_attention(lm_derivation *d)
     else
         lm_derive(d, "per_key", _("q·k and p·v per key, in a layer"), LM_UNIT_FLOPS,
                   lm_derive_text(d, "flops.layer[%d].per_key", d->f->s.program->caches[0].layer),
-                  lm_has_symbol(d, "value_dim") ? "2 * heads * (head_dim + value_dim)"
-                                                : "2 * heads * (head_dim + head_dim)");
+                  lm_derive_text(d, "2 * heads * (head_dim + %s)%s",
+                                 lm_has_symbol(d, "value_dim") ? "value_dim" : "head_dim",
+                                 terms_of_indexer(d).per_key));
 }
 
 void lm_derive_swa(lm_derivation *d)

@@ -111,23 +111,24 @@ static bool reads_cache(const lm_node *n, uint32_t cache)
     return (n->code == LM_OP_ATTENTION || n->code == LM_OP_SELECT_KEYS) && n->attention.cache == cache;
 }
 
-static bool alike(const lm_program *p, uint32_t i, uint32_t j, bool windows_matter)
+static bool alike(const lm_program *p, uint32_t i, uint32_t j, lm_class_by by)
 {
     const lm_cache *a = &p->caches[i], *b = &p->caches[j];
     const lm_node  *x = lm_attention_of(p, i), *y = lm_attention_of(p, j);
 
     return x->code == y->code && x->attention.spec.n_heads == y->attention.spec.n_heads &&
+           (by != LM_BY_REACH || lm_node_reach(x) == lm_node_reach(y)) &&
            a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
            a->v_in_k == b->v_in_k &&
-           (!windows_matter || (a->window == b->window && a->chunked == b->chunked));
+           (by == LM_BY_SHAPE || (a->window == b->window && a->chunked == b->chunked));
 }
 
-size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES])
+size_t lm_cache_classes(const lm_program *p, lm_class_by by, lm_cache_class out[LM_MAX_CLASSES])
 {
     size_t n = 0, k;
 
     for (uint32_t i = 0; i < p->n_caches; i++) {
-        for (k = 0; k < n && !alike(p, out[k].first, i, windows_matter); k++)
+        for (k = 0; k < n && !alike(p, out[k].first, i, by); k++)
             ;
         if (k == LM_MAX_CLASSES)
             return 0;
@@ -151,11 +152,13 @@ const char *lm_elements_formula(lm_derivation *d, bool every_head)
 {
     const lm_program *p = d->f->s.program;
     lm_cache_class    classes[LM_MAX_CLASSES];
-    size_t            n   = lm_cache_classes(p, false, classes);
+    size_t            n   = lm_cache_classes(p, LM_BY_SHAPE, classes);
     const char       *sum = NULL;
 
     for (size_t i = 0; i < n; i++) {
         const lm_cache *c    = &p->caches[classes[i].first];
+        if (every_head && lm_attention_of(p, classes[i].first)->code == LM_OP_SELECT_KEYS)
+            continue;                    /* an indexer's keys are not those of attention */
         const char     *heads = lm_heads_formula(d, lm_attention_of(p, classes[i].first));
         const char *each = every_head ? lm_derive_text(d, "%s * (%u + %u)", heads, c->k_dim, c->v_dim)
                                       : lm_cache_formula(d, c);

@@ -27,12 +27,13 @@ const char *lm_width_formula(lm_derivation *d, uint16_t role, bool inner, uint64
 /* Return the size of the head's matrix: "vocab * hidden", or with the actual width of its input. */
 const char *lm_head_formula(lm_derivation *d);
 
-/* Group the layers whose caches are alike into classes: the first cache of each class, the number of its
- * caches and of the layers that read them. Returns the number of classes, or 0 if there are more than
- * LM_MAX_CLASSES. */
+/* Group the layers whose caches are alike into classes, by their shape, also by their windows, or also by the
+ * keys that a token sees of them: the first cache of each class, the number of its caches and of the layers
+ * that read them. Returns the number of classes, or 0 if there are more than LM_MAX_CLASSES. */
 typedef struct lm_cache_class { uint32_t first, n, readers; } lm_cache_class;
 enum { LM_MAX_CLASSES = 12 };
-size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES]);
+typedef enum lm_class_by { LM_BY_SHAPE, LM_BY_WINDOW, LM_BY_REACH } lm_class_by;
+size_t lm_cache_classes(const lm_program *p, lm_class_by by, lm_cache_class out[LM_MAX_CLASSES]);
 
 /* Return the number of heads of an attention: "heads", or the number itself if it is another. */
 const char *lm_heads_formula(lm_derivation *d, const lm_node *attention);

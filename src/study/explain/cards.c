@@ -42,6 +42,7 @@ static const struct {
     { "rmsnorm", { "norm" }, NULL },
     { "window", { "swa", "chunks" }, NULL },
     { "dsa", { "sparse" }, NULL },
+    { "msa", { "sparse" }, NULL },
     { "indexer", { "sparse" }, NULL },
     { "causal", { "mask" }, NULL },
     { "sinks", { "mask" }, NULL },

@@ -212,13 +212,17 @@ static const lm_card cards[] = {
         .topic = "sparse",
         .title = N_("Sparse attention"),
         .summary = N_("a token sees only the keys that an indexer scores highest"),
-        .what = N_("An indexer scores every earlier key for every token. Its heads are few and small, read the "
-                   "latent of queries, and share one key; a product below zero counts as none, and the token "
-                   "weighs the heads. Attention then sees only the keys with the highest scores. Some models "
-                   "let several layers use one choice. The positions chosen are values of the program, "
-                   "*.indexer.chosen, which a trace can save."),
+        .what = N_("An indexer scores every earlier key for every token. Its heads are few and small, and share "
+                   "one key. DeepSeek's indexer reads the latent of queries; a product below zero counts as none, "
+                   "and the token weighs the heads. Attention then sees only the keys with the highest scores. "
+                   "Some models let several layers use one choice. MiniMax's indexer chooses whole blocks of keys: "
+                   "each of its heads does so for a part of the query heads, by the largest product in a block, "
+                   "and always takes the last blocks. The choice is a value of the program, *.chosen, which a "
+                   "trace can save."),
         .formulas = { { "s_ij = Σ_r η_ir · max(q_ir · k_j, 0)",
                         "s_{ij} = \\sum_r \\eta_{ir} \\max(q_{ir}^{\\top} k_j,\\, 0)" },
+                      { "s_ir = max_{j ∈ 𝐛} q_ir · k_j",
+                        "s_{ir} = \\max_{j \\in \\mathbf{b}} q_{ir}^{\\top} k_j" },
                       { N_("𝐉_i = n_k positions j ≤ i with the highest s_ij"),
                         "\\mathbf{J}_i = \\text{top-}n_k \\{\\, j \\le i \\,\\} \\text{ by } s_{ij}" },
                       { "o_i = Σ_{j ∈ 𝐉_i} p_ij v_j", "o_i = \\sum_{j \\in \\mathbf{J}_i} p_{ij}\\, v_j" } },
@@ -232,7 +236,7 @@ static const lm_card cards[] = {
                    N_("The cache is larger: it also holds the indexer's keys. With a context below the number of "
                       "chosen keys, nothing is saved."),
                    N_("No gradient passes through the choice: the indexer is trained apart.") },
-        .sources = { "DeepSeek-AI, DeepSeek-V3.2, arXiv 2512.02556" },
+        .sources = { "DeepSeek-AI, DeepSeek-V3.2, arXiv 2512.02556", "MiniMax, MiniMax-M3 model card, 2026" },
         .used = chooses_keys,
         .example = "deepseek-v3.2",
     },

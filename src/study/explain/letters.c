@@ -55,6 +55,7 @@ static const lm_letter letters[] = {
     { "η", "\\eta", N_("weight of a head of the indexer, from the token") },
     { "n_k", "n_k", N_("keys that the indexer chooses for a token") },
     { "𝐉", "\\mathbf{J}", N_("positions that the indexer chooses for a token") },
+    { "𝐛", "\\mathbf{b}", N_("block of keys, which are chosen together") },
     { "p", "p", N_("result of a softmax: weights or probabilities, whose sum is 1") },
     { "r", "r", N_("number of a head") },
     { "m_r", "m_r", N_("slope of head r") },

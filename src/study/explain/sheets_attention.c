@@ -145,7 +145,7 @@ lm_status lm_sheet_sparse(lm_facts *f, const lm_explain_options *o, lm_sheet *ou
     (void)o, (void)e;
     if (!lm_facts_has(f, "attention.indexer"))
         return LM_OK;
-    *out = (lm_sheet){ .title = _("Cost of a token in all layers, by the context"),
+    *out = (lm_sheet){ .title = _("Cost of a token in all layers with sparse attention, by the context"),
                        .columns = { _("context"), _("choosing"), _("chosen keys"), _("all keys"),
                                     _("bytes read"), _("of all keys") },
                        .align = "rrrrrr" };

@@ -121,7 +121,8 @@ static void add_latent(lm_facts *f, lm_fact *outer, const lm_traits *t)
 
 /* ---- sparse attention ---- */
 
-/* What the choice of keys costs a token with `keys` visible keys, and attention with and without it. */
+/* What the choice of keys costs a token with `keys` visible keys, and attention with and without it, in the
+ * layers that see chosen keys only. */
 typedef struct sparse_costs {
     lm_wide choosing, attending, attending_all, bytes, bytes_all;
 } sparse_costs;
@@ -142,6 +143,8 @@ static sparse_costs count_sparse(const lm_facts *f, uint64_t keys)
         if (n->code != LM_OP_ATTENTION && n->code != LM_OP_SELECT_KEYS)
             continue;
         lm_wide bytes = lm_cache_bytes(&p->caches[n->attention.cache], f->s.cache);
+        if (n->code == LM_OP_ATTENTION && !n->attention.spec.top_k)
+            continue;
         s.bytes += bytes * seen;
         if (n->code != LM_OP_ATTENTION)
             continue;
@@ -177,9 +180,20 @@ static void add_indexer(lm_fact *outer, const lm_traits *t)
                  "that score the keys; one key for all of them");
     lm_add_count(g, "head_dim", s->k_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "dimensions of such a head");
     lm_add_count(g, "top_k", s->top_k, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "keys that a token attends to");
+    if (s->block) {
+        lm_add_count(g, "block", s->block, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
+                     "keys of a block, which are chosen together by their highest score");
+        lm_add_count(g, "blocks", lm_choice_width(s), LM_UNIT_NONE, LM_FROM_PROGRAM,
+                     "that each head of the indexer chooses, for an equal part of the heads");
+        lm_add_count(g, "local_blocks", s->local, LM_UNIT_NONE, LM_FROM_PROGRAM,
+                     "of them, the last ones, which are always chosen");
+    }
     lm_add_count(g, "layers", t->n_indexers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "that choose keys");
-    lm_add_count(g, "sharing_layers", t->n_attentions - t->n_indexers, LM_UNIT_LAYERS, LM_FROM_PROGRAM,
+    lm_add_count(g, "sharing_layers", t->n_sparse - t->n_indexers, LM_UNIT_LAYERS, LM_FROM_PROGRAM,
                  "that attend to the keys which an earlier layer has chosen");
+    if (t->n_sparse < t->n_attentions)
+        lm_add_count(g, "full_layers", t->n_attentions - t->n_sparse, LM_UNIT_LAYERS, LM_FROM_PROGRAM,
+                     "that attend to all keys; the costs below are those of the others");
     lm_add_table(g, "at", fill_sparse_at, 0);
 }
 

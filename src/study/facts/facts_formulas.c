@@ -66,7 +66,12 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
             add_form(f, g, parts[i].name, &b, parts[i].how);
     lm_text_free(&b);
     lm_add_text(g, "mask", lm_mask_text(t, mask, sizeof mask), LM_FROM_PROGRAM, "keys j that query i sees");
-    if (t->indexer)
+    if (t->indexer && t->indexer->attention.spec.block)
+        lm_add_textf(g, "choice", LM_FROM_PROGRAM,
+                     "top-%u of j <= i in blocks of %u by max q_r k_j of a block, the last %u always",
+                     t->indexer->attention.spec.top_k, t->indexer->attention.spec.block,
+                     t->indexer->attention.spec.local);
+    else if (t->indexer)
         lm_add_textf(g, "choice", LM_FROM_PROGRAM, "top-%u of j <= i by sum_r w_r max(q_r k_j, 0)",
                      t->indexer->attention.spec.top_k);
     if (t->latent)
@@ -124,7 +129,11 @@ static void add_kv(lm_facts *f, lm_fact *g, const lm_traits *t)
         return;
     if (stored != f->s.program->n_layers)
         snprintf(layers, sizeof layers, "%u", stored);
-    if (s->v_in_k && t->indexer)
+    if (t->indexer && !s->v_in_k)
+        lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM,
+                     "(2 x %s x kv_heads x head_dim + %u x %u) x tokens x bytes", layers, t->n_indexers,
+                     t->indexer->attention.spec.k_dim);
+    else if (s->v_in_k && t->indexer)
         lm_add_textf(g, "kv_bytes", LM_FROM_PROGRAM,
                      "(%s x (kv_rank + rope_dim) + %u x %u) x tokens x bytes", layers, t->n_indexers,
                      t->indexer->attention.spec.k_dim);
@@ -177,7 +186,7 @@ static void print_gate(lm_facts *f, lm_fact *g, const lm_node *glu, bool biased,
 static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *act)
 {
     bool   experts = t->glu->code == LM_OP_EXPERTS;
-    double limit   = experts ? lm_decimal(t->glu->experts.limit) : 0;
+    double limit   = lm_decimal(experts ? t->glu->experts.limit : t->glu->glu.limit);
     bool   b_g = experts ? t->glu->weights[3] != LM_NONE : has_bias(f, LM_PRODUCT_GATE);
     bool   b_u = experts ? t->glu->weights[4] != LM_NONE : has_bias(f, LM_PRODUCT_UP);
     bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_PRODUCT_DOWN);

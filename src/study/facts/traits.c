@@ -58,6 +58,7 @@ static void see_attention(const lm_program *p, lm_traits *t, const lm_node *n)
     if (!t->attention)
         t->attention = n;
     t->n_attentions++;
+    t->n_sparse += n->attention.spec.top_k != 0;
     t->n_windows += window != 0;
     t->window = window > t->window ? window : t->window;
     t->chunked |= window && n->attention.spec.chunked;
@@ -366,7 +367,7 @@ const char *lm_attention_name(const lm_traits *t, char *out, size_t n)
     snprintf(out, n, "%s%s", lm_sharing_word(t->sharing).text,
              t->n_windows && t->chunked ? "+chunks"
              : t->n_windows             ? "+SWA"
-             : t->indexer               ? "+DSA"
+             : t->indexer               ? (t->indexer->attention.spec.block ? "+MSA" : "+DSA")
                                         : "");
     return out;
 }

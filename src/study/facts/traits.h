@@ -36,7 +36,8 @@ typedef struct lm_traits {
     const lm_node *glu;              /* the first gated product, or NULL */
     const lm_node *convolution, *recurrence, *scan, *gated;    /* the first, or NULL */
     const lm_node *indexer;          /* the first choice of keys for sparse attention, or NULL */
-    uint32_t n_indexers;             /* layers that choose keys; the others share a choice */
+    uint32_t n_indexers, n_sparse;   /* layers that choose keys, and layers that see chosen keys only: those
+                                        without an indexer share a choice */
     lm_head_sharing  sharing;
     lm_norm_kind     norm_kind;
     lm_position_kind position;       /* the first that applies of rotary, learned, sinusoidal, ALiBi */

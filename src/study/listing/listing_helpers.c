@@ -8,12 +8,32 @@
 #include "base/alloc.h"
 #include "tensor/act.h"
 
+static const char *const select_blocks =
+    "def select_blocks(q, k, heads, block, count, local):\n"
+    "    \"\"\"The positions that each part of the heads sees: of blocks of keys the last ones, and those "
+    "whose best key scores highest.\"\"\"\n"
+    "    T, seen = len(k), []\n"
+    "    scores = (q.reshape(T * heads, -1) @ k.T).reshape(T, heads, T)\n"
+    "    for t in range(T):\n"
+    "        starts, choices = range(0, t + 1, block), []\n"
+    "        for h in range(heads):\n"
+    "            best = [float(scores[t, h, s:min(s + block, t + 1)].max()) for s in starts]\n"
+    "            order = sorted(range(len(best)), key=lambda b: (b < len(best) - local, -best[b], b))\n"
+    "            choices.append([s for b in sorted(order[:count]) "
+    "for s in range(b * block, min(b * block + block, t + 1))])\n"
+    "        seen.append(choices)\n"
+    "    return seen\n\n\n";
+
 /* Append the functions that belong to single operations. */
 static void put_operations(const lm_listing *l, lm_text *out)
 {
+    const lm_node *n;
+
     for (lm_op_code code = 0; code < LM_OP_COUNT; code++)
-        if (lm_op_of(code)->helper && lm_listing_first(l, code))
-            lm_listing_add(l, out, lm_op_of(code)->helper);
+        if (lm_op_of(code)->helper && (n = lm_listing_first(l, code)))
+            lm_listing_add(l, out, code == LM_OP_SELECT_KEYS && n->attention.spec.block
+                                       ? select_blocks
+                                       : lm_op_of(code)->helper);
 }
 
 /* ---- activations ---- */
@@ -276,7 +296,7 @@ static void put_sinusoid(const lm_listing *l, lm_text *out)
 /* ---- attention ---- */
 
 typedef struct needs {
-    bool  window, chunk, softcap, alibi, half, sinks, in_keys, chosen;
+    bool  window, chunk, softcap, alibi, half, sinks, in_keys, chosen, by_part;
     float largest;
 } needs;
 
@@ -295,6 +315,7 @@ static needs needs_of(const lm_listing *l)
         x.half |= s->alibi > 0 && s->alibi_half;
         x.sinks |= s->sinks;
         x.chosen |= s->top_k > 0;
+        x.by_part |= s->n_choices > 0;
         x.in_keys |= s->v_in_k;
         x.largest = s->alibi > 0 ? s->alibi : x.largest;
     }
@@ -306,9 +327,16 @@ static const char *chosen_word(const needs *x)
     return x->chosen ? ", chosen=None" : "";
 }
 
-static void put_chosen(const needs *x, lm_text *out)
+static void put_chosen(const lm_listing *l, const needs *x, lm_text *out)
 {
-    if (x->chosen)
+    if (x->by_part)
+        lm_listing_add(l, out, "    hidden = $.stack([hidden] * heads)                                   "
+                               "           # keys that a part of the heads has not chosen\n"
+                               "    for h in range(heads if chosen else 0):\n"
+                               "        for t in range(T):\n"
+                               "            of = chosen[t][h * len(chosen[t]) // heads]\n"
+                               "            hidden[h, t, [s for s in range(T) if s not in of]] = True\n");
+    else if (x->chosen)
         lm_text_add_str(out, "    for t in range(T if chosen else 0):                                             "
                              "# keys that are not chosen\n"
                              "        hidden[t, [s for s in range(T) if s not in chosen[t]]] = True\n");
@@ -429,7 +457,7 @@ static void put_attention(const lm_listing *l, lm_text *out)
                        "    scores = scores - slopes(heads) * behind                                        "
                        "# ALiBi: the farther, the less\n");
     put_hidden(l, &x, out);
-    put_chosen(&x, out);
+    put_chosen(l, &x, out);
     lm_listing_add(l, out,
                    torch ? "    scores = scores.masked_fill(hidden, -math.inf)\n"
                          : "    scores = np.where(hidden, -np.inf, "

@@ -20,7 +20,7 @@ static bool is_taken(const char *name)
         "join",    "sinusoid",   "silu",    "gelu",       "gelu_tanh", "quick",    "relu",
         "relu2",   "xielu",   "sigmoid",  "tanh",       "forward", "layer",      "slopes",    "bfloat16", "load",
         "softmax", "rotary",   "weights_of", "in",      "is",         "as",        "or",       "lambda",
-        "from",    "pass",     "kept",       NULL
+        "from",    "pass",     "kept",       "select_blocks", NULL
     };
 
     for (size_t i = 0; words[i]; i++)
@@ -400,7 +400,11 @@ static void put_gated(const lm_listing *l, const lm_node *n, lm_text *out)
 {
     uint32_t gates = l->p->values[n->in[0]].width;
 
-    if (gates == 1 || gates == l->p->values[n->out].width)
+    if (n->glu.limit > 0)
+        lm_text_printf(out, "%s(%s.clip(max=%g)) * (%s.clip(-%g, %g) + 1)", lm_act_id(n->glu.act),
+                       in_name(l, n, 0), (double)n->glu.limit, in_name(l, n, 1), (double)n->glu.limit,
+                       (double)n->glu.limit);
+    else if (gates == 1 || gates == l->p->values[n->out].width)
         put_expression(l, n, lm_op_of(n->code)->expression, out);
     else
         lm_text_printf(out, "(%s(%s)[:, :, None] * %s.reshape(T, %u, -1)).reshape(T, -1)",
@@ -417,6 +421,17 @@ static void put_rows(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, "[[i if i < %" PRIu64 " else 0 for i in ids]]", rows);
     else
         lm_text_add_str(out, "[ids]");
+}
+
+static void put_choice(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    if (s->block)
+        lm_text_printf(out, "select_blocks(%s, %s, heads=%u, block=%u, count=%u, local=%u)", in_name(l, n, 0),
+                       in_name(l, n, 1), s->n_heads, s->block, lm_choice_width(s), s->local);
+    else
+        put_expression(l, n, lm_op_of(n->code)->expression, out);
 }
 
 static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
@@ -442,6 +457,9 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         return;
     case LM_OP_ATTENTION:
         put_attention(l, n, out);
+        return;
+    case LM_OP_SELECT_KEYS:
+        put_choice(l, n, out);
         return;
     case LM_OP_COLUMNS:
         put_columns(l, n, out);

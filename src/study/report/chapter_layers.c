@@ -56,6 +56,8 @@ static void describe_attention(const lm_program *p, const lm_attention_spec *s, 
         lm_text_printf(out, _(", keys i - i mod %u … i"), window);
     else if (window)
         lm_text_printf(out, _(", keys i-%u … i"), window - 1);
+    else if (s->block)
+        lm_text_printf(out, _(", %u chosen keys of 0 … i, in blocks of %u"), s->top_k, s->block);
     else if (s->top_k)
         lm_text_printf(out, _(", %u chosen keys of 0 … i"), s->top_k);
     else

@@ -122,9 +122,25 @@ def blocks_of_4(f, m):
     return (f["weights.as.f16.matrices"] // 2 - logits) * 18 // 32 + logits * 210 // 256 if whole_blocks(f) else None
 
 
+INDEXER = "config.sparse_attention_config.sparse_"      # of blocks of keys, as MiniMax publishes it
+
+
+def indexer(f, what):
+    """Return a number of the indexers of a model from its description: 0 without them."""
+    names = {"heads": ("config.index_n_heads", INDEXER + "num_index_heads"), "head_dim": ("config.index_head_dim", INDEXER + "index_dim")}
+    if what == "top_k" and INDEXER + "topk_blocks" in f:
+        return f[INDEXER + "topk_blocks"] * f[INDEXER + "block_size"]
+    return next((f[name] for name in names.get(what, ("config.index_topk",)) if name in f), 0)
+
+
+def sparse_layers(f):
+    return sum(v for k, v in f.items() if k.startswith(INDEXER + "attention_freq[")) or f["architecture.layers"]
+
+
 def indexed(f, keys):
-    """Return the operations of the scores by which the indexers of a model choose among this many keys, from its description: none without them."""
-    return f.get("attention.indexer.layers", 0) * 2 * f.get("config.index_n_heads", 0) * (f.get("config.index_head_dim", 0) + 1) * keys
+    """Return the operations of the scores by which the indexers of a model choose among this many keys; blocks are scored without weights of heads."""
+    each = indexer(f, "head_dim") + (INDEXER + "index_dim" not in f)
+    return f.get("attention.indexer.layers", 0) * 2 * indexer(f, "heads") * each * keys
 
 
 def attended(f, keys):
@@ -140,13 +156,23 @@ def kv_heads(f, layer):
 
 
 def chosen(f, keys):
-    return min(keys, f.get("config.index_topk", keys))
+    return min(keys, indexer(f, "top_k") or keys)
+
+
+def in_sparse_layers(f, keys):
+    return attended(f, keys) // f["architecture.layers"] * sparse_layers(f)
+
+
+def cached_values(f):
+    """Return the values that attention caches of a token in a layer."""
+    return f.get("attention.latent.cached") or kv_rows(f, f["attention.kv_heads"])
 
 
 def chooses(f, m):
     """Return the operations of choosing keys: queries from their latent, a key and the weights of the heads from the stream, then scores."""
-    heads, dim = f["config.index_n_heads"], f["config.index_head_dim"]
-    products = f["config.q_lora_rank"] * heads * dim + f["architecture.hidden"] * (dim + heads)
+    heads, dim = indexer(f, "heads"), indexer(f, "head_dim")
+    products = f["config.q_lora_rank"] * heads * dim + f["architecture.hidden"] * (dim + heads) if "config.q_lora_rank" in f else (
+        f["architecture.hidden"] * (heads * dim + dim))
     return f["attention.indexer.layers"] * 2 * products + indexed(f, int(m[1]))
 
 
@@ -241,7 +267,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"weights\.as\.(\w+)\.bits_per_weight", lambda f, m: 8 * f[f"weights.as.{m[1]}.bytes"] / f["parameters.total"]),
     (r"kv\.elements_per_token", lambda f, m: sum(v for p, v in f.items() if p.startswith("kv.elements_per_layer["))),
     (r"kv\.bytes_per_token", lambda f, m: 2 * f["kv.elements_per_token"]),
-    (r"kv\.elements_per_layer\[(\d+)\]", lambda f, m: f["attention.latent.cached"] + f.get("config.index_head_dim", 0) if f.get("attention.latent.absorbed", latent(f)) else kv_rows(f, kv_heads(f, m[1])) if same_heads(f) and not wider(f) else None),
+    (r"kv\.elements_per_layer\[(\d+)\]", lambda f, m: f["attention.latent.cached"] + f.get("config.index_head_dim", 0) if f.get("attention.latent.absorbed", latent(f)) else (
+        kv_rows(f, kv_heads(f, m[1])) + f.get(f"{INDEXER}attention_freq[{m[1]}]", 0) * indexer(f, "head_dim") if same_heads(f) and not wider(f) else None)),
     (r"mlp\.shared_width", lambda f, m: f.get("config.moe_shared_expert_intermediate_size", f["config.n_shared_experts"] * f["config.moe_intermediate_size"])
         if "config.n_shared_experts" in f else None),
     (r"mlp\.router_scale", lambda f, m: f.get("config.routed_scaling_factor")),
@@ -375,20 +402,25 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"kv\.context", lambda f, m: f["architecture.context"]),
     # operations
     (r"flops\.per_context_token", lambda f, m: attended(f, 1) + indexed(f, 1)),
-    (r"flops\.per_context_token_past_windows", lambda f, m: indexed(f, 1) if "attention.indexer.layers" in f else None),
-    (r"flops\.reach", lambda f, m: f["config.sliding_window_size"] + 1 if "config.sliding_window_size" in f else described(f, "index_topk", "sliding_window", "attention_window_size", "window_size")),
-    (r"attention\.indexer\.(heads|head_dim|top_k)", lambda f, m: f["config.index_" + {"heads": "n_heads", "top_k": "topk"}.get(m[1], m[1])]),
-    (r"attention\.indexer\.layers", lambda f, m: layers_with(f, "weights_proj")),
-    (r"attention\.indexer\.sharing_layers", lambda f, m: f["architecture.layers"] - f["attention.indexer.layers"]),
+    (r"flops\.per_context_token_past_windows", lambda f, m: indexed(f, 1) + attended(f, 1) - in_sparse_layers(f, 1)
+        if "attention.indexer.layers" in f else None),
+    (r"flops\.reach", lambda f, m: indexer(f, "top_k") or (f["config.sliding_window_size"] + 1 if "config.sliding_window_size" in f else
+        described(f, "sliding_window", "attention_window_size", "window_size"))),
+    (r"attention\.indexer\.(heads|head_dim|top_k)", lambda f, m: indexer(f, m[1])),
+    (r"attention\.indexer\.(block|blocks|local_blocks)", lambda f, m: f[INDEXER + {"block": "block_size", "blocks": "topk_blocks", "local_blocks": "local_block"}[m[1]]]),
+    (r"attention\.indexer\.layers", lambda f, m: layers_with(f, "weights_proj", "index_q_proj")),
+    (r"attention\.indexer\.sharing_layers", lambda f, m: sparse_layers(f) - f["attention.indexer.layers"]),
+    (r"attention\.indexer\.full_layers", lambda f, m: f["architecture.layers"] - sparse_layers(f)),
     (r"attention\.indexer\.at\[(\d+)\]\.choosing", chooses),
-    (r"attention\.indexer\.at\[(\d+)\]\.attending", lambda f, m: attended(f, chosen(f, int(m[1])))),
-    (r"attention\.indexer\.at\[(\d+)\]\.attending_all", lambda f, m: attended(f, int(m[1]))),
-    (r"attention\.indexer\.at\[(\d+)\]\.bytes", lambda f, m: 2 * (f["attention.indexer.layers"] * f["config.index_head_dim"] * int(m[1])
-        + f["architecture.layers"] * f["attention.latent.cached"] * chosen(f, int(m[1])))),
-    (r"attention\.indexer\.at\[(\d+)\]\.bytes_all", lambda f, m: 2 * f["architecture.layers"] * f["attention.latent.cached"] * int(m[1])),
+    (r"attention\.indexer\.at\[(\d+)\]\.attending", lambda f, m: in_sparse_layers(f, chosen(f, int(m[1])))),
+    (r"attention\.indexer\.at\[(\d+)\]\.attending_all", lambda f, m: in_sparse_layers(f, int(m[1]))),
+    (r"attention\.indexer\.at\[(\d+)\]\.bytes", lambda f, m: 2 * (f["attention.indexer.layers"] * indexer(f, "head_dim") * int(m[1])
+        + sparse_layers(f) * cached_values(f) * chosen(f, int(m[1])))),
+    (r"attention\.indexer\.at\[(\d+)\]\.bytes_all", lambda f, m: 2 * sparse_layers(f) * cached_values(f) * int(m[1])),
     (r"flops\.parts\.head", total("flops.head")),
     (r"flops\.parts\.state", lambda f, m: 2 * f["parameters.stack.mult_adds"] - f["flops.parts.attention"] - f["flops.parts.mlp"]),
-    (r"flops\.at_context", lambda f, m: f["flops.per_token_matmul"] + attended(f, chosen(f, f["kv.context"])) + indexed(f, f["kv.context"])
+    (r"flops\.at_context", lambda f, m: f["flops.per_token_matmul"] + in_sparse_layers(f, chosen(f, f["kv.context"])) + indexed(f, f["kv.context"])
+        + attended(f, f["kv.context"]) - in_sparse_layers(f, f["kv.context"])
         if f["attention.windowed_layers"] == 0 else None),
     (r"parameters\.embedding", lambda f, m: f["architecture.hidden"] * f["architecture.vocabulary"] + f["architecture.layers"]
         * f.get("config.hidden_size_per_layer_input", 0) * f.get("config.vocab_size_per_layer_input", f["architecture.vocabulary"]) if "rope.base" in f and plain_head(f) else None),

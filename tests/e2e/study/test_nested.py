@@ -82,7 +82,7 @@ def described(lamina, tmp_path, text):
 
 WHOLE = {"gemma3_text": "gemma3", "llama4_text": "llama4", "mistral": "mistral3", "ministral3": "mistral3", "mistral4": "mistral3", "llama": "llava", "lfm2": "lfm2_vl", "qwen2": "llava_onevision", "qwen3": "internvl",
          "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl", "qwen3_vl_text": "qwen3_vl",
-         "qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
+         "qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe", "minimax_m3_vl_text": "minimax_m3_vl"}
 
 
 def language_part(kind):

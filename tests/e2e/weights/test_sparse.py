@@ -1,4 +1,5 @@
-"""Sparse attention: with few tokens it is full attention, bit for bit; with many, neither threads nor the sizes of steps matter."""
+"""Sparse attention, key by key and in blocks: with few tokens it is full attention, bit for bit; with many, neither threads nor the sizes of steps
+matter."""
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ from conftest import BARE, SOURCE, run
 
 GOLDEN = SOURCE / "tests/golden"
 CASES = ["deepseek_v32/chosen", "glm_moe_dsa/shared"]
+BLOCKS, PAGES = "minimax_m3_vl_text/blocks", "minimax_m3_vl_text/pages"
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,76 @@ def test_neither_threads_nor_steps_matter(lamina, tmp_path, case, kv):
     options = "-ctk", kv, "-ctv", kv
     one = dumped(lamina, folder, golden, tmp_path / "a", "-t", "1", *options)
     assert one == dumped(lamina, folder, golden, tmp_path / "b", "-t", "3", *options)
+
+
+def with_blocks(to, **changes):
+    """Copy MiniMax M3's golden folder with other sizes of its indexer."""
+    sizes = json.loads((GOLDEN / BLOCKS / "config.json").read_text())["sparse_attention_config"]
+    return with_config(BLOCKS, to, sparse_attention_config={**sizes, **{f"sparse_{k}": v for k, v in changes.items()}}, max_position_embeddings=2048)
+
+
+@pytest.mark.parametrize("cpu", ["auto", "avx2", "ref"])
+@pytest.mark.parametrize("case, tokens, top_k", [(BLOCKS, 24, 12), (PAGES, 200, 128)])
+def test_up_to_the_chosen_blocks_it_is_full_attention(lamina, tmp_path, case, tokens, top_k, cpu):
+    """Blocks of four keys; then of 64, which are pages of the cache and not copied."""
+    def run(config, *more):
+        return dumped(lamina, config, golden, tmp_path / f"{config.name}.out", "--cpu", cpu, *more)
+
+    golden = ids_alone(tmp_path / "ids", tokens, 131 if case == BLOCKS else 41)
+    sparse = run(GOLDEN / case)
+    full, every = ((with_blocks(tmp_path / "full", attention_freq=[0, 0]), with_blocks(tmp_path / "every", topk_blocks=6)) if case == BLOCKS else
+                   (with_config(case, tmp_path / "full", layer_types=["full_attention"] * 2), with_config(case, tmp_path / "every", index_topk_blocks=4)))
+    full = run(full, "--allow-unused")
+    assert sparse[:top_k] == full[:top_k] and all(a != b for a, b in zip(sparse[top_k:], full[top_k:]))
+    assert run(every) == full
+
+
+@pytest.mark.parametrize("kv", ["f32", "f16", "q8_0"])
+@pytest.mark.parametrize("block, blocks", [(64, 3), (37, 4), (128, 1)])
+def test_neither_threads_nor_steps_matter_in_blocks(lamina, tmp_path, block, blocks, kv):
+    """Over a thousand keys. The index keys are as wide as a block of q8_0."""
+    if kv == "q8_0":
+        folder = tmp_path / "synthetic"
+        sizes = json.loads((GOLDEN / BLOCKS / "config.json").read_text())
+        sizes |= {"head_dim": 32, "rotary_dim": 16, "max_position_embeddings": 2048}
+        sizes["sparse_attention_config"] |= {"sparse_index_dim": 32, "sparse_block_size": block, "sparse_topk_blocks": blocks}
+        (tmp_path / "wide.json").write_text(json.dumps(sizes))
+        assert lamina("synth", tmp_path / "wide.json", folder, "--seed", "3").returncode == 0
+    else:
+        folder = with_blocks(tmp_path / "long", block_size=block, topk_blocks=blocks)
+    golden = ids_alone(tmp_path / "ids", 1200, 131)
+    options = "-ctk", kv, "-ctv", kv
+    one = dumped(lamina, folder, golden, tmp_path / "a", "-t", "1", *options)
+    assert one == dumped(lamina, folder, golden, tmp_path / "b", "-t", "3", *options)
+
+
+def test_cost_in_blocks(lamina):
+    """MiniMax M3 at 128k tokens: 3 layers see all keys; in 57, 4 heads score all of them and 64 heads see 2048."""
+    f = json.loads(lamina("inspect", "minimax-m3", "-c", "131072", "--query", "flops").stdout)
+    each, scored = 2 * 64 * (128 + 128), 2 * 4 * 128
+    assert f["per_context_token"] == 60 * each + 57 * scored and f["per_context_token_past_windows"] == 3 * each + 57 * scored
+    assert f["at_context"] == f["per_token_matmul"] + 131072 * (3 * each + 57 * scored) + 2048 * 57 * each
+    page = lamina("explain", "sparse", "minimax-m3", "-c", "131072").stdout
+    assert page.count("\u2713") == 5 and "131,072 8.10 GFLOP 3.83 GFLOP 245 GFLOP 2.15 GB 15.3 GB" in " ".join(page.split()), page
+
+
+def test_the_blocks_chosen_are_values(lamina, tmp_path):
+    """Of each of two choices three blocks of four keys, the last one among them; weights of other keys are 0."""
+    file = tmp_path / "chosen.safetensors"
+    ids = ",".join(str(i % 120 + 3) for i in range(22))
+    done = lamina("trace", GOLDEN / BLOCKS, "--ids", ids, "--values", "*self_attn.chosen", "-o", file)
+    assert done.returncode == 0, done.stderr
+    data = file.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    tensors = {name: t for name, t in json.loads(data[8:8 + size]).items() if name.endswith("chosen")}
+    assert list(tensors) == ["model.layers.1.self_attn.chosen"]
+    at, end = tensors["model.layers.1.self_attn.chosen"]["data_offsets"]
+    rows = struct.unpack(f"<{22 * 6}f", data[8 + size + at:8 + size + end])
+    for t in range(22):
+        for choice in rows[6 * t:6 * t + 3], rows[6 * t + 3:6 * t + 6]:
+            seen = [b for b in choice if b >= 0]
+            assert len(seen) == min(t // 4 + 1, 3) and seen == sorted(set(seen)) and seen[-1] == t // 4
+    assert any(rows[6 * t:6 * t + 3] != rows[6 * t + 3:6 * t + 6] for t in range(12, 22))
 
 
 def test_cost_with_and_without(lamina):

@@ -1,5 +1,5 @@
-/* sparse.c - the choice of keys: ties fall to the lowest positions, and every instruction set scores keys and
- * copies positions to the bit. */
+/* sparse.c - the choice of keys: ties fall to the lowest positions, blocks by their best key, and every
+ * instruction set scores keys and copies positions to the bit. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "runtime/ops/best.h"
+#include "runtime/ops/chosen.h"
 
 static void expect_best(const float *x, uint32_t n, uint32_t k, const float *expected)
 {
@@ -64,6 +65,40 @@ static void as_by_sorting(void **state)
         }
 }
 
+static void expect_choice(lm_attention_spec s, uint32_t position, const float *expected, const uint32_t *seen)
+{
+    float    scores[12] = { 1, 9, -1, 2, 3, -8, 5, 5, 4, -2, 8, 7 }, out[8];
+    uint32_t keys[12], n = 0;
+
+    lm_choose_keys(&s, scores, position, out);
+    for (uint32_t i = 0; i < lm_choice_width(&s); i++)
+        assert_true(out[i] == expected[i]);
+    while (seen[n] <= position)
+        n++;
+    assert_int_equal(lm_chosen_keys(&s, out, position, keys), n);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(keys[i], seen[i]);
+}
+
+/* Of blocks of 3 keys, with the highest scores 9, 3, 5 and 8, those after `position` unseen. */
+static void blocks_by_their_best_key(void **state)
+{
+    enum { END = UINT32_MAX };
+    lm_attention_spec two = { .top_k = 6, .block = 3 }, last = two, both = two, keys = { .top_k = 3 };
+
+    (void)state;
+    last.local = 1;
+    both.local = 2;
+    expect_choice(two, 11, (float[]){ 0, 3 }, (uint32_t[]){ 0, 1, 2, 9, 10, 11, END });
+    expect_choice(two, 9, (float[]){ 0, 2 }, (uint32_t[]){ 0, 1, 2, 6, 7, 8, END });
+    expect_choice(last, 9, (float[]){ 0, 3 }, (uint32_t[]){ 0, 1, 2, 9, END });
+    expect_choice(both, 10, (float[]){ 2, 3 }, (uint32_t[]){ 6, 7, 8, 9, 10, END });
+    expect_choice(last, 5, (float[]){ 0, 1 }, (uint32_t[]){ 0, 1, 2, 3, 4, 5, END });
+    expect_choice(last, 2, (float[]){ 0, -1 }, (uint32_t[]){ 0, 1, 2, END });
+    expect_choice(keys, 11, (float[]){ 1, 10, 11 }, (uint32_t[]){ 1, 10, 11, END });
+    expect_choice(keys, 1, (float[]){ 0, 1, -1 }, (uint32_t[]){ 0, 1, END });
+}
+
 enum { DIM = 64, HEADS = 5, MOST = 1 << 18 };
 
 static uint8_t pages[2][2][MOST];
@@ -75,9 +110,20 @@ static void fill(float *x, uint32_t n)
         x[i] = (float)(rand() % 4001 - 2000) / 1000;
 }
 
+/* Check scores of all heads together, computed from those of each. */
+static void weigh(float by_head[HEADS][LM_PAGE], const float *scores)
+{
+    for (uint32_t j = 0; j < LM_PAGE; j++) {
+        float sum = 0;
+        for (uint32_t h = 0; h < HEADS; h++)
+            sum += w[h] * (by_head[h][j] > 0 ? by_head[h][j] : 0);
+        assert_true(sum == scores[j]);
+    }
+}
+
 static void levels_agree(const lm_kernels *level, lm_kv_shape kv)
 {
-    static float scores[2][LM_PAGE], scratch[LM_PAGE * DIM];
+    static float scores[2][LM_PAGE], by_head[2][HEADS][LM_PAGE], scratch[LM_PAGE * DIM];
     lm_kernels   ref;
 
     lm_kernels_init(&ref, 0);
@@ -87,8 +133,11 @@ static void levels_agree(const lm_kernels *level, lm_kv_shape kv)
     for (int i = 0; i < 2; i++) {
         memset(pages[i], 0, sizeof pages[i]);
         of[i]->store(&kv, pages[i][0], 0, LM_PAGE, keys, kv.n_kv_heads * DIM, values, kv.n_kv_heads * DIM);
-        if (kv.n_kv_heads == 1)
-            of[i]->index(&kv, pages[i][0], q, w, HEADS, scratch, scores[i]);
+        if (kv.n_kv_heads == 1) {
+            of[i]->index(&kv, pages[i][0], q, w, HEADS, scratch, scores[i], 0);
+            of[i]->index(&kv, pages[i][0], q, NULL, HEADS, scratch, by_head[i][0], LM_PAGE);
+            weigh(by_head[i], scores[i]);
+        }
         /* backwards, then once more: the first page again */
         for (uint32_t s = 0; s < LM_PAGE; s++)
             of[i]->copy(&kv, pages[i][1], LM_PAGE - 1 - s, pages[i][0], s);
@@ -100,6 +149,7 @@ static void levels_agree(const lm_kernels *level, lm_kv_shape kv)
         free(again);
     }
     assert_memory_equal(scores[0], scores[1], sizeof scores[0]);
+    assert_memory_equal(by_head[0], by_head[1], sizeof by_head[0]);
 }
 
 static void every_level_scores_and_copies_alike(void **state)
@@ -128,6 +178,7 @@ int main(void)
         cmocka_unit_test(the_best_in_rising_order),
         cmocka_unit_test(ties_fall_to_the_lowest),
         cmocka_unit_test(as_by_sorting),
+        cmocka_unit_test(blocks_by_their_best_key),
         cmocka_unit_test(every_level_scores_and_copies_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

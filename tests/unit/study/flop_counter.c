@@ -87,7 +87,7 @@ static bool place(const lm_program *p, const char *path, uint32_t *m)
         { "lm_head", "embed_out" }, { "model", "backbone" }, { ".self_attn.forget_gate.", ".self_attn." },
         { ".self_attn.forget_gate.", ".attention." }, { ".self_attn.o_proj", ".attention.dense" },
         { ".self_attn", ".attention" },
-        { ".g_proj", ".gate_proj" }, { ".mlp.gate", ".mlp.router.gate" },
+        { ".g_proj", ".gate_proj" }, { ".mlp.gate", ".mlp.router.gate" }, { ".indexer.", ".index_" },
         { ".mlp.shared_experts", ".mlp.shared_mlp" },
         { ".mlp.shared_experts", ".mlp.shared_expert" },
     };

@@ -54,7 +54,7 @@ static uint32_t module_at(const lm_program *p, const char *path)
     static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" }, { "lm_head", "embed_out" },
                                               { "model", "backbone" },
                                               { ".self_attn.forget_gate.", ".self_attn." },
-                                              { ".g_proj", ".gate_proj" }, { ".mlp.gate", ".mlp.router.gate" },
+                                              { ".g_proj", ".gate_proj" }, { ".mlp.gate", ".mlp.router.gate" }, { ".indexer.", ".index_" },
                                               { ".mlp.shared_experts", ".mlp.shared_mlp" },
                                               { ".mlp.shared_experts", ".mlp.shared_expert" },
                                               { ".input_layernorm", ".attention_layer_norm" },

@@ -327,7 +327,7 @@ INLINE __m256 key_lanes(const float *keys, uint32_t i, uint32_t v)
 
 /* Products are summed in rising order of lanes, without fused operations, as in the reference. */
 static void index_keys(const lm_kv_shape *kv, const uint8_t *page, const float *q, const float *w,
-                       uint32_t n_heads, float *scratch, float *out)
+                       uint32_t n_heads, float *scratch, float *out, uint64_t stride)
 {
     enum { VECTORS = LM_PAGE / 8 };
     const __m256 zero = _mm256_setzero_ps();
@@ -343,11 +343,13 @@ static void index_keys(const lm_kv_shape *kv, const uint8_t *page, const float *
         for (uint32_t i = 0; i < kv->k_dim; i++)
             for (uint32_t v = 0; v < VECTORS; v++)
                 sum[v] = _mm256_add_ps(sum[v], _mm256_mul_ps(_mm256_set1_ps(q[i]), key_lanes(scratch, i, v)));
-        for (uint32_t v = 0; v < VECTORS; v++)
+        for (uint32_t v = 0; v < VECTORS && w; v++)
             total[v] = _mm256_add_ps(total[v],
                                      _mm256_mul_ps(_mm256_set1_ps(w[h]), _mm256_max_ps(sum[v], zero)));
+        for (uint32_t v = 0; v < VECTORS && !w; v++)
+            _mm256_storeu_ps(out + h * stride + 8 * v, sum[v]);
     }
-    for (uint32_t v = 0; v < VECTORS; v++)
+    for (uint32_t v = 0; v < VECTORS && w; v++)
         _mm256_storeu_ps(out + 8 * v, total[v]);
 }
 
