@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "study/facts/ledger.h"
-#include "arch/config.h"
+#include "descriptions.h"
 
 #define LLAMA(rest)                                                                                          \
 "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 131072, "\
@@ -23,20 +23,6 @@
 #define GRANITE_CODE_3B "{\"model_type\": \"llama\", \"vocab_size\": 49152, \"hidden_size\": 2560, \"intermediate_size\": 10240, " \
                     "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"attention_bias\": true, \"mlp_bias\": true, " \
                     "\"tie_word_embeddings\": true}"
-
-static lm_status describe(const char *json, lm_program **p, lm_text *warnings, lm_error *e)
-{
-    lm_meta         *meta = NULL;
-    const lm_family *f;
-    lm_config        c;
-
-    memset(e, 0, sizeof *e);
-    assert_int_equal(lm_meta_from_json(json, strlen(json), "config.json", 16, &meta, e), LM_OK);
-    lm_source s      = { .kind = LM_SAFETENSORS, .meta = meta };
-    lm_status status = lm_describe(&s, &f, &c, p, warnings, e);
-    lm_meta_free(meta);
-    return status;
-}
 
 /* parameters, parameters if untied, FLOPs of matrix products per token, FLOPs added per token of context,
  * bytes of F16 cache per token */

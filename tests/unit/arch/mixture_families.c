@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "arch/config.h"
+#include "descriptions.h"
 
 #define SIZES "\"vocab_size\": 64, \"hidden_size\": 32, \"intermediate_size\": 16, \"num_hidden_layers\": 4, " \
               "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 8"
@@ -20,34 +20,9 @@
 #define DOTS(more) "{\"model_type\": \"dots1\", " SIZES ", \"n_routed_experts\": 8, \"num_experts_per_tok\": 2" more "}"
 #define LLAMA4(more) "{\"model_type\": \"llama4_text\", " SIZES ", \"num_local_experts\": 4" more "}"
 
-static lm_config config;
-
-static lm_status describe(const char *json, lm_program **p, lm_error *e)
-{
-    lm_meta         *meta = NULL;
-    const lm_family *f;
-
-    memset(e, 0, sizeof *e);
-    assert_int_equal(lm_meta_from_json(json, strlen(json), "config.json", 16, &meta, e), LM_OK);
-    lm_source s      = { .kind = LM_SAFETENSORS, .meta = meta };
-    lm_status status = lm_describe(&s, &f, &config, p, NULL, e);
-    lm_meta_free(meta);
-    return status;
-}
-
-static lm_program *program(const char *json)
-{
-    lm_program *p = NULL;
-    lm_error    e;
-
-    if (describe(json, &p, &e) != LM_OK)
-        fail_msg("%s: %s: %s", json, e.where, e.message);
-    return p;
-}
-
 static void other_models_are_rejected(void **state)
 {
-    static const struct { const char *json, *where; } bad[] = {
+    static const rejected bad[] = {
         { MINIMAX(", \"attn_type_list\": [1, 0, 1, 1]"), "attn_type_list" },
         { MINIMAX(", \"attn_type_list\": [1, 1, 1]"), "attn_type_list" },
         { MINIMAX(", \"use_qk_norm\": false"), "use_qk_norm" },
@@ -85,13 +60,7 @@ static void other_models_are_rejected(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        lm_program *p = NULL;
-        lm_error e;
-        lm_status s = describe(bad[i].json, &p, &e);
-        if ((s != LM_BAD_MODEL && s != LM_UNSUPPORTED) || strcmp(e.where, bad[i].where) != 0)
-            fail_msg("%s: status %s, where \"%s\", %s", bad[i].json, lm_status_word(s), e.where, e.message);
-    }
+    are_rejected(bad, sizeof bad / sizeof *bad);
 }
 
 static uint32_t operations(const lm_program *p, lm_op_code code, int32_t layer)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "arch/config.h"
+#include "descriptions.h"
 
 #define SIZES "\"vocab_size\": 64, \"hidden_size\": 32, \"intermediate_size\": 16, \"num_hidden_layers\": 4, " \
               "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 8"
@@ -21,34 +21,9 @@
 #define COHERE(more) "{\"model_type\": \"cohere2_moe\", " SIZES more "}"
 #define KINDS ", \"layer_types\": [\"full_attention\", \"sliding_attention\", \"sliding_attention\", \"full_attention\"]"
 
-static lm_config config;
-
-static lm_status describe(const char *json, lm_program **p, lm_error *e)
-{
-    lm_meta         *meta = NULL;
-    const lm_family *f;
-
-    memset(e, 0, sizeof *e);
-    assert_int_equal(lm_meta_from_json(json, strlen(json), "config.json", 16, &meta, e), LM_OK);
-    lm_source s      = { .kind = LM_SAFETENSORS, .meta = meta };
-    lm_status status = lm_describe(&s, &f, &config, p, NULL, e);
-    lm_meta_free(meta);
-    return status;
-}
-
-static lm_program *program(const char *json)
-{
-    lm_program *p = NULL;
-    lm_error    e;
-
-    if (describe(json, &p, &e) != LM_OK)
-        fail_msg("%s: %s: %s", json, e.where, e.message);
-    return p;
-}
-
 static void other_models_are_rejected(void **state)
 {
-    static const struct { const char *json, *where; } bad[] = {
+    static const rejected bad[] = {
         { AFMOE(", \"n_group\": 2"), "n_group" },
         { AFMOE(", \"num_limited_groups\": 2"), "num_limited_groups" },
         { AFMOE(", \"score_func\": \"softmax\""), "score_func" },
@@ -90,15 +65,9 @@ static void other_models_are_rejected(void **state)
         { COHERE(", \"sliding_window_pattern\": 0"), "sliding_window_pattern" },
         { COHERE(", \"mlp_layer_types\": [\"dense\", \"sparse\"]"), "mlp_layer_types" },
     };
-    lm_program *p = NULL;
-    lm_error e;
 
     (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        lm_status status = describe(bad[i].json, &p, &e);
-        if (status == LM_OK || strcmp(e.where, bad[i].where) != 0)
-            fail_msg("%s: %s, \"%s: %s\"", bad[i].json, lm_status_word(status), e.where, e.message);
-    }
+    are_rejected(bad, sizeof bad / sizeof *bad);
 }
 
 static const lm_attention_spec *attention_of(const lm_program *p, int32_t layer)
