@@ -33,6 +33,11 @@ json_t *lm_json_rounded(double x, int digits)
                                              : json_integer(strtoll(text, NULL, 10));
 }
 
+json_t *lm_json_float(double x)
+{
+    return json_real(lm_decimal((float)x));
+}
+
 json_t *lm_json_read(const char *text, size_t n, size_t flags, json_error_t *why)
 {
     json_t  *out    = json_loadb(text, n, flags, why);

@@ -15,6 +15,9 @@ json_t *lm_json_text(const char *text, size_t n);
  * without a point and an exponent, null if it is not finite. NULL: out of memory. */
 json_t *lm_json_rounded(double x, int digits);
 
+/* Make a JSON number of the shortest decimal that is the same float32 as x. NULL: out of memory. */
+json_t *lm_json_float(double x);
+
 /* Like json_loadb; if that fails, read the text as repaired by lm_text_add_mended_json. */
 json_t *lm_json_read(const char *text, size_t n, size_t flags, json_error_t *why);
 

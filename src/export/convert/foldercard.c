@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/keys/configwords.h"
+#include "base/jsontext.h"
 #include "export/vocabulary/folderfiles.h"
 #include "formats/samplingkeys.h"
 

@@ -17,7 +17,4 @@ extern const lm_config_word lm_config_words[];       /* terminated by a NULL key
 lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f,
                               const lm_config *c, const lm_program *p, lm_error *e);
 
-/* Return the shortest decimal that is the same float32, as in config.json. */
-json_t *lm_json_float(double v);
-
 #endif
