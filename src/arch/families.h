@@ -5,7 +5,12 @@
 #include "arch/config.h"
 
 extern const lm_family lm_family_llama;
+extern const lm_family lm_family_internlm3;
+extern const lm_family lm_family_iquestcoder;
+extern const lm_family lm_family_helium;
+extern const lm_family lm_family_cwm;
 extern const lm_family lm_family_mistral;
+extern const lm_family lm_family_ministral;
 extern const lm_family lm_family_ministral3;
 extern const lm_family lm_family_mistral4;
 extern const lm_family lm_family_mixtral;
@@ -25,6 +30,7 @@ extern const lm_family lm_family_gptj;
 extern const lm_family lm_family_deepseek_v2;
 extern const lm_family lm_family_gemma;
 extern const lm_family lm_family_gemma2;
+extern const lm_family lm_family_vaultgemma;
 extern const lm_family lm_family_gemma3;
 extern const lm_family lm_family_gemma3n;
 extern const lm_family lm_family_gemma4;

@@ -2,7 +2,7 @@
  * attention, SwiGLU.
  *
  * Also every checkpoint of class LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases
- * everywhere). */
+ * everywhere); and InternLM3 and IQuest-Coder, whose model_type stands for other defaults of that class. */
 #include "arch/families.h"
 
 lm_value lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
@@ -143,6 +143,31 @@ lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
     return lm_llama_rotation(s, c->head_dim, c, e);
 }
 
+/* The switches have other names. */
+static lm_status internlm3_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool qkv, others;
+
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(lm_read_bool(s, "qkv_bias", NULL, c->bias_qkv, &qkv, e));
+    LM_TRY(lm_read_bool(s, "bias", NULL, c->bias_mlp, &others, e));
+    if (qkv != others)
+        return lm_no_form(s, "qkv_bias", "differs from `bias`: o_proj would have one of the two", e);
+    c->bias_qkv = c->bias_o = c->bias_mlp = qkv;
+    return LM_OK;
+}
+
+static lm_status iquestcoder_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_meta_value clip;
+
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(lm_expect_bool(s, "use_sliding_window", false, e));
+    if (lm_meta_get(s->meta, "clip_qkv", &clip) && clip.kind != LM_META_NULL)
+        return lm_no_form(s, "clip_qkv", "this family does not clamp q, k and v", e);
+    return LM_OK;
+}
+
 const lm_name lm_llama_names[] = {
     LM_DECODER_NAMES,
     { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
@@ -167,4 +192,40 @@ const lm_family lm_family_llama = {
                                            "rope_interleaved", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "blk.*.attn_rot_embd",
                                            "rope_freqs.weight", NULL },
+};
+
+const lm_family lm_family_internlm3 = {
+    .name         = "internlm3",
+    .class_prefix = "Llama",
+    .hf_types     = (const char *const[]){ "internlm3", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
+    .gguf_as      = "llama",
+    .pad_token    = "2",
+    .configure    = internlm3_configure,
+    .build        = lm_llama_build,
+    .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 32768 }, { "rms_norm_eps", 1e-5 },
+                                          { NULL, 0 } },
+    .keys         = (const char *const[]){ "attention_bias", "mlp_bias", "qkv_bias", "bias", "hidden_act",
+                                           NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_iquestcoder = {
+    .name         = "iquestcoder",
+    .class_prefix = "Llama",
+    .hf_types     = (const char *const[]){ "iquestcoder", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
+    .gguf_as      = "llama",
+    .configure    = iquestcoder_configure,
+    .build        = lm_llama_build,
+    .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "head_dim", 128 },
+                                          { "max_position_embeddings", 131072 }, { "rms_norm_eps", 1e-5 },
+                                          { NULL, 0 } },
+    .keys         = (const char *const[]){ "attention_bias", "mlp_bias", "hidden_act", "clip_qkv",
+                                           "use_sliding_window", "sliding_window",
+                                           "max_window_layers", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -10,7 +10,12 @@
 static const lm_family *const families[] = {
     &lm_family_mixtral,              /* before llama, because its GGUF files have that architecture */
     &lm_family_llama,
+    &lm_family_internlm3,
+    &lm_family_iquestcoder,
+    &lm_family_helium,
+    &lm_family_cwm,
     &lm_family_mistral,
+    &lm_family_ministral,
     &lm_family_ministral3,
     &lm_family_mistral4,
     &lm_family_qwen2,
@@ -40,6 +45,7 @@ static const lm_family *const families[] = {
     &lm_family_openai_gpt,
     &lm_family_gemma,
     &lm_family_gemma2,
+    &lm_family_vaultgemma,
     &lm_family_gemma3,
     &lm_family_gemma3n,
     &lm_family_gemma4,

@@ -26,6 +26,8 @@ NOISE = {"transformers_version", "architectures", "model_type", "dtype", "torch_
 WINDOW = {"use_sliding_window": True}
 CASES = {
     "llama": ("Llama", {}), "mistral": ("Mistral", {}), "mixtral": ("Mixtral", {}), "mixtral-window": ("Mixtral", {"sliding_window": 512}),
+    "ministral": ("Ministral", {"num_hidden_layers": 5}), "cwm": ("Cwm", {"num_hidden_layers": 5}), "helium": ("Helium", {}), "internlm3": ("InternLM3", {}),
+    "iquestcoder": ("IQuestCoder", {}), "vaultgemma": ("VaultGemma", {"num_hidden_layers": 4}),
     "ministral3": ("Ministral3", {}), "mistral4": ("Mistral4", {"num_hidden_layers": 2}), "qwen2": ("Qwen2", {}), "qwen2-window": ("Qwen2", WINDOW), "qwen3": ("Qwen3", {}), "qwen3_next": ("Qwen3Next", {}), "qwen3_5": ("Qwen3_5Text", {}),
     "qwen3_5_moe": ("Qwen3_5MoeText", {}), "qwen3-window": ("Qwen3", WINDOW),
     "granite": ("Granite", {}), "gpt2": ("GPT2", {}), "falcon": ("Falcon", {}), "falcon-heads": ("Falcon", {"multi_query": False, "alibi": True}),

@@ -123,6 +123,35 @@ def gemma3n(r):
                                                                   WINDOW: {"rope_type": "default", "rope_theta": 1e3}}}
 
 
+def whole_heads(r, x):
+    """Make the width a multiple of the number of heads, as some classes require."""
+    return x | {"hidden_size": x["num_attention_heads"] * r.choice((8, 12, 24))}
+
+
+def ministral(r):
+    return windows(r, decoder(r, head_dim=r.choice((8, 16, 24)), **plain_rope(r)))
+
+
+def cwm(r):
+    x = windows(r, whole_heads(r, scaled(r, mlp_bias=often(r, .3))))
+    return x if often(r, .7) else {k: v for k, v in x.items() if k != "layer_types"}
+
+
+def helium(r):
+    x = scaled(r, attention_bias=often(r, .3), mlp_bias=often(r, .3))
+    return x | {"rms_norm_eps": r.choice((1e-8, 1e-3)), "hidden_size": x["head_dim"] * x["num_attention_heads"]}
+
+
+def llama_biases(r):
+    biased = often(r, .4)
+    return whole_heads(r, scaled(r, attention_bias=biased, mlp_bias=biased))
+
+
+def vaultgemma(r):
+    x = windows(r, decoder(r, head_dim=r.choice((8, 16)), attention_bias=often(r, .3), query_pre_attn_scalar=r.choice((8, 20)), **plain_rope(r)))
+    return x | {"attn_logit_softcapping": r.choice((None, 5.0)), "final_logit_softcapping": r.choice((None, 4.0)), "pad_token_id": 0}
+
+
 # ---- experts ----
 
 def olmoe(r):
@@ -353,5 +382,8 @@ RECENT = {
     "falcon_h1": (falcon_h1, *_causal("FalconH1")), "nemotron_h": (nemotron_h, *_causal("NemotronH")),
     "gemma3n": (gemma3n, "Gemma3nTextConfig", "Gemma3nForCausalLM"), "afmoe": (afmoe, *_causal("Afmoe")), "laguna": (laguna, *_causal("Laguna")), "cohere2_moe": (cohere2_moe, *_causal("Cohere2Moe")),
     "mimo": (mimo, *_causal("MiMoV2Flash")), "granitemoe_swa": (granitemoe_swa, *_causal("GraniteMoeSWA")),
+    "ministral": (ministral, *_causal("Ministral")), "cwm": (cwm, *_causal("Cwm")), "helium": (helium, *_causal("Helium")),
+    "internlm3": (llama_biases, "InternLM3Config", "LlamaForCausalLM"), "iquestcoder": (llama_biases, "IQuestCoderConfig", "LlamaForCausalLM"),
+    "vaultgemma": (vaultgemma, *_causal("VaultGemma")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),
 }

@@ -18,7 +18,7 @@ MODELS = {m["case"]: m for m in json.loads((GOLDEN / "models.json").read_text())
 CASES = sorted(c for c in MODELS if list((GOLDEN / c).glob("model*.safetensors")) and (GOLDEN / c / "golden.safetensors").exists())
 TWINS = [c for c in CASES if (GOLDEN / c / "model.gguf").exists()]
 # GGUF files of these families store the lanes of queries and keys in pairs: the same sums in another order.
-PAIRED = {"arcee", "olmo", "llama", "ministral3", "mistral", "mixtral", "granite", "granite_swa", "granitemoe", "granitemoe_swa", "smollm3", "granitemoehybrid", "nemotron_h"}
+PAIRED = {"arcee", "olmo", "llama", "internlm3", "iquestcoder", "ministral", "ministral3", "mistral", "mixtral", "granite", "granite_swa", "granitemoe", "granitemoe_swa", "smollm3", "granitemoehybrid", "nemotron_h"}
 # GGUF stores exponentials of some numbers, which are rounded, and may order the heads of values in another way.
 ROUNDED = {"qwen3_next", "qwen3_5", "qwen3_5_moe", "kimi_linear", "bailing_hybrid"}
 # Those of these families have the multipliers of config.json in their weights: other roundings, and other weights on the way back.

@@ -10,7 +10,7 @@ from conftest import BARE, SOURCE, run, some
 GOLDEN = SOURCE / "tests/golden"
 PEERS = [line.split("\t") for line in (GOLDEN / "convert/peers.tsv").read_text().splitlines()]
 DIFFERENCES = [line.split("\t") for line in (GOLDEN / "convert/differences.tsv").read_text().splitlines() if line and line[0] != "#"]
-PAIRED = {"llama", "ministral3", "mistral", "mixtral", "granite", "granitemoe", "granitemoe_swa", "smollm3", "granitemoehybrid", "nemotron_h"}     # as in test_convert.py
+PAIRED = {"llama", "internlm3", "ministral3", "mistral", "mixtral", "granite", "granitemoe", "granitemoe_swa", "smollm3", "granitemoehybrid", "nemotron_h"}     # as in test_convert.py
 FOLDED = {"falcon_h1"}
 # Cases that do not have the same bits, and why.
 OTHERWISE = {
