@@ -39,6 +39,8 @@ extern const lm_family lm_family_olmo;
 extern const lm_family lm_family_olmoe;
 extern const lm_family lm_family_olmo2;
 extern const lm_family lm_family_olmo3;
+extern const lm_family lm_family_flex_olmo;
+extern const lm_family lm_family_axk1;
 extern const lm_family lm_family_exaone4;
 extern const lm_family lm_family_exaone_moe;
 extern const lm_family lm_family_seed_oss;

@@ -1,6 +1,6 @@
 /* olmo2.c - OLMo 2 (arXiv 2501.00656): norms after attention and MLP instead of before, q and k normalised
  * across all heads; and OLMo 3, which has a window in three of four layers, whose rotation is never
- * scaled. */
+ * scaled; and FlexOlmo (2507.07024), OLMo 2 with OLMoE's mixtures. */
 #include "arch/families.h"
 
 /* OLMo 3 */
@@ -57,6 +57,20 @@ static lm_value olmo2_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = olmo2_layer });
 }
 
+static lm_value flex_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_olmo2_attention(b, c, layer, &c->rope, x);
+
+    x = lm_add(b, x, lm_llama_norm(b, c, "post_attention_layernorm", h));
+    h = lm_qwen_moe(b, c, false, x);
+    return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));
+}
+
+static lm_value flex_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = flex_layer });
+}
+
 static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_llama_configure(s, c, e));
@@ -64,6 +78,13 @@ static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = c->rope.gguf_permutes = false;
     return LM_OK;
+}
+
+static lm_status flex_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(olmo2_configure(s, c, e));
+    c->expert_width = c->intermediate;
+    return lm_read_routing(s, false, c, e);
 }
 
 /* Without its own base, a window's rotation has that of the others. (transformers 5 takes 500000 instead of
@@ -118,6 +139,37 @@ const lm_family lm_family_olmo3 = {
     .names        = lm_gemma2_names,
     .defaults     = (const lm_default[]){ { "rms_norm_eps", 1e-5 }, { "rope_theta", 500000 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "sliding_window", "layer_types",
+                                           NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+static const lm_name flex_names[] = {
+    LM_DECODER_NAMES,
+    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" },
+    { "model.layers.*.mlp.gate", "blk.*.ffn_gate_inp" },
+    { "model.layers.*.mlp.experts.gate_proj", "blk.*.ffn_gate_exps" },
+    { "model.layers.*.mlp.experts.up_proj", "blk.*.ffn_up_exps" },
+    { "model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps" },
+    { "model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_flex_olmo = {
+    .name         = "flex_olmo",
+    .class_prefix = "FlexOlmo",
+    .hf_types     = (const char *const[]){ "flex_olmo", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
+    .pad_token    = "100277",
+    .orders       = orders,
+    .configure    = flex_configure,
+    .build        = flex_build,
+    .names        = flex_names,
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 4096 }, { "rope_theta", 500000 },
+                                          { "num_experts", 7 }, { "num_experts_per_tok", 5 }, { NULL, 0 } },
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "num_experts", "num_local_experts",
+                                           "num_experts_per_tok", "norm_topk_prob", "router_aux_loss_coef",
                                            NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

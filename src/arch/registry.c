@@ -54,6 +54,8 @@ static const lm_family *const families[] = {
     &lm_family_olmoe,
     &lm_family_olmo3,                /* before olmo2, which has the same architecture in GGUF */
     &lm_family_olmo2,
+    &lm_family_flex_olmo,
+    &lm_family_axk1,
     &lm_family_exaone4,
     &lm_family_exaone_moe,
     &lm_family_seed_oss,

@@ -5,7 +5,7 @@
 
 Per model_type, the first preset with the most kinds of layers; of these that with the shortest table. On the meta device, as in presets.py. Layers
 with equal counts share a line: preset, path with "*" for the layer number, first layer, last layer, parameters; "-" outside the layers. OLMo
-Hybrid's one convolution has no line, as checkpoints have three, nor have MiniMax M3's gates with up, which are two, and the container of its indexer.
+Hybrid's one convolution has no line, as checkpoints have three, nor have MiniMax M3's gates with up, which are two, and the container of its indexer, and A.X K1's MLPs with the norm behind them.
 """
 import json
 import pathlib
@@ -14,7 +14,8 @@ import re
 from presets import count, on_meta
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-APART = {"olmo_hybrid": ".conv1d", "minimax_m3_vl_text": (".gate_up_proj", ".indexer")}     # several modules in checkpoints
+APART = {"olmo_hybrid": ".conv1d", "minimax_m3_vl_text": (".gate_up_proj", ".indexer"),     # several modules in checkpoints
+         "axk1": (".mlp", ".post_mlp_layernorm")}                # beside the MLP in checkpoints
 LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)(?=\.|$)")
 
 

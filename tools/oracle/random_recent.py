@@ -159,6 +159,19 @@ def olmoe(r):
                    clip_qkv=r.choice((None, .8)), attention_bias=often(r, .3), **plain_rope(r))
 
 
+def flex_olmo(r):
+    """Two experts at least: the norm behind the mixture cancels the weight of a single one, whose gradient is then rounding."""
+    return decoder(r, num_experts=r.choice((4, 6)), num_experts_per_tok=r.choice((2, 3)), norm_topk_prob=often(r, .5), attention_bias=often(r, .3),
+                   rms_norm_eps=r.choice((1e-5, 1e-1)), **plain_rope(r))
+
+
+def axk1(r):
+    x = latent(r)
+    first = min(x.pop("first_k_dense_replace"), x["num_hidden_layers"])
+    return x | {"q_lora_rank": r.choice((12, 24)), "attention_bias": often(r, .3), "rope_interleave": often(r, .6),
+                "mlp_layer_types": ["dense"] * first + drawn(r, x["num_hidden_layers"] - first, "sparse", "dense"), **plain_rope(r)}
+
+
 def glm4_moe(r):
     return corrected(r, decoder(r, head_dim=r.choice((8, 16)), attention_bias=often(r, .5), use_qk_norm=often(r, .5), **plain_rope(r, .5, 1.0)))
 
@@ -385,5 +398,6 @@ RECENT = {
     "ministral": (ministral, *_causal("Ministral")), "cwm": (cwm, *_causal("Cwm")), "helium": (helium, *_causal("Helium")),
     "internlm3": (llama_biases, "InternLM3Config", "LlamaForCausalLM"), "iquestcoder": (llama_biases, "IQuestCoderConfig", "LlamaForCausalLM"),
     "vaultgemma": (vaultgemma, *_causal("VaultGemma")),
+    "flex_olmo": (flex_olmo, *_causal("FlexOlmo")), "axk1": (axk1, *_causal("AXK1")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),
 }
