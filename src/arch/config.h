@@ -200,6 +200,8 @@ typedef struct lm_family {
     bool        lists_states;            /* GGUF lists these layers in attention.recurrent_layers; else
                                             attention.head_count_kv is 0 there */
     bool        lists_rotations;         /* GGUF lists the layers that rotate in attention.rope_pattern */
+    bool        rms_epsilon;             /* GGUF has the eps of its LayerNorms where others have that of
+                                            RMSNorms */
     bool        experts_only;            /* no layer has a plain MLP: GGUF has no feed_forward_length */
     const char *const *gguf_unread;      /* keys of its GGUF files that no reader uses, besides those of all
                                             architectures; NULL: none */

@@ -68,6 +68,7 @@ extern const lm_family lm_family_ernie_moe;
 extern const lm_family lm_family_glm;
 extern const lm_family lm_family_glm4;
 extern const lm_family lm_family_phi3;
+extern const lm_family lm_family_phimoe;
 extern const lm_family lm_family_qwen2_moe;
 extern const lm_family lm_family_qwen3_moe;
 extern const lm_family lm_family_granite_moe;

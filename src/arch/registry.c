@@ -82,6 +82,7 @@ static const lm_family *const families[] = {
     &lm_family_glm,
     &lm_family_glm4,
     &lm_family_phi3,
+    &lm_family_phimoe,
     &lm_family_qwen2_moe,
     &lm_family_qwen3_moe,
     &lm_family_granite_moe,

@@ -304,6 +304,10 @@ typedef struct lm_route_spec {
     bool     group_sum_two;      /* the score of a group is the sum of its best two; else its best */
     float    scale;              /* of the weights; 1: no effect */
     float    sum_eps;            /* added to the sum that divides the weights */
+    bool     one_by_one;         /* SparseMixer (arXiv 2409.12136): the best logit m is chosen, then the best
+                                    of the others; the weight of each is its softmax over those logits z
+                                    that are still open and near it: m - z <= 2 near max(|z|, m) */
+    float    near;
 } lm_route_spec;
 
 /* The layout of sinusoidal positions in a row. */

@@ -90,7 +90,7 @@ def words_not_compared(path, text):
 
 
 # `lm_head` is the matrix to logits, as Hugging Face calls it.
-NAME_OF_OURS = re.compile(r"(?<!\w)(?!lm_head(?:_multiplier)?\b)(?:lm|LM)_\w+")
+NAME_OF_OURS = re.compile(r"(?<!\w)(?!lm_head(?:_multiplier|_bias)?\b)(?:lm|LM)_\w+")
 
 
 def comments_name_code(sources):

@@ -29,7 +29,7 @@ def load(llama_cpp: Path):
 
 
 # models that the converter knows only by the class that they are published in
-WRAPPED = {"Mistral4ForCausalLM": "Mistral3ForConditionalGeneration"}
+WRAPPED = {"PhimoeForCausalLM": "PhiMoEForCausalLM", "Mistral4ForCausalLM": "Mistral3ForConditionalGeneration"}
 
 
 def finished(kind):

@@ -34,7 +34,7 @@ CASES = {
     "falcon-sequential": ("Falcon", {"parallel_attn": False}),
     "falcon-new": ("Falcon", {"new_decoder_architecture": True}), "mpt": ("Mpt", {}), "gpt_neox": ("GPTNeoX", {}), "gptj": ("GPTJ", {}),
     "gpt_neo": ("GPTNeo", {}), "opt": ("OPT", {}), "opt-after": ("OPT", {"do_layer_norm_before": False}), "bloom": ("Bloom", {}),
-    "gpt_bigcode": ("GPTBigCode", {}), "phi": ("Phi", {}), "phi3": ("Phi3", {}), "starcoder2": ("Starcoder2", {}), "stablelm": ("StableLm", {}),
+    "gpt_bigcode": ("GPTBigCode", {}), "phi": ("Phi", {}), "phi3": ("Phi3", {}), "phimoe": ("Phimoe", {"num_hidden_layers": 2}), "starcoder2": ("Starcoder2", {}), "stablelm": ("StableLm", {}),
     "cohere": ("Cohere", {}), "cohere2": ("Cohere2", {}), "xglm": ("XGLM", {}), "ctrl": ("CTRL", {}), "openai-gpt": ("OpenAIGPT", {}),
     "gemma": ("Gemma", {}), "gemma2": ("Gemma2", {}), "gemma3": ("Gemma3Text", {}), "gemma4": ("Gemma4Text", {"num_hidden_layers": 8}),
     "gemma3n": ("Gemma3nText", {"num_hidden_layers": 20}),

@@ -66,7 +66,7 @@ def linears(model):
                "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj", "afmoe": "gate_proj",
                "gemma3n_text": ("correction_coefs", "projections.0", "projections.1", "projections.2")}.get(model.config.model_type, ())
     mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe", "glm_moe_dsa", "mistral4", "dots1",
-                                                    "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2", "minimax_m3", "flex_olmo", "axk1", "afmoe", "laguna", "mimo_v2_flash", "cohere2_moe"))
+                                                    "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2", "minimax_m3", "flex_olmo", "axk1", "phimoe", "afmoe", "laguna", "mimo_v2_flash", "cohere2_moe"))
     return [name for name, m in model.named_modules()
             if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and m is not head
             and not name.endswith((".gate", ".router", "router.layer")) and ".indexer." not in name and not (mixtures and ".mlp." in name) and not name.endswith(refused)]
@@ -78,7 +78,7 @@ def load(c: cases.Case, folder: Path, dtype):
     model = c.model.from_pretrained(folder, dtype=dtype, attn_implementation="eager")
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")
-    return model.train()
+    return model.eval() if c.family == "phimoe" else model.train()          # its router chooses at random in training
 
 
 def no_dropout(model) -> None:

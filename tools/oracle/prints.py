@@ -23,7 +23,7 @@ OTHERWISE = {
     "qwen3_5_moe_text": "experts", "granitemoehybrid": "experts", "nemotron_h": "experts", "kimi_linear": "experts", "bailing_hybrid": "experts",
     "glm4_moe": "experts", "glm4_moe_lite": "experts", "mistral4": "experts", "deepseek_v32": "experts", "glm_moe_dsa": "experts", "minimax_m2": "experts", "minimax_m3_vl_text": "experts",
     "hunyuan_v1_moe": "experts", "hy_v3": "experts", "ernie4_5_moe": "experts", "dots1": "experts", "llama4_text": "experts",
-    "flex_olmo": "experts", "axk1": "experts",
+    "flex_olmo": "experts", "phimoe": "experts", "axk1": "experts",
     "afmoe": "experts", "laguna": "experts", "mimo_v2_flash": "experts", "cohere2_moe": "experts", "granitemoe_swa": "experts",
 }
 

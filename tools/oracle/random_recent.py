@@ -172,6 +172,15 @@ def axk1(r):
                 "mlp_layer_types": ["dense"] * first + drawn(r, x["num_hidden_layers"] - first, "sparse", "dense"), **plain_rope(r)}
 
 
+def phimoe(r):
+    x = decoder(r, head_dim=8, num_local_experts=r.choice((3, 6)), num_experts_per_tok=2, router_jitter_noise=r.choice((0.0, .01, .1, .3)),
+                attention_bias=often(r, .5), lm_head_bias=often(r, .5), rms_norm_eps=r.choice((1e-5, 1e-3)), sliding_window=r.choice((None, None, 9)))
+    mscale = r.choice((1.0, 1.24))
+    long = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 16, "short_mscale": mscale, "long_mscale": mscale,
+            "short_factor": [1.0, 1.1, 1.3, 1.6], "long_factor": [1.0, 2.0, 3.0, 5.0]}
+    return x | plain_rope(r) if often(r, .6) else x | {"rope_parameters": long}
+
+
 def glm4_moe(r):
     return corrected(r, decoder(r, head_dim=r.choice((8, 16)), attention_bias=often(r, .5), use_qk_norm=often(r, .5), **plain_rope(r, .5, 1.0)))
 
@@ -399,5 +408,6 @@ RECENT = {
     "internlm3": (llama_biases, "InternLM3Config", "LlamaForCausalLM"), "iquestcoder": (llama_biases, "IQuestCoderConfig", "LlamaForCausalLM"),
     "vaultgemma": (vaultgemma, *_causal("VaultGemma")),
     "flex_olmo": (flex_olmo, *_causal("FlexOlmo")), "axk1": (axk1, *_causal("AXK1")),
+    "phimoe": (phimoe, *_causal("Phimoe")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),
 }

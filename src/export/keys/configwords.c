@@ -12,6 +12,7 @@ const lm_config_word lm_config_words[] = {
     { "attention_bias", { "true", "false" } },
     { "attention_k_eq_v", { "true", "false" } },
     { "mlp_bias", { "true", "false" } },
+    { "lm_head_bias", { "true", "false" } },
     { "use_bias", { "true", "false" } },
     { "bias", { "true", "false" } },
     { "use_qkv_bias", { "true", "false" } },

@@ -255,10 +255,12 @@ static void add_mamba(keys *k, const lm_config *c)
         lm_gguf_add_bool(k->w, key(k, "ssm.dt_b_c_rms"), c->mamba.inner_norm == LM_INNER_UNWEIGHTED);
 }
 
-static void add_epsilon(keys *k, const lm_program *p)
+static void add_epsilon(keys *k, const lm_family *f, const lm_program *p)
 {
     const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
 
+    if (f->rms_epsilon)
+        rms = layer;
     if (rms)
         real(k, "attention.layer_norm_rms_epsilon", (double)rms->norm.eps);
     if (layer && !rms)               /* else that of an indexer, which is fixed */
@@ -325,7 +327,7 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
 
     add_query_heads(k, c);
     if (!c->n_heads) {
-        add_epsilon(k, p);
+        add_epsilon(k, f, p);
         return;
     }
     add_heads(k, f, c);
@@ -337,7 +339,7 @@ static void add_attention(keys *k, const lm_family *f, const lm_config *c, const
         whole(k, "attention.shared_kv_layers", c->n_readers);
     if (knows(f, "activation_sparsity_pattern"))
         lm_gguf_add_f32s(k->w, key(k, "activation_sparsity_scale"), c->gate_cut, c->n_layers);
-    add_epsilon(k, p);
+    add_epsilon(k, f, p);
     if (a->window)
         add_window(k, c);
     add_choices(k, c);

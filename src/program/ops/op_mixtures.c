@@ -67,10 +67,13 @@ void lm_scale_routes(lm_builder *b, lm_value route, const char *name)
         b->p->weights[n->weights[1]].gguf = lm_record_gguf(b, b->p->weights[n->weights[1]].path, "");
 }
 
-/* an exponential and a division per expert, and the choice */
+/* an exponential and a division per expert, and the choice; one by one, all that for each, and whether it is
+ * near */
 static void route_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
-    c->flops  = (4 + (uint64_t)n->route.spec.top_k) * lm_width_in(p, n);
+    const lm_route_spec *r = &n->route.spec;
+
+    c->flops  = (r->one_by_one ? 8 * (uint64_t)r->top_k : 4 + (uint64_t)r->top_k) * lm_width_in(p, n);
     c->reads  = lm_width_in(p, n);
     c->writes = lm_width_out(p, n);
 }
@@ -80,7 +83,8 @@ static void route_describe(const lm_program *p, const lm_node *n, lm_text *out)
     const lm_route_spec *r = &n->route.spec;
 
     (void)p;
-    lm_text_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts, r->sigmoid ? "sigmoid" : "softmax");
+    lm_text_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts,
+                   r->one_by_one ? "SparseMixer" : r->sigmoid ? "sigmoid" : "softmax");
     if (r->n_groups > 1)
         lm_text_printf(out, _(", from the best %u of %u groups"), r->top_groups, r->n_groups);
     if (r->renormalise)
@@ -101,6 +105,8 @@ static const lm_op_number route_numbers[] = {
     LM_NODE_NUMBER(U32, route.spec.n_groups, "mixture of experts"),
     LM_NODE_NUMBER(U32, route.spec.top_groups, "mixture of experts"),
     LM_NODE_NUMBER(BOOL, route.spec.group_sum_two, NULL),
+    LM_NODE_NUMBER(BOOL, route.spec.one_by_one, NULL),
+    LM_NODE_NUMBER(FLOAT, route.spec.near, "mixture of experts"),
     { 0 }
 };
 

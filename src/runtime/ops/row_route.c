@@ -1,5 +1,5 @@
 /* row_route.c - route: which experts a row is routed to: softmax or sigmoid scores, the best groups (arXiv
- * 2405.04434), the best k experts. */
+ * 2405.04434), the best k experts, or two experts one after the other (2409.12136). */
 #include <math.h>
 #include <string.h>
 
@@ -54,6 +54,38 @@ static void compute_scores(const lm_route_spec *r, const float *logits, float *s
         k->softmax(scores, r->n_experts);
 }
 
+/* Compute the softmax of the open logits near the best one, 0 for the others; return the number of the best,
+ * which is then closed. p, closed: [n_experts]. */
+static uint32_t near_best(const lm_route_spec *r, const float *logits, bool *closed, float *p)
+{
+    uint32_t best = best_of(logits, r->n_experts, closed);
+    float    sum  = 0;
+
+    best = best == LM_NONE ? 0 : best;   /* not reached: a program has at least top_k experts */
+    for (uint32_t i = 0; i < r->n_experts; i++) {
+        float z = logits[i], m = logits[best], size = fabsf(z) > m ? fabsf(z) : m;
+        bool  far = (m - z) / size > 2 * r->near;        /* 0 / 0: not far */
+        p[i] = closed[i] || far ? 0 : expf(z - m);
+        sum += p[i];
+    }
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        p[i] /= sum;
+    closed[best] = true;
+    return best;
+}
+
+static void route_one_by_one(const lm_route_spec *r, const float *logits, float *out)
+{
+    float p[LM_MAX_EXPERTS];
+    bool  closed[LM_MAX_EXPERTS] = { false };
+
+    for (uint32_t k = 0; k < r->top_k; k++) {
+        uint32_t e        = near_best(r, logits, closed, p);
+        out[k]            = r->scale * p[e];
+        out[r->top_k + k] = (float)e;
+    }
+}
+
 /* Route one row. out: [top_k] weights, then [top_k] expert numbers. `correction` [n_experts] is added for the
  * choice only, `factors` [n_experts] multiply the weights; NULL: none. */
 static void route_row(const lm_route_spec *r, const float *logits, const float *correction,
@@ -62,6 +94,10 @@ static void route_row(const lm_route_spec *r, const float *logits, const float *
     float scores[LM_MAX_EXPERTS], choice[LM_MAX_EXPERTS], sum = 0;
     bool  closed[LM_MAX_EXPERTS] = { false };
 
+    if (r->one_by_one) {
+        route_one_by_one(r, logits, out);
+        return;
+    }
     compute_scores(r, logits, scores, k);
     for (uint32_t i = 0; i < r->n_experts; i++)
         choice[i] = correction ? scores[i] + correction[i] : scores[i];
@@ -120,13 +156,35 @@ static void row_back(const lm_route_spec *r, const float *logits, const float *f
     }
 }
 
+/* Which logits are near has no gradient. */
+static void back_one_by_one(const lm_route_spec *r, const float *logits, const float *dout, float *dlogits,
+                            bool first)
+{
+    float p[LM_MAX_EXPERTS], z[LM_MAX_EXPERTS] = { 0 };
+    bool  closed[LM_MAX_EXPERTS] = { false };
+
+    for (uint32_t k = 0; k < r->top_k; k++) {
+        uint32_t e  = near_best(r, logits, closed, p);
+        float    dp = r->scale * dout[k] * p[e];
+        for (uint32_t i = 0; i < r->n_experts; i++)
+            z[i] += dp * ((float)(i == e) - p[i]);
+    }
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        dlogits[i] = first ? z[i] : dlogits[i] + z[i];
+}
+
 static void route_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *scratch)
 {
+    const lm_route_spec *r = &b->rows.node->route.spec;
+
     (void)scratch;
     for (uint64_t i = from; i < to; i++)
-        row_back(&b->rows.node->route.spec, lm_row_of(b->rows.in[0], i), b->rows.weights[1],
-                 lm_row_of(b->rows.out, i), lm_row_of(b->dout, i), lm_row_of(b->din[0], i), b->first[0],
-                 b->rows.kernels);
+        if (r->one_by_one)
+            back_one_by_one(r, lm_row_of(b->rows.in[0], i), lm_row_of(b->dout, i), lm_row_of(b->din[0], i),
+                            b->first[0]);
+        else
+            row_back(r, lm_row_of(b->rows.in[0], i), b->rows.weights[1], lm_row_of(b->rows.out, i),
+                     lm_row_of(b->dout, i), lm_row_of(b->din[0], i), b->first[0], b->rows.kernels);
 }
 
 static void route_weights(const lm_rows_back *b, uint64_t from, uint64_t to)

@@ -472,10 +472,46 @@ static void put_attention(const lm_listing *l, lm_text *out)
 
 /* ---- mixtures, latents ---- */
 
+static void put_one_by_one(const lm_listing *l, const lm_route_spec *r, lm_text *out)
+{
+    bool torch = l->in == LM_LISTING_PYTORCH;
+
+    lm_text_add_str(out, "def choose(scores, top_k):\n"
+                         "    \"\"\"The experts that each token visits, chosen one after the other, and how much "
+                         "each counts (SparseMixer).\"\"\"\n"
+                         "    weights, chosen = [], []\n"
+                         "    left = scores\n"
+                         "    for _ in range(top_k):\n");
+    lm_text_printf(out, torch ? "        best = left.amax(-1, keepdim=True)\n"
+                                "        far = (best - scores) / torch.maximum(scores.abs(), best) > 2 * %.9g\n"
+                                "        near = softmax(left.masked_fill(far, -math.inf))\n"
+                                "        one = left.argmax(-1, keepdim=True)\n"
+                              : "        best = left.max(-1, keepdims=True)\n"
+                                "        far = (best - scores) / np.maximum(np.abs(scores), best) > 2 * %.9g\n"
+                                "        near = softmax(np.where(far, -np.inf, left))\n"
+                                "        one = left.argmax(-1)[:, None]\n",
+                   (double)r->near);
+    if (r->scale != 1)
+        lm_text_printf(out, "        near = near * %.9g\n", (double)r->scale);
+    lm_text_add_str(out, torch ? "        weights.append(near.gather(1, one))\n"
+                                 "        chosen.append(one)\n"
+                                 "        left = left.scatter(1, one, -math.inf)\n"
+                                 "    return torch.cat(weights, 1), torch.cat(chosen, 1)\n\n\n"
+                               : "        weights.append(np.take_along_axis(near, one, 1))\n"
+                                 "        chosen.append(one)\n"
+                                 "        left = np.where(np.arange(left.shape[1]) == one, -np.inf, left)\n"
+                                 "    return np.concatenate(weights, 1), np.concatenate(chosen, 1)\n\n\n");
+}
+
 static void put_route(const lm_listing *l, const lm_node *n, lm_text *out)
 {
     const lm_route_spec *r       = &n->route.spec;
     bool                 torch   = l->in == LM_LISTING_PYTORCH, factors = n->weights[1] != LM_NONE;
+
+    if (r->one_by_one) {
+        put_one_by_one(l, r, out);
+        return;
+    }
 
     lm_text_printf(out,
                    "def choose(scores, top_k, correction=None%s):\n"

@@ -84,6 +84,7 @@ static bool place(const lm_program *p, const char *path, uint32_t *m)
 {
     static const char *const renamed[][2] = {
         { ".attn.attention.out_proj", ".attn.c_proj" }, { ".attn.attention", ".attn" }, { ".mlp", ".block_sparse_moe" },
+        { ".mlp.router", ".block_sparse_moe.gate" },
         { "lm_head", "embed_out" }, { "model", "backbone" }, { ".self_attn.forget_gate.", ".self_attn." },
         { ".self_attn.forget_gate.", ".attention." }, { ".self_attn.o_proj", ".attention.dense" },
         { ".self_attn", ".attention" },

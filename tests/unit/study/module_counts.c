@@ -51,7 +51,8 @@ static bool next_row(FILE *f, row *r)
  * checkpoints. */
 static uint32_t module_at(const lm_program *p, const char *path)
 {
-    static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" }, { "lm_head", "embed_out" },
+    static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" },
+                                              { ".mlp.router", ".block_sparse_moe.gate" }, { "lm_head", "embed_out" },
                                               { "model", "backbone" },
                                               { ".self_attn.forget_gate.", ".self_attn." },
                                               { ".g_proj", ".gate_proj" }, { ".mlp.gate", ".mlp.router.gate" }, { ".indexer.", ".index_" },
