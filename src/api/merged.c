@@ -101,6 +101,11 @@ static lm_status add_part(lm_merging *g, const lm_adapter_part *part, double sca
     lm_adapt_shape     s;
     lm_merging_tensor *t;
 
+    if (n->code == LM_OP_LINEAR && n->weights[2] != LM_NONE) {
+        lm_fail(e, LM_UNSUPPORTED, part->module, LM_NO_OFFSET,
+                "its matrix has the values -1, 0 and 1 only: adapters cannot be added to it");
+        return lm_fail_hint(e, "load the adapter with the model instead");
+    }
     lm_adapt_possible(g->m->program, part->node, &s);
     LM_TRY(find(g, part->node, n->weights[0], part->module, &t, e));
     const lm_tensor_info *x = t->from;

@@ -126,6 +126,7 @@ typedef struct lm_config {
     bool     parallel;                   /* attention and MLP read the same input */
     bool     shared_choice[LM_MAX_LAYERS];   /* layers of sparse attention to the keys that the last layer
                                                 before has chosen */
+    lm_ternary ternary;                  /* products with matrices of -1, 0 and 1 */
     bool     qk_norm;                    /* each head of q and k is normalised */
     struct {
         uint32_t q_rank;                 /* 0: queries have no latent */
@@ -202,6 +203,7 @@ typedef struct lm_family {
     bool        lists_rotations;         /* GGUF lists the layers that rotate in attention.rope_pattern */
     bool        rms_epsilon;             /* GGUF has the eps of its LayerNorms where others have that of
                                             RMSNorms */
+    bool        ternary;                 /* its matrices may be of -1, 0 and 1 (lm_read_ternary) */
     bool        experts_only;            /* no layer has a plain MLP: GGUF has no feed_forward_length */
     const char *const *gguf_unread;      /* keys of its GGUF files that no reader uses, besides those of all
                                             architectures; NULL: none */
@@ -373,6 +375,11 @@ void lm_source_warn(const lm_source *s, const char *format, ...) __attribute__((
 /* Return LM_BAD_MODEL for the value of a key, under its name in this container. */
 lm_status lm_wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* Return whether quantization_config says that matrices have the values -1, 0 and 1; read its members. */
+bool      lm_is_ternary(const lm_source *s);
+extern const char lm_ternary_method[];       /* its quant_method */
+lm_status lm_read_ternary(const lm_source *s, lm_config *c, lm_error *e);
 
 /* Return LM_UNSUPPORTED for a member of config.json with an unsupported value. */
 lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e);

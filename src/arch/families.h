@@ -50,6 +50,7 @@ extern const lm_family lm_family_apertus;
 extern const lm_family lm_family_granite_swa;
 extern const lm_family lm_family_minicpm3;
 extern const lm_family lm_family_nanochat;
+extern const lm_family lm_family_bitnet;
 extern const lm_family lm_family_hunyuan;
 extern const lm_family lm_family_hunyuan_moe;
 extern const lm_family lm_family_hy_v3;

@@ -76,11 +76,14 @@ static bool neutral(const lm_meta_value *v)
 
 /* Handle quantised weights. Quantisation does not change the architecture, so a description without weights
  * ignores it; with weights it is an error. */
-static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_text *warnings, lm_error *e)
+static lm_status check_quantised(const lm_source *s, const lm_family *f, const lm_meta_value *v,
+                                 lm_text *warnings, lm_error *e)
 {
     lm_view       key, method = LM_VIEW("an unnamed method");
     lm_meta_value member;
 
+    if (f->ternary && lm_is_ternary(s))
+        return LM_OK;
     for (uint64_t i = 0; v->kind == LM_META_OBJECT && lm_meta_member(v, i, &key, &member); i++)
         if (lm_view_is(key, "quant_method") && member.kind == LM_META_STRING)
             method = member.s;
@@ -105,7 +108,7 @@ static lm_status check(const lm_source *s, const lm_family *f, const char *path,
     if (listed(f->keys, lm_view_of(path)) || neutral(v))
         return LM_OK;
     if (strcmp(path, "quantization_config") == 0)
-        return check_quantised(s, v, warnings, e);
+        return check_quantised(s, f, v, warnings, e);
     if (listed(architectural, key)) {
         lm_fail(e, LM_UNSUPPORTED, path, LM_NO_OFFSET,
                 "changes the architecture in a way that family %s has no form for", f->name);

@@ -185,6 +185,7 @@ const lm_family lm_family_llama = {
     .hf_types     = (const char *const[]){ "llama", NULL },
     .gguf_archs   = (const char *const[]){ "llama", NULL },
     .configure    = lm_llama_configure,
+    .ternary      = true,
     .build        = lm_llama_build,
     .gguf_implied = lm_implied_window,
     .names        = lm_llama_names,

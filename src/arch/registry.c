@@ -66,6 +66,7 @@ static const lm_family *const families[] = {
     &lm_family_granite_swa,
     &lm_family_minicpm3,
     &lm_family_nanochat,
+    &lm_family_bitnet,
     &lm_family_hunyuan,
     &lm_family_hunyuan_moe,
     &lm_family_hy_v3,
@@ -350,6 +351,7 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
     lm_activations_are(b, f->act_name, c->act_class ? c->act_class : f->act_class);
     if (s->latent_naive)
         lm_latent_naive(b);
+    lm_ternary_linears(b, &c->ternary);
     lm_value logits = f->build(b, c);
     lm_status status = lm_builder_finish(b, logits, out, e);
     if (status != LM_OK)
@@ -423,6 +425,8 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     LM_TRY(read_tied(&source, config, e));
     LM_TRY(read_printed(&source, f, config, e));
     LM_TRY(configure(&source, f, config, e));
+    if (f->ternary)
+        LM_TRY(lm_read_ternary(&source, config, e));
     if (f->layers)
         report_further(&source, config);
     if (s->kind == LM_GGUF && f->gguf_implied)

@@ -361,7 +361,7 @@ const lm_tensor_info *lm_container_find(const lm_container *c, const char *name)
 
 const void *lm_container_data(const lm_container *c, const lm_tensor_info *t)
 {
-    return c->files[t->part].data + t->offset;
+    return t->made ? t->made : c->files[t->part].data + t->offset;
 }
 
 const char *lm_container_file_of(const lm_container *c, const lm_tensor_info *t)

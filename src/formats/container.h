@@ -24,6 +24,7 @@ typedef struct lm_tensor_info {
     uint64_t    bytes;
     uint64_t    offset;              /* in its file */
     uint32_t    part;                /* which file of a split model */
+    const void *made;                /* its bytes, made from those of the file; NULL: those of the file */
 } lm_tensor_info;
 
 typedef struct lm_container lm_container;
@@ -73,6 +74,11 @@ lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_
 /* The text files of a Hugging Face folder that belong to a model, ended by NULL; the first is config.json.
  * Licences and model cards are not among them. */
 extern const char *const lm_folder_texts[];
+
+/* Present matrices that are packed, four rows of 2-bit codes in bytes, each with a tensor `…_scale`, as
+ * matrices of -1, 0 and 1: TQ2_0 if rows are whole blocks, else BF16. `online`: round matrices of floats to
+ * such, too. Once, before tensors are used. */
+lm_status lm_container_ternary(lm_container *c, bool online, lm_error *e);
 
 size_t                lm_container_n_tensors(const lm_container *c);
 const lm_tensor_info *lm_container_tensor(const lm_container *c, size_t i);      /* in file order */

@@ -30,6 +30,9 @@ typedef struct lm_activation {
     void      (*pack)(void *dst, const float *x, uint64_t cols);
     /* the same layout at its highest precision; NULL: as pack */
     void      (*pack_fine)(void *dst, const float *x, uint64_t cols);
+    /* the same layout with one scale, exact for a row of integers of eight bits times a factor, whose largest
+     * magnitude is 127 times the factor; NULL: as pack */
+    void      (*pack_rounded)(void *dst, const float *x, uint64_t cols);
 } lm_activation;
 
 /* The arithmetic of the products, which determines the peak that a kernel is measured against. */

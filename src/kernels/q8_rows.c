@@ -122,3 +122,40 @@ void lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide)
     for (uint64_t b = 0; b < cols / 32; b++)
         pack_block(&r, b, x + 32 * b);
 }
+
+/* ---- rows that are rounded already ---- */
+
+#define NEAREST 0x1.8p23f                /* adding it rounds a small number to an integer, half to even */
+
+static void pack_rounded(lm_q8_block *low, const float x[32], float scale)
+{
+    int32_t sums[2] = { 0, 0 };
+
+    for (int i = 0; i < 32; i++)
+        low->q[i] = (int8_t)(int32_t)(x[i] * scale + NEAREST - NEAREST);
+    for (int i = 0; i < 32; i++)
+        sums[i / 16] += low->q[i];
+    for (int i = 0; i < 2; i++) {
+        low->half_start[i] = -32 * sums[i];
+        low->half_sum[i]   = (float)sums[i];
+    }
+    low->start = -128 * (sums[0] + sums[1]);
+    low->sum   = low->half_sum[0] + low->half_sum[1];
+    low->ratio = 1;
+}
+
+void lm_q8_pack_rounded(void *dst, const float *x, uint64_t cols)
+{
+    lm_q8_row r   = lm_q8_row_at(dst, cols);
+    float     max = largest(x, (int)cols), d = !(max < INFINITY) ? NAN : max < LM_Q8_LEAST ? 0.0f : max / 127;
+
+    memset(r.head, 0, sizeof *r.head);
+    memset(r.wide, 0, lm_q8_mask_bytes(cols));
+    for (uint64_t b = 0; b < cols / 32; b++) {
+        r.low[b].d = d;
+        if (d > 0)
+            pack_rounded(&r.low[b], x + 32 * b, 1 / d);
+        else
+            memset(&r.low[b], 0, offsetof(lm_q8_block, d));
+    }
+}

@@ -139,5 +139,7 @@ static inline void lm_q8_put_sums(const lm_q8_row *r, uint64_t b, const int32_t 
  * all_wide: fifteen bits everywhere. */
 uint64_t lm_q8_bytes(uint64_t cols);
 void     lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide);
+/* lm_activation.pack_rounded of every level. */
+void     lm_q8_pack_rounded(void *dst, const float *x, uint64_t cols);
 
 #endif

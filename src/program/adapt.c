@@ -81,6 +81,14 @@ static lm_node *node(adapting *a, lm_op_code code, const lm_node *like, const ch
 
 /* ---- one target ---- */
 
+/* Return the input of an operation as adapters read it: before it is rounded. */
+static lm_value adapted_input(const lm_program *p, const lm_node *n)
+{
+    const lm_node *made = &p->nodes[p->values[n->in[0]].producer];
+
+    return made->code == LM_OP_ROUND ? made->in[0] : n->in[0];
+}
+
 /* Record h = x A^T, or the rows of A that the tokens select. */
 static lm_value record_low(adapting *a, uint32_t set, uint32_t index, const lm_adapt_target *t)
 {
@@ -94,7 +102,8 @@ static lm_value record_low(adapting *a, uint32_t set, uint32_t index, const lm_a
                              : weight(a, set, name(a, shape.module, "lora_A", s, ".weight"), shape.gguf,
                                       ".lora_a", LM_MATRIX, t->rank, shape.in);
     lm_node *n = shape.table ? node(a, LM_OP_EMBED, base, path, set, LM_NONE, t->rank)
-                             : node(a, LM_OP_LINEAR, base, path, set, a->now[base->in[0]], t->rank);
+                             : node(a, LM_OP_LINEAR, base, path, set, a->now[adapted_input(a->from, base)],
+                                    t->rank);
     n->weights[0] = w;
     return n->out;
 }

@@ -68,6 +68,18 @@ lm_value lm_embedding(lm_builder *b, const char *name, uint32_t rows, uint32_t w
 lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows,
                          uint32_t width, float factor);
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
+/* Round each row to eight bits: x s to the nearest integer, half to even, from -128 to 127, divided by s, for
+ * s = 127 / max(largest |x|, 1e-5) (arXiv 2402.17764). The reverse passes the gradient unchanged. */
+lm_value lm_round_row(lm_builder *b, const char *word, lm_value x);
+/* Record every later lm_linear as a product with a matrix of -1, 0 and 1 (the same paper): its input is
+ * rounded by lm_round_row, its output is multiplied by weight_scale, a number of the module. */
+typedef struct lm_ternary {
+    const char *class_name;      /* of these modules; NULL: there are none */
+    bool        inverse;         /* checkpoints store 1 / weight_scale */
+    bool        bias_after;      /* weight_scale does not multiply a bias */
+    bool        online;          /* checkpoints may store floats, which are rounded when they are read */
+} lm_ternary;
+void lm_ternary_linears(lm_builder *b, const lm_ternary *form);
 /* The head: with its own matrix, or with the table at `tied_to` ("model.embed_tokens") if not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
 /* Multiply each of n_heads equal parts of x by its own matrix, and add a bias: parameters of the open module,

@@ -202,6 +202,8 @@ void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
 {
     for (uint64_t i = 0; w->plus_one && !gguf && i < n; i++)
         x[i] += 1;
+    for (uint64_t i = 0; w->inverse && !gguf && i < n; i++)
+        x[i] = 1 / x[i];
     for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
         x[i] = logarithm((float)w->exponential * x[i]);
 }
@@ -210,6 +212,8 @@ void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n)
 {
     for (uint64_t i = 0; w->plus_one && !gguf && i < n; i++)
         x[i] -= 1;
+    for (uint64_t i = 0; w->inverse && !gguf && i < n; i++)
+        x[i] = 1 / x[i];
     for (uint64_t i = 0; w->exponential && gguf && i < n; i++)
         x[i] = (float)w->exponential * expf(x[i]);
 }

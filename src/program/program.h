@@ -123,6 +123,8 @@ typedef struct lm_weight {
     bool           padded;       /* Hugging Face checkpoints store [1, 1, n, 1], not [n, 1] */
     bool           in_row;       /* Hugging Face checkpoints store [1, n], not [n] */
     bool           scalar;       /* Hugging Face checkpoints store [], not [1] */
+    bool           inverse;      /* Hugging Face checkpoints store 1 / w */
+    bool           of_matrix;    /* or store nothing: it is the mean magnitude of a matrix of floats */
     const char    *gguf_key;     /* GGUF files store it as the entry of its layer in the list of this key, not
                                     as a tensor; `gguf` is the name under which containers present it */
     uint32_t       heads;        /* > 0: Hugging Face checkpoints store [heads, n / heads], not [n] */
@@ -184,6 +186,7 @@ typedef struct lm_module {
     X(MIX, mix) \
     X(MATCH, match) \
     X(GAUSSIAN_TOP, gaussian_top) \
+    X(ROUND, round) \
     X(SCALE, scale) \
     X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \
@@ -450,7 +453,7 @@ void lm_program_free(lm_program *p);
  * values to those of the program, and back. */
 static inline bool lm_weight_differs(const lm_weight *w)
 {
-    return w->plus_one || w->exponential != 0;
+    return w->plus_one || w->inverse || w->exponential != 0;
 }
 void lm_weight_from_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);
 void lm_weight_to_stored(const lm_weight *w, bool gguf, float *x, uint64_t n);

@@ -19,6 +19,8 @@ struct lm_builder {
     const lm_order *orders;
     const char    *act_name, *act_class;             /* NULL: the default */
     bool           latent_naive;
+    lm_ternary     ternary;
+    lm_value       rounded_from, rounded;            /* the last rounded input, which others may read, too */
     uint32_t       apart;                            /* depth of the open lm_push_apart; 0: there is none */
     bool           failed;
     lm_error       error;

@@ -76,9 +76,10 @@ static void pack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
     const lm_activation *a    = p->matmul->x;
     uint64_t             each = p->stride / p->groups, n = p->groups * p->width;
     float               *copy = lm_worker_scratch(p->f->l, worker);
-    void (*pack)(void *, const float *,
-                 uint64_t) = p->f->l->options.compute == LM_COMPUTE_FINE && a->pack_fine ? a->pack_fine
-                                                                                         : a->pack;
+    const lm_program    *g       = p->f->l->program;
+    bool rounded = g->nodes[g->values[p->f->node->in[0]].producer].code == LM_OP_ROUND && a->pack_rounded,
+         fine    = p->f->l->options.compute == LM_COMPUTE_FINE && a->pack_fine;
+    void (*pack)(void *, const float *, uint64_t) = rounded ? a->pack_rounded : fine ? a->pack_fine : a->pack;
 
     for (uint64_t i = from; i < to; i++) {
         const float *x = lm_row_of(p->f->in[0], i);
@@ -115,7 +116,10 @@ static void linear(lm_frame *f)
     uint64_t       stride;
     const uint8_t *x = packed(f, m.matmul, 1, &stride);
 
-    lm_matrix_multiply(f->l, &m, x, stride, f->rows, f->out, lm_vector_of(f->l, f->node->weights[1]));
+    const float   *scale = lm_vector_of(f->l, f->node->weights[2]);
+
+    lm_matrix_multiply(f->l, &m, x, stride, f->rows, f->out, lm_vector_of(f->l, f->node->weights[1]),
+                       scale ? *scale : 1);
 }
 
 static void head_linear(lm_frame *f)
@@ -130,7 +134,7 @@ static void head_linear(lm_frame *f)
     for (uint32_t h = 0; h < heads; h++) {
         m = lm_matrix_of(f->l, f->node->weights[0], h);
         lm_matrix_multiply(f->l, &m, x + h * each, stride, f->rows,
-                           (lm_operand){ f->out.at + h * m.rows, f->out.row }, NULL);
+                           (lm_operand){ f->out.at + h * m.rows, f->out.row }, NULL, 1);
     }
 }
 

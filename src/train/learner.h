@@ -178,9 +178,9 @@ const lm_matmul *lm_matrix_kernel(const lm_learner *l, const lm_plan *plan, cons
 /* Read rows [from, to) as float32, consecutively. */
 void lm_matrix_rows(const lm_learner *l, uint32_t weight, uint64_t which, uint64_t from, uint64_t to,
                     float *out);
-/* y [n] = x W^T (+ bias); x is packed for the kernel; workers divide the outputs. */
+/* y [n] = scale (x W^T + bias); x is packed for the kernel; workers divide the outputs. */
 void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uint64_t x_stride, uint64_t n,
-                        lm_operand y, const float *bias);
+                        lm_operand y, const float *bias, float scale);
 
 enum { LM_TILE_FLOATS = 4 << 20 };       /* of a matrix unpacked at a time, or a group of rows */
 

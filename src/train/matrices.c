@@ -113,7 +113,7 @@ static void multiply_outputs(void *arg, uint64_t from, uint64_t to, unsigned wor
 }
 
 void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uint64_t x_stride, uint64_t n,
-                        lm_operand y, const float *bias)
+                        lm_operand y, const float *bias, float scale)
 {
     uint64_t groups = (m->rows + m->matmul->row_group - 1) / m->matmul->row_group;
     uint64_t grain  = groups / (8 * (uint64_t)lm_pool_threads(l->pool));
@@ -128,7 +128,7 @@ void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uin
                     .y = y.at,
                     .y_stride = y.row,
                     .bias = bias,
-                    .scale = 1 } };
+                    .scale = scale } };
 
     lm_train_parallel(l, multiply_outputs, &p, groups, grain ? grain : 1);
 }

@@ -143,7 +143,7 @@ static void multiply(mixture *m, uint32_t which, float *to)
         lm_matrix w = lm_matrix_of(m->f->l, m->f->node->weights[which], e);
         if (n)
             lm_matrix_multiply(m->f->l, &w, m->packed + m->start[e] * m->stride, m->stride, n,
-                               (lm_operand){ to + m->start[e] * out, out }, bias ? bias + e * out : NULL);
+                               (lm_operand){ to + m->start[e] * out, out }, bias ? bias + e * out : NULL, 1);
     }
 }
 
@@ -323,7 +323,7 @@ static void through(mixture *m, uint32_t which, float *dy, uint64_t out, float *
         uint64_t at = m->start[e], n = m->start[e + 1] - at;
         if (n)
             lm_train_through(m->f->l, m->f->node->weights[which], e * out, (e + 1) * out,
-                             (lm_operand){ dy + at * out, out }, (lm_operand){ dx + at * in, in }, n);
+                             (lm_operand){ dy + at * out, out }, (lm_operand){ dx + at * in, in }, n, 1);
     }
 }
 

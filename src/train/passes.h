@@ -7,10 +7,10 @@
 /* Multiply with all workers: each computes blocks of C. */
 void lm_train_gemm(lm_learner *l, const lm_gemm *g);
 
-/* dx += dy W: W is rows [from, to) of all matrices of a weight, counted consecutively; dy has as many lanes;
- * n rows. */
+/* dx += scale dy W: W is rows [from, to) of all matrices of a weight, counted consecutively; dy has as many
+ * lanes; n rows. scale: 1 if W is trained. */
 void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy,
-                      lm_operand dx, uint64_t n);
+                      lm_operand dx, uint64_t n, float scale);
 
 /* Set `r` to the rows of an operation on single rows. */
 void lm_train_rows(const lm_frame *f, lm_rows *r);

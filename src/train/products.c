@@ -10,7 +10,7 @@ typedef struct unpacking {
     uint32_t    weight;
     uint64_t    first, rows, cols;       /* row `first`, counted over all matrices, is the beginning of the
                                             tile */
-    float      *tile;
+    float      *tile, scale;
 } unpacking;
 
 static void unpack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -24,6 +24,8 @@ static void unpack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
         lm_matrix_rows(u->l, u->weight, which, at, at + n, u->tile + i * u->cols);
         i += n;
     }
+    for (uint64_t i = from * u->cols; u->scale != 1 && i < to * u->cols; i++)
+        u->tile[i] *= u->scale;
 }
 
 enum { ROW_BLOCK = 48, COLUMN_BLOCK = 256 };
@@ -63,7 +65,7 @@ void lm_train_gemm(lm_learner *l, const lm_gemm *g)
 }
 
 void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy,
-                      lm_operand dx, uint64_t n)
+                      lm_operand dx, uint64_t n, float scale)
 {
     const lm_weight *w    = &l->program->weights[weight];
     uint64_t cols = w->dims[w->n_dims - 1], rows = w->dims[w->n_dims - 2], tile = LM_TILE_FLOATS / cols;
@@ -72,7 +74,7 @@ void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to
     tile = tile < 64 ? 64 : tile;
     for (uint64_t at = from; at < to; at += tile) {
         uint64_t  k = to - at < tile ? to - at : tile;
-        unpacking u = { l, weight, at, rows, cols, (float *)(void *)lm_shared_scratch(l) };
+        unpacking u = { l, weight, at, rows, cols, (float *)(void *)lm_shared_scratch(l), scale };
         if (!own)
             lm_train_parallel(l, unpack_rows, &u, k, 16);
         lm_train_gemm(l, &(lm_gemm){ .c = dx.at,

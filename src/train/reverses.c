@@ -49,6 +49,7 @@ static void linear(lm_frame *f)
 {
     const lm_node   *n    = f->node;
     const lm_weight *w    = &f->l->program->weights[n->weights[0]];
+    const float     *scale = lm_vector_of(f->l, n->weights[2]);
     lm_operand       x    = f->in[0], dx = f->din[0];
     bool             drops = lm_train_drops(f->l, n->weights[0]);
     uint64_t         cols = w->dims[1];
@@ -76,7 +77,7 @@ static void linear(lm_frame *f)
         dropping d = { f, dx, true };
         if (f->reverse->first[0] || drops)
             lm_train_clear(f->l, dx, f->rows, cols);
-        lm_train_through(f->l, n->weights[0], 0, w->dims[0], f->dout, dx, f->rows);
+        lm_train_through(f->l, n->weights[0], 0, w->dims[0], f->dout, dx, f->rows, scale ? *scale : 1);
         if (drops)
             lm_train_parallel(f->l, drop_rows, &d, f->rows, 16);
     }
@@ -107,7 +108,7 @@ static void head_linear(lm_frame *f)
     for (uint32_t h = 0; h < n->heads.n_heads; h++)
         lm_train_through(f->l, n->weights[0], h * out, (h + 1) * out,
                          (lm_operand){ f->dout.at + h * out, f->dout.row },
-                         (lm_operand){ f->din[0].at + h * step, f->din[0].row }, f->rows);
+                         (lm_operand){ f->din[0].at + h * step, f->din[0].row }, f->rows, 1);
 }
 
 /* ---- tables: rows with equal ids in order, lanes divided among workers ---- */

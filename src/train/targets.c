@@ -171,6 +171,10 @@ lm_status lm_train_check_full(const lm_train_run *r, lm_error *e)
             !r->o->gradients)
             return lm_fail(e, LM_UNSUPPORTED, p->weights[w].path, LM_NO_OFFSET,
                            "models with experts, latents or matrices of heads can only be trained with adapters");
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_LINEAR && p->nodes[i].weights[2] != LM_NONE)
+            return lm_fail(e, LM_UNSUPPORTED, p->nodes[i].path, LM_NO_OFFSET,
+                           "matrices of -1, 0 and 1 are not trained: train an adapter");
     if (r->model->container && lm_container_kind_of(r->model->container) == LM_GGUF && !r->o->gradients)
         return lm_fail(e, LM_UNSUPPORTED, "full training", LM_NO_OFFSET,
                        "needs a folder of a model in safetensors, not a GGUF file");

@@ -49,7 +49,7 @@ CASES = {
                                                    "rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.5}}),
     "ernie4_5_moe": ("Ernie4_5_Moe", {"num_hidden_layers": 3}), "llama4_text": ("Llama4Text", {"num_hidden_layers": 4}),
     "dots1": ("Dots1", {"num_hidden_layers": 3, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2}), "smollm3": ("SmolLM3", {}),
-    "apertus": ("Apertus", {}), "nanochat": ("NanoChat", {}), "granite_swa": ("GraniteSWA", {"num_hidden_layers": 4}), "minicpm3": ("MiniCPM3", {}),
+    "apertus": ("Apertus", {}), "nanochat": ("NanoChat", {}), "bitnet": ("BitNet", {}), "granite_swa": ("GraniteSWA", {"num_hidden_layers": 4}), "minicpm3": ("MiniCPM3", {}),
     "afmoe": ("Afmoe", {"num_hidden_layers": 5}), "laguna": ("Laguna", {"num_hidden_layers": 3}), "mimo_v2_flash": ("MiMoV2Flash", {"num_hidden_layers": 7}),
     "cohere2_moe": ("Cohere2Moe", {"num_hidden_layers": 5}), "granitemoe_swa": ("GraniteMoeSWA", {"num_hidden_layers": 5}),
     "smollm3-window": ("SmolLM3", WINDOW | {"sliding_window": 512}), "glm": ("Glm", {}), "glm4": ("Glm4", {}), "ernie4_5": ("Ernie4_5", {}),

@@ -27,7 +27,8 @@ import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
 FULL = {"llama", "apertus", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba", "recurrent_gemma"}
-FURTHER = {"gemma4/mixture"}            # a second model of its family, in files of its own, adapter and every weight
+FURTHER = {"gemma4/mixture", "bitnet/narrow"}   # a second model of its family, in files of its own, adapter and every weight
+FROZEN = {"bitnet/narrow"}              # adapter alone: its matrices are not trained
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
@@ -165,12 +166,13 @@ def main() -> None:
                 c.family in done or c.quantise or c.relaid or (c.stored and not callable(c.module)) or c.dtype != "F32"):
             continue
         try:
-            off, ids, labels, found = steady(c, folder, [adapter, everything] if c.family in FULL or further else [adapter])
+            off, ids, labels, found = steady(c, folder, [adapter, everything] if (c.family in FULL or further) and c.path not in FROZEN else [adapter])
             made, full = found[0], found[1] if len(found) > 1 else None
         except Exception as e:              # another case of the family may work
             print(f"{c.path:32} {type(e).__name__}: {str(e)[:150]}", flush=True)
             continue
-        done.add(c.family)
+        if not further:
+            done.add(c.family)
         name = c.path.replace("/", "-") if further else c.family
         for kind, tensors in (("lora", made), ("full", full)):
             if tensors:

@@ -11,7 +11,8 @@ import json
 import pathlib
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, Mistral4Config, Mistral4ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, BitNetQuantConfig, Mistral4Config, Mistral4ForCausalLM
+from transformers.integrations.bitnet import replace_with_bitnet_linear
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -23,7 +24,10 @@ def on_meta(config):
     with torch.device("meta"):
         if isinstance(config, Mistral4Config):          # which the automatic class builds only inside Mistral3
             return Mistral4ForCausalLM(config)
-        return AutoModelForCausalLM.from_config(config)
+        model = AutoModelForCausalLM.from_config(config)
+    if getattr(config, "quantization_config", {}).get("quant_method") == "bitnet":      # with the classes that loading gives it
+        replace_with_bitnet_linear(model, ["lm_head"], BitNetQuantConfig(**config.quantization_config))
+    return model
 
 
 def count(config):

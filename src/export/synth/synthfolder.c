@@ -26,6 +26,10 @@ static lm_status write_config(lm_synthesis *s, lm_new_folder *folder, lm_error *
 
     json_object_del(config, "dtype");
     json_object_del(config, "quantization_config");      /* the output contains floats */
+    if (s->config.ternary.class_name)                   /* which are rounded when they are read */
+        json_object_set_new(config, "quantization_config",
+                            json_pack("{s:s, s:s, s:s}", "quant_method", lm_ternary_method, "linear_class",
+                                      "autobitlinear", "quantization_mode", "online"));
     for (size_t i = 0; i < 3; i++)
         if (strcmp(s->type, names[i].type) == 0)
             json_object_set_new(config, "torch_dtype", json_string(names[i].torch));
@@ -137,6 +141,15 @@ static lm_status add_interleaved(lm_synthesis *s, uint32_t i, lm_dtype type, lm_
     return LM_OK;
 }
 
+/* Return whether a weight is the factor of a matrix of -1, 0 and 1, which follows from its floats. */
+static bool is_of_matrix(const lm_program *p, uint32_t weight)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_LINEAR && p->nodes[i].weights[2] == weight)
+            return true;
+    return false;
+}
+
 static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
 {
     char name[256];
@@ -144,7 +157,7 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
     for (uint32_t i = 0; i < s->program->n_weights; i++) {
         const lm_weight *w    = &s->program->weights[i];
         const char      *star = strchr(w->path, '*');
-        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first) ||
+        if (w->gguf_only || is_of_matrix(s->program, i) || (w->kind == LM_HEADS && w->joint.first) ||
             (w->interleaved.path && w->interleaved.first))
             continue;
         if (w->interleaved.path) {

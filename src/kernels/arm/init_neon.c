@@ -13,7 +13,8 @@ static void pack_fine(void *dst, const float *x, uint64_t cols)
 }
 
 const lm_activation lm_activation_q8_arm = {
-    .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine
+    .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine,
+    .pack_rounded = lm_q8_pack_rounded
 };
 
 void lm_kernels_init_neon(lm_kernels *k)

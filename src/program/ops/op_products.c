@@ -9,26 +9,72 @@
 
 /* ---- linear: x W^T + b ---- */
 
-lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
+/* Record the product in the open module. */
+static lm_node *record_product(lm_builder *b, lm_value x, uint32_t out, bool bias)
 {
-    lm_push(b, name, "Linear");
-    if (b->failed)
-        return LM_NONE;
     const char *path = lm_record_here(b);
     uint32_t    w    = lm_record_weight(b, path, "weight", LM_MATRIX, 2, out, lm_record_width(b, x));
     uint32_t    wb   = bias ? lm_record_weight(b, path, "bias", LM_VECTOR, 1, out, 1) : LM_NONE;
     lm_node    *n    = lm_record_unary(b, LM_OP_LINEAR, path, x, out);
-    n->weights[0]    = w;
-    n->weights[1]    = wb;
-    lm_value y       = n->out;
+
+    n->weights[0] = w;
+    n->weights[1] = wb;
+    return n;
+}
+
+static lm_value plain_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
+{
+    lm_push(b, name, "Linear");
+    if (b->failed)
+        return LM_NONE;
+    lm_value y = record_product(b, x, out, bias)->out;
     lm_pop(b);
     return y;
+}
+
+void lm_ternary_linears(lm_builder *b, const lm_ternary *form)
+{
+    b->ternary      = *form;
+    b->rounded_from = LM_NONE;
+}
+
+/* Products of the same input share its rounded form. */
+static lm_value ternary_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
+{
+    if (b->failed)
+        return LM_NONE;
+    if (b->rounded_from != x) {
+        b->rounded      = lm_round_row(b, lm_record_text(b, "%s_input", name), x);
+        b->rounded_from = x;
+    }
+    lm_push(b, name, b->ternary.class_name);
+    if (b->failed)
+        return LM_NONE;
+    uint32_t scale = lm_record_weight(b, lm_record_here(b), "weight_scale", LM_VECTOR, 1, 1, 1);
+    lm_node *n     = record_product(b, b->rounded, out, bias && !b->ternary.bias_after);
+    lm_value y     = n->out;
+    n->weights[2]  = scale;
+    if (scale != LM_NONE) {
+        b->p->weights[scale].gguf     = NULL;
+        b->p->weights[scale].constant = true;
+        b->p->weights[scale].inverse  = b->ternary.inverse;
+        b->p->weights[scale].of_matrix = b->ternary.online;
+    }
+    if (bias && b->ternary.bias_after)
+        y = lm_add_bias(b, "bias", y);
+    lm_pop(b);
+    return y;
+}
+
+lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
+{
+    return (b->ternary.class_name ? ternary_linear : plain_linear)(b, name, x, out, bias);
 }
 
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to)
 {
     if (!tied_to)
-        return lm_linear(b, name, x, n_vocab, false);
+        return plain_linear(b, name, x, n_vocab, false);
     lm_push(b, name, "Linear");
     if (b->failed)
         return LM_NONE;
@@ -48,19 +94,20 @@ lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, 
 static void linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     uint64_t in = lm_width_in(p, n), out = lm_width_out(p, n);
-    bool     bias = n->weights[1] != LM_NONE;
+    bool     bias = n->weights[1] != LM_NONE, scaled = n->weights[2] != LM_NONE;
 
     c->mult_adds       = in * out;
-    c->flops           = 2 * in * out + (bias ? out : 0);
+    c->flops           = 2 * in * out + (bias ? out : 0) + (scaled ? out : 0);
     c->reads           = in;
     c->writes          = out;
-    c->weight_elements = in * out + (bias ? out : 0);
+    c->weight_elements = in * out + (bias ? out : 0) + scaled;
 }
 
 static void linear_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
-    lm_text_printf(out, "%" PRIu64 " → %" PRIu64 "%s", lm_width_in(p, n), lm_width_out(p, n),
-                   n->weights[1] != LM_NONE ? _(" + bias") : "");
+    lm_text_printf(out, "%" PRIu64 " → %" PRIu64 "%s%s", lm_width_in(p, n), lm_width_out(p, n),
+                   n->weights[1] != LM_NONE ? _(" + bias") : "",
+                   n->weights[2] != LM_NONE ? _(", a matrix of −1, 0 and 1, scaled") : "");
 }
 
 /* A product with a matrix for the gradient of the input, and one for that of the weight. */
@@ -76,7 +123,7 @@ static void product_cost(const lm_node *n, const lm_reverse *r, const lm_cost *f
 
 const lm_op lm_op_linear = {
     .name                   = "linear",
-    .weights                = { "weight", "bias" },
+    .weights                = { "weight", "bias", "weight_scale" },
     .cost                   = linear_cost,
     .describe               = linear_describe,
     .formula                = "x Wᵀ + b",

@@ -86,8 +86,10 @@ static void run_pack(const stage_chunk *p, const lm_step *s, uint64_t from, uint
 {
     const lm_activation *a     = s->matmul->x;
     uint64_t             bytes = s->groups > 1 ? a->bytes(s->width) : 0;
-    void (*pack)(void *, const float *, uint64_t) = p->g->plan->options.fine && a->pack_fine ? a->pack_fine
-                                                                                             : a->pack;
+    bool rounded = p->g->program->nodes[s->node].code == LM_OP_ROUND && a->pack_rounded;
+    void (*pack)(void *, const float *, uint64_t) = rounded ? a->pack_rounded
+                                                    : p->g->plan->options.fine && a->pack_fine ? a->pack_fine
+                                                                                               : a->pack;
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < s->groups; k++)
@@ -276,6 +278,7 @@ static void run_matmul(const stage_chunk *p, const lm_step *s)
     lm_engine       *g    = p->g;
     const lm_node   *n    = &g->program->nodes[s->node];
     const lm_weight *w    = &g->program->weights[n->weights[0]];
+    const float     *factor = weight_of(g, n, 2);
     uint64_t         from, to;
 
     lm_chunk_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->index, p->count, &from, &to);
@@ -294,7 +297,7 @@ static void run_matmul(const stage_chunk *p, const lm_step *s)
         .bias       = weight_of(g, n, 1),
         .add        = s->add == LM_NONE ? NULL : floats_at(g, s->add, 0),
         .add_stride = s->add == LM_NONE ? 0 : g->plan->buffers[s->add].stride / sizeof(float),
-        .scale      = s->scale,
+        .scale      = s->scale * (factor ? *factor : 1),
     };
     if (s->adapter)
         multiply_adapted(p, s, g->weight[n->weights[0]], &a);

@@ -162,6 +162,8 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
 
     LM_TRY(check_options(o, e));
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
+    if (m->config.ternary.class_name && m->container)
+        LM_TRY(lm_container_ternary(m->container, m->config.ternary.online, e));
     if (changes_rope(o))
         lm_text_add_str(&m->warnings,
                         m->program->n_ropes

@@ -11,6 +11,7 @@
     X(MIX, mix) \
     X(MATCH, match) \
     X(GAUSSIAN_TOP, gaussian_top) \
+    X(ROUND, round) \
     X(SCALE, scale) \
     X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \

@@ -440,6 +440,7 @@ const char *lm_mlp_name(const lm_traits *t, char *out, size_t n)
     bool        swish = t->act == LM_ACT_SILU || t->act == LM_ACT_GELU_QUICK;
     const char *gated = swish                      ? "SwiGLU"
                         : t->act == LM_ACT_RELU    ? "ReGLU"
+                        : t->act == LM_ACT_RELU2   ? "ReGLU²"
                         : t->act == LM_ACT_SIGMOID ? "GLU"
                                                    : "GeGLU";
     const char *kind = !t->has_act                  ? "none"

@@ -325,6 +325,33 @@ static void put_four_bits(const lm_listing *l, lm_text *out)
     lm_text_add_str(out, "    return x.reshape(*codes.shape[:2], -1).swapaxes(1, 2)\n\n\n");
 }
 
+/* Return the factor of a matrix of -1, 0 and 1; NULL: there is none. */
+static const lm_weight *factor_of(const lm_program *p)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_LINEAR && p->nodes[i].weights[2] != LM_NONE)
+            return &p->weights[p->nodes[i].weights[2]];
+    return NULL;
+}
+
+/* Append the lines that make matrices of -1, 0 and 1 of packed ones; and those that make them of floats. */
+static void put_packed(const lm_listing *l, lm_text *out)
+{
+    lm_listing_add(l, out,
+                   "    for name in [n for n in W if n + \"_scale\" in W]:\n"
+                   "        if W[name].dtype == $.uint8:                       # four rows in a row of bytes\n"
+                   "            W[name] = $cat([(W[name] >> k & 3) - 1.0 for k in (0, 2, 4, 6)])\n");
+}
+
+static void put_ternary(const lm_listing *l, lm_text *out)
+{
+    lm_listing_add(l, out,
+                   "    for name in [n for n in W if n + \"_scale\" not in W and W[n].ndim == 2]:\n"
+                   "        if not name.endswith((\"embed_tokens.weight\", \"lm_head.weight\")):\n"
+                   "            mean = $.abs(W[name]).mean()                   # the nearest matrix of -1, 0 and 1\n"
+                   "            W[name], W[name + \"_scale\"] = $.clip($.round(W[name] / mean), -1, 1), mean\n");
+}
+
 static void put_reader(lm_text *out)
 {
     lm_text_add_str(
@@ -364,14 +391,19 @@ void lm_listing_load(const lm_listing *l, lm_text *out)
     if (codes)
         lm_text_add_str(out, "    for name in [n for n in W if n.endswith(\"_blocks\")]:\n"
                              "        W[name[:-7]] = from_four_bits(W[name], W[name[:-7] + \"_scales\"])\n");
+    if (factor_of(p))
+        put_packed(l, out);
     if (dot)
         lm_text_printf(out,
                        "    for name in list(W):\n"
                        "        W.setdefault(\"%.*s\" + name, W[name])             # checkpoints of the bare "
                        "decoder leave this word out\n",
                        (int)(dot + 1 - path), path);
-    lm_text_add_str(out, torch ? "    for name in W:\n        W[name] = W[name].float()\n\n\n"
-                               : "    for name in W:\n        W[name] = W[name].astype(np.float32)\n\n\n");
+    lm_text_add_str(out, torch ? "    for name in W:\n        W[name] = W[name].float()\n"
+                               : "    for name in W:\n        W[name] = W[name].astype(np.float32)\n");
+    if (factor_of(p) && factor_of(p)->of_matrix)
+        put_ternary(l, out);
+    lm_text_add_str(out, "\n\n");
     lm_text_add_str(
         out,
         "def weights_of(prefix):\n    \"\"\"Those whose names begin so, by the rest of their names.\"\"\"\n");

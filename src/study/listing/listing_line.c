@@ -267,7 +267,9 @@ static const char *in_name(const lm_listing *l, const lm_node *n, uint32_t k)
 
 static void put_linear(const lm_listing *l, const lm_node *n, lm_text *out)
 {
-    lm_text_printf(out, "%s @ ", in_name(l, n, 0));
+    bool scaled = n->weights[2] != LM_NONE, grouped = scaled && n->weights[1] != LM_NONE;
+
+    lm_text_printf(out, "%s%s @ ", grouped ? "(" : "", in_name(l, n, 0));
     put_weight(l, n->weights[0], out);
     if (!l->p->weights[n->weights[0]].transposed)
         lm_text_add_str(out, ".T");
@@ -275,6 +277,10 @@ static void put_linear(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_add_str(out, " + ");
         put_weight(l, n->weights[1], out);
     }
+    if (!scaled)
+        return;
+    lm_text_printf(out, "%s %s ", grouped ? ")" : "", l->p->weights[n->weights[2]].inverse ? "/" : "*");
+    put_weight(l, n->weights[2], out);
 }
 
 static void put_norm(const lm_listing *l, const lm_node *n, lm_text *out)

@@ -105,6 +105,11 @@ def vectors(f):
     return f["parameters.total"] - f["weights.as.f16.matrices"] // 2
 
 
+def factors(f):
+    """Return the number of matrices of -1, 0 and 1, each of which has a factor of its own, in a cache line: those of BitNet."""
+    return sum(7 * n for name, _, _, _, n in leaves(f) if name.endswith("attn_sub_norm"))
+
+
 def whole_blocks(f):
     """Whether all matrix rows are whole blocks, without a position table, which stays unquantised. Falcon's head has its own type."""
     return (plain_mlp(f) and not latent(f) and not f["config.name"].startswith("falcon") and all(n % 256 == 0 for n in (f["architecture.hidden"], f["mlp.intermediate"], f["attention.heads"] * f["attention.value_dim"]))
@@ -437,7 +442,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"pass\.torchinfo\.total_bytes_tied_once", total("pass.torchinfo.input_bytes", "pass.torchinfo.forward_backward_bytes",
                                                       "pass.parameter_bytes")),
     (r"memory\.kv", lambda f, m: f["kv.bytes_at_context"] + 3 * f["kv.batch"] * f["states.bytes"] if f["attention.windowed_layers"] == 0 else None),
-    (r"memory\.weights", lambda f, m: f["weights.as.f16.matrices"] + 4 * vectors(f) if whole_blocks(f) and "rope.base" in f
+    (r"memory\.weights", lambda f, m: f["weights.as.f16.matrices"] + 4 * vectors(f) + 64 * factors(f) if whole_blocks(f) and "rope.base" in f
         and f["architecture.vocabulary"] % 64 == 0 else None),         # other numbers of rows are padded
     # positions
     (r"rope\.tables\[(\d+)\]\.theta\[(\d+)\]", lambda f, m: f[f"rope.tables[{m[1]}].base"] ** (-2 * int(m[2]) / f[f"rope.tables[{m[1]}].dim"])),

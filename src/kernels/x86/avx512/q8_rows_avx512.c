@@ -238,5 +238,6 @@ static void pack_fine(void *dst, const float *x, uint64_t cols)
 }
 
 const lm_activation lm_activation_q8_avx512 = {
-    .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine
+    .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine,
+    .pack_rounded = lm_q8_pack_rounded
 };
