@@ -399,6 +399,38 @@ static void check_activations(const level *l, const lm_activation *x, bool fine)
     guarded_free(want);
 }
 
+/* Check that rows of integers of eight bits times a factor are packed exactly, whatever the factor. */
+static void check_rounded(const level *l, const lm_activation *x)
+{
+    enum { COLS = 288 };
+    static float in[COLS];
+    uint64_t     bytes = x->bytes(COLS);
+    void        *got   = guarded(bytes, 0);
+
+    for (int round = 0; round < 50; round++) {
+        float      factor = ldexpf(1 + (float)rnd_below(1000) / 1000, (int)rnd_below(60) - 30);
+        bool       exact  = true;
+        int        codes[COLS];
+        lm_q8_row  g = lm_q8_row_at(got, COLS);
+        for (int i = 0; i < COLS; i++) {
+            codes[i] = i == round ? 127 : (int)rnd_below(255) - 127;
+            in[i]    = (float)codes[i] * factor;
+        }
+        x->pack_rounded(got, in, COLS);
+        for (int b = 0; b < COLS / 32; b++) {
+            int sum = 0;
+            for (int i = 0; i < 32; i++) {
+                exact &= g.low[b].q[i] == codes[32 * b + i];
+                sum += codes[32 * b + i];
+            }
+            exact &= g.low[b].start == -128 * sum && g.low[b].sum == (float)sum && g.low[b].ratio == 1 &&
+                     !lm_q8_is_wide(&g, (uint64_t)b) && fabsf(g.low[b].d - factor) <= 2e-7f * factor;
+        }
+        check(exact && g.head->wide == 0, "%s: a rounded row is packed inexactly (round %d)", l->name, round);
+    }
+    guarded_free(got);
+}
+
 /* Whether a lower level has the same kernel or activation, which then has been checked already. */
 static bool is_known(const void *m)
 {
@@ -476,6 +508,8 @@ void check_matmul(const level *l)
     if (packed->pack && !is_known(packed)) {
         check_activations(l, packed, false);
         check_activations(l, packed, true);
+        if (packed->pack_rounded)
+            check_rounded(l, packed);
     }
 }
 

@@ -74,6 +74,7 @@ def write(folder, family, r):
     model.to(dtype).save_pretrained(folder, max_shard_size=r.choice(("5GB", "100KB")))
 
     model = model_class.from_pretrained(folder, dtype=torch.float32, **EAGER).eval()
+    torch.nn.Module.float(model)        # what is not quantised beside what is keeps its type
     ids = torch.randint(3, model.config.vocab_size, (r.choice((1, 2)), r.choice(LENGTHS)))
     with torch.no_grad():
         logits = model(ids, use_cache=False).logits

@@ -387,6 +387,13 @@ def recurrent_gemma(r):
         "attention_bias": often(r, .3), "w_init_variance_scale": .01, "pad_token_id": 0}
 
 
+def bitnet(r):
+    """Where a row's rounding falls the other way, logits move by up to some percent: float32 and float64 of transformers differ so in a fifth of these."""
+    x = decoder(r, attention_bias=often(r, .3), rms_norm_eps=r.choice((1e-5, 1e-3)), **plain_rope(r))
+    online = {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"}
+    return x | ({"quantization_config": online} if often(r, .7) else {})
+
+
 RECENT = {
     "exaone4": (exaone4, *_causal("Exaone4")), "seed_oss": (seed_oss, *_causal("SeedOss")), "olmo": (olmo, *_causal("Olmo")),
     "olmo3": (olmo3, *_causal("Olmo3")), "arcee": (arcee, *_causal("Arcee")), "nemotron": (nemotron, *_causal("Nemotron")),
@@ -408,6 +415,6 @@ RECENT = {
     "internlm3": (llama_biases, "InternLM3Config", "LlamaForCausalLM"), "iquestcoder": (llama_biases, "IQuestCoderConfig", "LlamaForCausalLM"),
     "vaultgemma": (vaultgemma, *_causal("VaultGemma")),
     "flex_olmo": (flex_olmo, *_causal("FlexOlmo")), "axk1": (axk1, *_causal("AXK1")),
-    "phimoe": (phimoe, *_causal("Phimoe")),
+    "phimoe": (phimoe, *_causal("Phimoe")), "bitnet": (bitnet, *_causal("BitNet")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),
 }

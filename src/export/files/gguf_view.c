@@ -183,6 +183,10 @@ static lm_status open_folder(lm_gguf_view *c, lm_error *e)
         lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET, "this family cannot be stored in GGUF");
         return lm_fail_in(e, lm_container_path(c->folder));
     }
+    if (c->config->ternary.class_name) {
+        lm_fail(e, LM_UNSUPPORTED, "quantization_config", LM_NO_OFFSET, "rounded rows have no form in GGUF");
+        return lm_fail_in(e, lm_container_path(c->folder));
+    }
     LM_TRY(lm_matrices_new(c->folder, c->family, c->config, c->program, &c->matrices, e));
     note_unused(c);
     LM_TRY(list_tensors(c, e));
