@@ -46,6 +46,7 @@ extern const lm_family lm_family_exaone_moe;
 extern const lm_family lm_family_seed_oss;
 extern const lm_family lm_family_arcee;
 extern const lm_family lm_family_nemotron;
+extern const lm_family lm_family_jais2;
 extern const lm_family lm_family_apertus;
 extern const lm_family lm_family_granite_swa;
 extern const lm_family lm_family_minicpm3;

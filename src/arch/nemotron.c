@@ -1,6 +1,6 @@
-/* nemotron.c - decoders with plain MLPs of squared ReLU: Arcee's AFM (arcee.ai, 2025), else like Llama; and
- * Nemotron (arXiv 2402.16819, Minitron 2407.14679), which has LayerNorm stored less one, and rotates a part
- * of each head. */
+/* nemotron.c - decoders with plain MLPs of squared ReLU: Arcee's AFM (arcee.ai, 2025), else like Llama;
+ * Jais 2 (Inception, 2025), which has LayerNorm; and Nemotron (arXiv 2402.16819, Minitron 2407.14679), which
+ * has LayerNorm stored less one, and rotates a part of each head. */
 #include "arch/families.h"
 
 static lm_value plain_mlp(lm_builder *b, const lm_config *c, lm_value x)
@@ -59,6 +59,43 @@ const lm_family lm_family_arcee = {
     .defaults     = (const lm_default[]){ { "max_position_embeddings", 4096 }, { "rms_norm_eps", 1e-5 },
                                           { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "rope_freqs.weight", NULL },
+};
+
+/* ---- Jais 2 ---- */
+
+static lm_value jais2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    return layer_with(b, c, layer, x, lm_biased_layer_norm);
+}
+
+static lm_value jais2_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = jais2_layer, .norm = lm_biased_layer_norm });
+}
+
+static lm_status jais2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
+    LM_TRY(read_mlp(s, c, e));
+    LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
+    c->rope.pairing = LM_ROPE_HALF;
+    c->attention    = lm_plain_attention(c);
+    return LM_OK;
+}
+
+const lm_family lm_family_jais2 = {
+    .name         = "jais2",
+    .class_prefix = "Jais2",
+    .hf_types     = (const char *const[]){ "jais2", NULL },
+    .gguf_archs   = (const char *const[]){ "jais2", NULL },
+    .configure    = jais2_configure,
+    .build        = jais2_build,
+    .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 }, { "attention_bias", true },
+                                          { "mlp_bias", true }, { NULL, 0 } },
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", "layer_norm_eps",
+                                           NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "rope_freqs.weight", NULL },
 };
 

@@ -200,6 +200,15 @@ lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
                        s->kind == LM_GGUF ? NAN : 1e-6, &c->norm_eps, e);
 }
 
+/* Return whether some layer has a window (local), or none. */
+static bool some_layer(const lm_config *c, bool local)
+{
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        if (c->full[i] != local)
+            return true;
+    return false;
+}
+
 /* n, kv [2]: of layers with a window, of the others. */
 static lm_status read_heads_by_kind(const lm_source *s, const lm_kind_keys *k, lm_config *c, lm_error *e)
 {
@@ -214,7 +223,7 @@ static lm_status read_heads_by_kind(const lm_source *s, const lm_kind_keys *k, l
     if (s->kind != LM_GGUF && k->kv_heads)
         LM_TRY(lm_read_u32(s, k->kv_heads, NULL, 1, LM_MAX_HEADS, kv[1] * (int64_t)k->kv_factor, &kv[0], e));
     for (int i = 0; i < 2; i++)
-        if (n[i] % kv[i])
+        if (some_layer(c, i == 0) && n[i] % kv[i])
             return lm_wrong(s, "num_key_value_heads", "attention.head_count_kv", e,
                             "%u does not divide the number of query heads, %u", kv[i], n[i]);
     c->n_heads          = n[0] > n[1] ? n[0] : n[1];         /* the width of all heads is bounded */
@@ -232,8 +241,11 @@ lm_status lm_read_sizes_by_kind(const lm_source *s, const lm_kind_keys *k, lm_co
     LM_TRY(read_widths(s, c, e));
     LM_TRY(k->windows(s, c, e));
     LM_TRY(read_heads_by_kind(s, k, c, e));
-    LM_TRY(lm_read_u32(s, k->v_dim, "attention.value_length", 1, k->v_dim ? c->head_dim : 65536, c->head_dim,
-                       &c->local.v_dim, e));
+    LM_TRY(lm_read_u32(s, k->v_dim, "attention.value_length", 1, 65536, c->head_dim, &c->local.v_dim, e));
+    uint32_t heads = c->n_heads > c->local.n_heads ? c->n_heads : c->local.n_heads;
+    if ((uint64_t)heads * c->local.v_dim > LM_MAX_WIDTH)
+        return lm_wrong(s, k->v_dim, "attention.value_length", e,
+                        "%u heads times a width of %u are beyond %u", heads, c->local.v_dim, LM_MAX_WIDTH);
     if (!k->v_dim && c->local.v_dim != c->head_dim)
         return lm_wrong(s, NULL, "attention.value_length", e,
                         "%u dimensions, but keys have %u: this family has no form for that", c->local.v_dim,

@@ -60,6 +60,7 @@ static const lm_family *const families[] = {
     &lm_family_exaone_moe,
     &lm_family_seed_oss,
     &lm_family_arcee,
+    &lm_family_jais2,
     &lm_family_nemotron,
     &lm_family_apertus,
     &lm_family_granitemoe_swa,       /* before granite_swa, which has the same architecture in GGUF */

@@ -41,7 +41,7 @@ CASES = {
     "gemma4_unified": ("Gemma4UnifiedText", {}),
     "gemma4-mixture": ("Gemma4Text", {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 64, "num_kv_shared_layers": 6, "use_double_wide_mlp": True}),
     "olmo": ("Olmo", {}), "olmoe": ("Olmoe", {}), "olmo2": ("Olmo2", {}), "olmo3": ("Olmo3", {"num_hidden_layers": 4}),
-    "exaone4": ("Exaone4", {"num_hidden_layers": 4}), "exaone_moe": ("ExaoneMoe", {"num_hidden_layers": 4}), "seed_oss": ("SeedOss", {}), "flex_olmo": ("FlexOlmo", {}), "axk1": ("AXK1", {"num_hidden_layers": 3}), "arcee": ("Arcee", {}), "nemotron": ("Nemotron", {"num_key_value_heads": 8}),
+    "exaone4": ("Exaone4", {"num_hidden_layers": 4}), "exaone_moe": ("ExaoneMoe", {"num_hidden_layers": 4}), "seed_oss": ("SeedOss", {}), "jais2": ("Jais2", {}), "flex_olmo": ("FlexOlmo", {}), "axk1": ("AXK1", {"num_hidden_layers": 3}), "arcee": ("Arcee", {}), "nemotron": ("Nemotron", {"num_key_value_heads": 8}),
     "hunyuan_v1_dense": ("HunYuanDenseV1", {"head_dim": 128}), "hunyuan_v1_moe": ("HunYuanMoEV1", {"head_dim": 128}),
     "hy_v3": ("HYV3", {"num_hidden_layers": 3}), "minimax_m2": ("MiniMaxM2", {"num_hidden_layers": 2}),
     "minimax_m3_vl_text": ("MiniMaxM3VLText", {"num_hidden_layers": 3, "layer_types": ["full_attention"] + 2 * ["minimax_m3_sparse"],

@@ -147,6 +147,12 @@ def llama_biases(r):
     return whole_heads(r, scaled(r, attention_bias=biased, mlp_bias=biased))
 
 
+def jais2(r):
+    x = whole_heads(r, scaled(r, attention_bias=often(r, .6), mlp_bias=often(r, .6)))
+    eps = x.pop("rms_norm_eps")
+    return x | {"layer_norm_eps": eps}
+
+
 def vaultgemma(r):
     x = windows(r, decoder(r, head_dim=r.choice((8, 16)), attention_bias=often(r, .3), query_pre_attn_scalar=r.choice((8, 20)), **plain_rope(r)))
     return x | {"attn_logit_softcapping": r.choice((None, 5.0)), "final_logit_softcapping": r.choice((None, 4.0)), "pad_token_id": 0}
@@ -253,7 +259,7 @@ def cohere2_moe(r):
 
 
 def mimo(r):
-    x = windows(r, decoder(r, head_dim=r.choice((12, 16)), v_head_dim=r.choice((8, 16)), attention_bias=often(r, .3), num_key_value_heads=1,
+    x = windows(r, decoder(r, head_dim=r.choice((12, 16)), v_head_dim=r.choice((8, 16, 20)), attention_bias=often(r, .3), num_key_value_heads=1,
                            num_attention_heads=r.choice((2, 4))))
     groups, per_group = r.choice(((1, 6), (2, 4)))
     return x | {"moe_intermediate_size": 24, "n_routed_experts": groups * per_group, "n_group": groups, "topk_group": 1, "num_experts_per_tok": r.choice((1, 2)),
@@ -413,7 +419,7 @@ RECENT = {
     "mimo": (mimo, *_causal("MiMoV2Flash")), "granitemoe_swa": (granitemoe_swa, *_causal("GraniteMoeSWA")),
     "ministral": (ministral, *_causal("Ministral")), "cwm": (cwm, *_causal("Cwm")), "helium": (helium, *_causal("Helium")),
     "internlm3": (llama_biases, "InternLM3Config", "LlamaForCausalLM"), "iquestcoder": (llama_biases, "IQuestCoderConfig", "LlamaForCausalLM"),
-    "vaultgemma": (vaultgemma, *_causal("VaultGemma")),
+    "jais2": (jais2, *_causal("Jais2")), "vaultgemma": (vaultgemma, *_causal("VaultGemma")),
     "flex_olmo": (flex_olmo, *_causal("FlexOlmo")), "axk1": (axk1, *_causal("AXK1")),
     "phimoe": (phimoe, *_causal("Phimoe")), "bitnet": (bitnet, *_causal("BitNet")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),

@@ -1,6 +1,6 @@
-"""Decoders that differ from Llama's or Gemma's in few switches: Ministral, CWM, Helium, InternLM3, IQuest-Coder, VaultGemma."""
+"""Decoders that differ from Llama's or Gemma's in few switches: Ministral, CWM, Helium, InternLM3, IQuest-Coder, VaultGemma, Jais 2."""
 
-from transformers import (CwmConfig, CwmForCausalLM, HeliumConfig, HeliumForCausalLM, LlamaForCausalLM, MinistralConfig, MinistralForCausalLM,
+from transformers import (CwmConfig, CwmForCausalLM, HeliumConfig, HeliumForCausalLM, Jais2Config, Jais2ForCausalLM, LlamaForCausalLM, MinistralConfig, MinistralForCausalLM,
                           VaultGemmaConfig, VaultGemmaForCausalLM)
 from transformers.models.internlm3.configuration_internlm3 import InternLM3Config
 from transformers.models.iquestcoder.configuration_iquestcoder import IQuestCoderConfig
@@ -26,14 +26,14 @@ def llama(config):
 
 KINDS = {"ministral": (MinistralConfig, MinistralForCausalLM), "cwm": (CwmConfig, CwmForCausalLM), "helium": (HeliumConfig, HeliumForCausalLM),
          "internlm3": (InternLM3Config, llama(InternLM3Config)), "iquestcoder": (IQuestCoderConfig, llama(IQuestCoderConfig)),
-         "vaultgemma": (VaultGemmaConfig, VaultGemmaForCausalLM)}
+         "jais2": (Jais2Config, Jais2ForCausalLM), "vaultgemma": (VaultGemmaConfig, VaultGemmaForCausalLM)}
 NO_CONVERTER = dict(gguf=False, gguf_note="llama.cpp's converter does not know the class")
 
 
 def case(family, name, shows, flips, **kw):
     options = {"rows": (14,)} | {k: kw.pop(k) for k in list(kw) if k in Case.__dataclass_fields__}
     return Case(name=name, family=family, config=KINDS[family][0], model=KINDS[family][1], shows=shows, flips={
-        "attention uniform": uniform_attention, "kv modulo": kv_modulo, **flips}, kwargs={**BASE, **kw}, **options)
+        "attention uniform": uniform_attention, "kv modulo": kv_modulo, **flips}, kwargs={**{k: v for k, v in BASE.items() if (family, k) != ("jais2", "rms_norm_eps")}, **kw}, **options)
 
 
 CASES = [
@@ -72,4 +72,10 @@ CASES = [
          "caps": {"attn_logit_softcapping": 2.0}, "windows everywhere": {"layer_types": [WINDOW] * 3}, "no biases": no_bias("self_attn")},
          num_hidden_layers=3, sliding_window=6, query_pre_attn_scalar=8, attn_logit_softcapping=None, final_logit_softcapping=None, init=calm,
          layer_types=[FULL, FULL, WINDOW], attention_bias=True, spelling="v5", dtype="BF16", taps=False, **NO_CONVERTER),
+    case("jais2", "biases", "LayerNorms, plain MLPs of squared ReLU, biases everywhere, as the class has them", {
+         "no biases": no_bias("self_attn"), "no biases of MLPs": no_bias("mlp"), "ReLU": {"hidden_act": "relu"}}, rows=(12,), hidden_size=24, intermediate_size=28,
+         head_dim=6, layer_norm_eps=1e-5, drop=("attention_bias", "mlp_bias", "layer_norm_eps"), plain_vocab=True),
+    case("jais2", "bare", "no biases, a wide eps, heads wider than hidden / heads, llama3's rotation, tied, BF16", {
+         "eps": {"layer_norm_eps": 1e-5}, "default": {"rope_parameters": PLAIN}}, attention_bias=False, mlp_bias=False, layer_norm_eps=0.1, head_dim=12,
+         rope_parameters=LLAMA3, tie_word_embeddings=True, dtype="BF16", taps=False, gguf=False, gguf_note="llama.cpp requires biases in this family"),
 ]

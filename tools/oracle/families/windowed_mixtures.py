@@ -125,6 +125,11 @@ CASES = [
          rope_parameters={FULL: {**PLAIN, "partial_rotary_factor": 0.5}, WINDOW: {**PLAIN, "rope_theta": 100.0, "partial_rotary_factor": 0.334}},
          n_group=3, topk_group=2, norm_topk_prob=False, routed_scaling_factor=1.5, dtype="BF16", gguf=False,
          gguf_note="llama.cpp rotates as many lanes in all layers, and always renormalises"),
+    mimo("wide", "values wider than keys; no layer has a window, whose key/value heads three heads could not share; BF16", {
+         "values not scaled": {"attention_value_scale": None}, "no sinks": None, "no windows": None, "kv modulo": None}, layer_types=[FULL] * 2,
+         mlp_layer_types=["dense", "sparse"], num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=3, v_head_dim=16,
+         rope_parameters={FULL: {**PLAIN, "partial_rotary_factor": 0.5}, WINDOW: {**PLAIN, "partial_rotary_factor": 0.5}}, dtype="BF16", taps=False,
+         **{"gguf": False, "gguf_note": "the converter reads published members of config.json"}),
     cohere("north", "RMSNorms before parallel attention and MLP, a plain MLP without a window that rotates, sigmoids of the chosen experts not normalised, scaled "
            "logits", {"not scaled": {"logit_scale": 1.0}, "normalised": {"norm_topk_prob": True},
                       "the first layer does not rotate": {"prefix_dense_sliding_window_pattern": 2}}, num_hidden_layers=3, layer_types=[FULL, WINDOW, WINDOW],
