@@ -6,6 +6,7 @@
 Each kind as transformers saves it: config.json with text_config, which leaves out what the class has anyway, tensors of all parts. logits.safetensors:
 what the whole model makes of token ids without a picture. classes.json: what the classes have for the sizes that a text_config may leave out."""
 import argparse
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -19,6 +20,7 @@ TEXT = dict(vocab_size=96, hidden_size=16, intermediate_size=24, num_hidden_laye
 PLAIN = {k: v for k, v in TEXT.items() if k != "head_dim"}
 VIT = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=8)
 SIGLIP = VIT | dict(model_type="siglip_vision_model", vision_use_head=False)
+TOWER = dict(hidden_size=16, vocab_size=8)
 SIGLIP2 = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_patches=4, patch_size=2,
                model_type="siglip2_vision_model", vision_use_head=False)
 CLIP = VIT | dict(model_type="clip_vision_model", projection_dim=16)
@@ -34,6 +36,9 @@ MIXTURE = {k: v for k, v in DELTA.items() if k != "intermediate_size"} | dict(
 # kind: class, text_config, vision_config, other members
 KINDS = {
     "gemma3": ("Gemma3", TEXT | dict(num_hidden_layers=7, sliding_window=5), SIGLIP, dict(mm_tokens_per_image=1)),
+    "gemma3n": ("Gemma3n", TEXT | dict(layer_types=["sliding_attention", "full_attention"], sliding_window=5, intermediate_size=[20, 20], laurel_rank=4,
+                                       hidden_size_per_layer_input=8, vocab_size_per_layer_input=80, num_kv_shared_layers=0, altup_num_inputs=2,
+                                       activation_sparsity_pattern=[0.6, 0.0]), TOWER, dict(audio_config=TOWER)),
     "gemma4": ("Gemma4", TEXT | dict(layer_types=["sliding_attention", "full_attention"], per_layer_config={"1": {"head_dim": 16}}, sliding_window=5,
                                      hidden_size_per_layer_input=8, vocab_size_per_layer_input=96),
                VIT | dict(num_key_value_heads=2, head_dim=8, position_embedding_size=16), {}),
@@ -83,8 +88,26 @@ def whole_class(name):
     return getattr(transformers, {"MiniMaxM3VL": "MiniMaxM3Sparse"}.get(name, name) + "ForConditionalGeneration")
 
 
+@contextlib.contextmanager
+def without_towers():
+    """Build Gemma 3n without its parts for images and audio, which need a library of their own: a text does not reach them."""
+    module = transformers.models.gemma3n.modeling_gemma3n
+    real = module.AutoModel.from_config
+    module.AutoModel.from_config = lambda config, **kw: real(config, **kw) if "text" in config.model_type else torch.nn.Identity()
+    try:
+        yield
+    finally:
+        module.AutoModel.from_config = real
+
+
 @torch.no_grad()
 def make(kind, out):
+    with without_towers() if kind == "gemma3n" else contextlib.nullcontext():
+        return build(kind, out)
+
+
+@torch.no_grad()
+def build(kind, out):
     name, text, vision, more = KINDS[kind]
     torch.manual_seed(len(kind))
     config = getattr(transformers, name + "Config")(text_config=dict(text), vision_config=dict(vision), **more)
@@ -95,8 +118,8 @@ def make(kind, out):
     model.save_pretrained(out)
     (out / "generation_config.json").unlink(missing_ok=True)
     config = json.loads((out / "config.json").read_text())
-    config = {k: v for k, v in config.items() if k != "audio_config"}      # null: there is no such part
-    for part, given in (("text_config", text), ("vision_config", vision)):
+    config = {k: v for k, v in config.items() if k != "audio_config" or k in more}      # null: there is no such part
+    for part, given in (("text_config", text), ("vision_config", vision), *((k, v) for k, v in more.items() if k == "audio_config")):
         config[part] = {k: v for k, v in config[part].items() if k in given or k == "model_type" or (part == "text_config" and k == "rope_parameters")}
     if kind == "qwen2_5_vl":
         config = flat(config)
