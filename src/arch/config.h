@@ -38,7 +38,7 @@ typedef struct lm_source {
 #define LM_MAX_LAYERS 1024
 #define LM_MAX_HEADS  1024
 #define LM_MAX_WIDTH  (1u << 20)             /* of the model, and of its MLPs */
-#define LM_OWN_BYTES  1088
+#define LM_OWN_BYTES  2560
 
 /* config.json's keys for the sizes of Mamba layers; NULL: the family has no such key. */
 typedef struct lm_mamba_keys {
@@ -80,13 +80,14 @@ typedef struct lm_config {
     uint32_t context_length;
     float    norm_eps;
     lm_act   act;
-    float    gate_limit;                 /* of gated MLPs and experts: lm_expert_spec; 0: none */
+    float    gate_limit, gate_plus;      /* of gated MLPs and experts: lm_expert_spec; 0: none */
     const char *act_class;               /* its name in transformers; NULL: not in the file */
     char     pad_token[16];              /* padding token of the embedding, as printed by PyTorch; "": none */
     float    dropout[3];                 /* during training: of the embedding, of attention, of residuals */
     bool     bias_qkv, bias_o, bias_mlp;
     bool     tied;
     lm_rope_spec      rope;
+    lm_rope_spec      compress;          /* of layers with compressed keys; dim 0: no layer may have them */
     lm_attention_spec attention;         /* with the window of the layers that have one */
     lm_temperature_spec temperature;     /* of queries */
     bool     full[LM_MAX_LAYERS];        /* layers with full attention although others have a window */
@@ -155,6 +156,14 @@ typedef struct lm_own_number {
     bool        always;                  /* llama.cpp requires the key even if the value is `absent` */
 } lm_own_number;
 
+/* A list of config.json or GGUF with an entry for each layer, which writers make from the configuration. */
+typedef struct lm_layer_list {
+    const char        *hf, *gguf;        /* one of them is NULL; both NULL end a table */
+    const char *const *words;            /* the entry is one of these, by number; NULL: the number */
+    double           (*of)(const lm_config *c, uint32_t layer);
+    bool               whole;            /* GGUF has whole numbers; else float32 */
+} lm_layer_list;
+
 typedef struct lm_family {
     const char *name;                    /* "llama" */
     const char *class_prefix;            /* "Llama" */
@@ -186,7 +195,11 @@ typedef struct lm_family {
     /* infer what GGUF files omit; NULL: nothing */
     void       (*gguf_implied)(const lm_source *s, lm_config *c);
     const lm_own_number *own;            /* numbers that no other family has; NULL: none */
+    const lm_layer_list *lists;          /* what it has for each layer besides those of other families; NULL:
+                                            nothing */
     const lm_name *names;                /* GGUF names of the modules */
+    const lm_name *spellings;            /* other names of whole tensors in checkpoints, a '*' for the layer
+                                            and one for the expert; NULL: none */
     const lm_default *defaults;          /* where transformers' class differs from the readers' defaults;
                                             terminated by NULL, or NULL */
     const char *const *keys;             /* members of config.json that `configure` reads, in addition to the
@@ -251,6 +264,14 @@ static inline uint32_t lm_first_kv_heads(const lm_family *f, const lm_config *c)
 
     return (c->stateful[0] || c->no_attention[0]) && !f->lists_states ? 0 : local;
 }
+
+/* Write the name that published files of the family have for a tensor of the program: its first other
+ * spelling, else the name itself. Returns `out`. */
+const char *lm_published_name(const lm_family *f, const char *name, char *out, size_t size);
+
+/* Find a tensor by its name in the program; NULL: there is none. Checkpoints may have one of the family's
+ * other spellings. */
+const lm_tensor_info *lm_find_tensor(const lm_family *f, const lm_container *c, const char *name);
 
 /* Return whether a tensor that no operation uses is allowed. */
 bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor);
@@ -393,6 +414,13 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
  * `local_base` as its default base. */
 lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base,
                             lm_config *c, lm_rope_spec *local, lm_error *e);
+
+/* The same for a family whose layers with compressed keys have a different rotation: `c->rope` is that of the
+ * others, from rope_parameters/main, else not scaled; `compress` is from rope_parameters/compress, else from
+ * rope_scaling or rope_parameters, with this base. With YaRN, its magnitude is 1 unless it is stated. GGUF:
+ * rope.scaling.* are those of `compress`. */
+lm_status lm_read_main_and_compress(const lm_source *s, uint32_t dim, double compress_base, lm_config *c,
+                                    lm_rope_spec *compress, lm_error *e);
 
 /* Read the temperature of queries, after the rotation, whose trained length is that of its steps. `hf`: its
  * key in config.json's rotary parameters. GGUF files without it: `absent`, with a warning unless it is 0. */

@@ -107,6 +107,7 @@ extern const lm_family lm_family_recurrent_gemma;
 extern const lm_family lm_family_bailing_hybrid;
 extern const lm_family lm_family_glm4_moe;
 extern const lm_family lm_family_deepseek_v32;
+extern const lm_family lm_family_deepseek_v4;
 extern const lm_family lm_family_glm_moe_dsa;
 extern const lm_family lm_family_glm4_moe_lite;
 

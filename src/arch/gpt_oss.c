@@ -14,6 +14,7 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
         .width = c->expert_width,
         .act = c->act,
         .limit = own->limit,
+        .plus = 1,
         .bias = true,
         .names = { "gate_proj", "up_proj", "down_proj" },
         .four_bits = true,

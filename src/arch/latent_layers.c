@@ -82,7 +82,7 @@ lm_value lm_gated_mlp_of(lm_builder *b, const lm_config *c, const char *name, co
     lm_push(b, name, class_name);
     lm_value gate = lm_linear(b, "gate_proj", x, width, c->bias_mlp);
     lm_value up   = lm_linear(b, "up_proj", x, width, c->bias_mlp);
-    lm_value y    = lm_glu_clamped(b, gate, up, c->act, c->gate_limit);
+    lm_value y    = lm_glu_clamped(b, gate, up, c->act, c->gate_limit, c->gate_plus);
     lm_value down = lm_linear(b, "down_proj", y, c->hidden, c->bias_mlp);
     lm_pop(b);
     return down;
@@ -95,6 +95,7 @@ lm_value lm_shared_mixture(lm_builder *b, const lm_config *c, const lm_mixture_n
                             .width = c->expert_width,
                             .act = c->act,
                             .limit = c->gate_limit,
+                            .plus = c->gate_plus,
                             .names = { names->parts[0], names->parts[1], names->parts[2] },
                             .joined = names->joined,
                             .alone = names->alone };

@@ -253,6 +253,7 @@ static lm_status minimax_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(read_rotation(s, c, e));
     LM_TRY(read_indexer(s, c, e));
     c->gate_limit = own->limit;
+    c->gate_plus  = 1;
     LM_TRY(read_kinds(s, c, e));
     LM_TRY(check_words(s, c, e));
     LM_TRY(lm_read_corrected_mixture(s, &mixture, c, e));

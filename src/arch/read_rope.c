@@ -481,6 +481,53 @@ lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_bas
     return read_local(s, local_base, c, local, e);
 }
 
+/* Read one of the two rotations of config.json. A flat dictionary is that of compressed keys. */
+static lm_status read_named(const lm_source *s, bool compress, double base, const lm_config *c,
+                            lm_rotation *out, lm_error *e)
+{
+    const char  *own = compress ? "rope_parameters/compress" : "rope_parameters/main";
+    lm_rope_keys k   = { .s = s, .object = lm_meta_has(s->meta, own) ? own : NULL, .by_kind = true };
+    bool         scaling, nested = lm_meta_has(s->meta, "rope_parameters/main") &&
+                          lm_meta_has(s->meta, "rope_parameters/compress");
+
+    LM_TRY(has_members(s, "rope_scaling", &scaling, e));
+    if (compress && !nested)
+        k.object = scaling ? "rope_scaling" : "rope_parameters";
+    if (!compress && !nested)
+        k.object = NULL;
+    LM_TRY(read_rotation(&k, base, c->context_length, out, e));
+    if (compress && !(nested && lm_meta_has(s->meta, "rope_parameters/compress/rope_theta")))
+        out->spec.base = base;
+    if (out->spec.type == LM_ROPE_YARN && out->spec.attention_factor == 0 && compress && !nested)
+        out->spec.attention_factor = 1;
+    if (out->spec.type == LM_ROPE_LONGROPE || out->spec.type == LM_ROPE_PROPORTIONAL)
+        return lm_no_form(s, k.object, "this scaling of the rotation has no form here", e);
+    return LM_OK;
+}
+
+lm_status lm_read_main_and_compress(const lm_source *s, uint32_t dim, double compress_base, lm_config *c,
+                                    lm_rope_spec *compress, lm_error *e)
+{
+    const lm_rotation none = { .spec = { .dim = dim, .factor = 1 } };
+    lm_rotation       both[2] = { none, none };
+
+    if (s->kind != LM_GGUF) {
+        for (int i = 0; i < 2; i++)
+            LM_TRY(read_named(s, i, i ? compress_base : 10000, c, &both[i], e));
+        c->rope   = both[0].spec;
+        *compress = both[1].spec;
+        return LM_OK;
+    }
+    LM_TRY(lm_read_rope(s, dim, 10000, c, e));
+    *compress      = c->rope;
+    compress->base = compress_base;
+    if (compress->type == LM_ROPE_YARN)
+        compress->attention_factor = 1;
+    c->rope = (lm_rope_spec){ .dim = dim, .factor = 1, .base = c->rope.base,
+                              .original_context = c->context_length, .max_context = c->context_length };
+    return LM_OK;
+}
+
 lm_status lm_read_temperature(const lm_source *s, const char *hf, double absent, lm_config *c, lm_error *e)
 {
     lm_temperature_spec *t = &c->temperature;

@@ -103,7 +103,7 @@ static const lm_family *const families[] = {
     &lm_family_recurrent_gemma,
     &lm_family_bailing_hybrid,
     &lm_family_glm4_moe,
-    &lm_family_deepseek_v32,
+    &lm_family_deepseek_v32, &lm_family_deepseek_v4,
     &lm_family_glm_moe_dsa,
     &lm_family_gpt_oss,
     &lm_family_lfm2,

@@ -78,13 +78,13 @@ typedef struct lm_gradient_kernels {
 
 /* The gradients of one lane of lm_row_kernels.glu_clamped; limit 0: of glu. */
 static inline void lm_glu_lane_back(const lm_gradient_kernels *k, float gate, float up, float dy, lm_act act,
-                                    float limit, float *dgate, float *dup)
+                                    float limit, float plus, float *dgate, float *dup)
 {
     bool over = limit > 0 && gate > limit, past = limit > 0 && (up < -limit || up > limit);
 
     if (limit > 0) {
         gate = over ? limit : gate;
-        up   = (past ? (up < 0 ? -limit : limit) : up) + 1;
+        up   = (past ? (up < 0 ? -limit : limit) : up) + plus;
     }
     k->glu(dgate, dup, &gate, &up, &dy, act, 1, true, true);
     *dgate = over ? 0 : *dgate;

@@ -147,8 +147,9 @@ typedef struct lm_row_kernels {
     void (*xielu)(float *y, const float *x, const lm_xielu *a, uint64_t n);
     /* y = act(gate) * up; may alias */
     void (*glu)(float *y, const float *gate, const float *up, lm_act act, uint64_t n);
-    /* y = act(min(gate, limit)) * (clamp(up, -limit, limit) + 1); may alias (arXiv 2508.10925) */
-    void (*glu_clamped)(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n);
+    /* y = act(min(gate, limit)) * (clamp(up, -limit, limit) + plus); may alias (arXiv 2508.10925) */
+    void (*glu_clamped)(float *y, const float *gate, const float *up, lm_act act, float limit, float plus,
+                        uint64_t n);
     /* Softmax in place, float32 sum in fixed order. */
     /* Results below the smallest normal number may be zero. */
     void (*softmax)(float *x, uint64_t n);

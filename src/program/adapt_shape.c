@@ -37,6 +37,8 @@ bool lm_adapt_possible(const lm_program *p, uint32_t node, lm_adapt_shape *out)
     } else {
         const lm_weight *w = &p->weights[n->weights[0]];
         s.table  = n->code == LM_OP_EMBED;
+        if (!s.table && strcmp(n->path, s.module) != 0)          /* a parameter of a module, not a module */
+            return false;
         s.weight = w->path;
         s.gguf   = w->gguf;
         s.in     = s.table ? w->dims[0] : w->dims[1];

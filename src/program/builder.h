@@ -80,6 +80,12 @@ typedef struct lm_ternary {
     bool        online;          /* checkpoints may store floats, which are rounded when they are read */
 } lm_ternary;
 void lm_ternary_linears(lm_builder *b, const lm_ternary *form);
+/* A product with a matrix that is itself a parameter of the open module. */
+lm_value lm_linear_of(lm_builder *b, const char *name, lm_value x, uint32_t out);
+/* Multiply each of n equal parts of x by its own matrix, one after the other in the weight of a module:
+ * [n out, in]. */
+lm_value lm_grouped_linear(lm_builder *b, const char *name, const char *class_name, lm_value x, uint32_t n,
+                           uint32_t out);
 /* The head: with its own matrix, or with the table at `tied_to` ("model.embed_tokens") if not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
 /* Multiply each of n_heads equal parts of x by its own matrix, and add a bias: parameters of the open module,
@@ -184,13 +190,27 @@ lm_value lm_mix(lm_builder *b, const char *word, lm_value x, lm_value z, lm_valu
 /* Scale each of n equal parts of x to the root mean square of y, which is as wide as a part. That of x counts
  * as sqrt(1e-5) at least. */
 lm_value lm_match_rms(lm_builder *b, const char *word, lm_value x, lm_value y, uint32_t n);
+/* Hyper-connections of n <= LM_MAX_CONNECTED streams, the equal parts h_j of x (arXiv 2512.24880).
+ * lm_repeat_stream: n streams that are all x. lm_connections: from x [T][n (n + 2)], with two parameters of
+ * the open module, base [n (n + 2)] and scale [3],
+ *   n numbers    sigmoid(scale[0] x + base) + eps, what a branch reads of each stream
+ *   n numbers    2 sigmoid(scale[1] x + base), what each stream gets from it
+ *   [n][n]       softmax of rows of scale[2] x + base, plus eps; divided by the sums of columns, then by
+ *                those of rows and of columns spec->rounds - 1 times, each plus eps
+ * or the first n alone, with scale [1] (spec->ends). lm_blend_streams: sum over j of c_j h_j, with the first
+ * n numbers. lm_merge_streams: c_(n+k) y + sum over j of M_jk h_j for every k. */
+lm_value lm_repeat_stream(lm_builder *b, const char *word, lm_value x, uint32_t n);
+lm_value lm_connections(lm_builder *b, const char *word, lm_value x, const char *const names[2],
+                    const lm_connect_spec *spec);
+lm_value lm_blend_streams(lm_builder *b, const char *word, lm_value x, lm_value c, uint32_t n);
+lm_value lm_merge_streams(lm_builder *b, const char *word, lm_value x, lm_value y, lm_value c, uint32_t n);
 /* max(x - mean(x) - c std(x), 0) over all lanes: keeps what is c deviations above the mean. */
 lm_value lm_gaussian_top(lm_builder *b, const char *word, lm_value x, float c);
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_temperature(lm_builder *b, lm_value x, const lm_temperature_spec *spec);  /* of queries */
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
-/* act(min(gate, limit)) * (clamp(up, -limit, limit) + 1), as of lm_expert_spec */
-lm_value lm_glu_clamped(lm_builder *b, lm_value gate, lm_value up, lm_act act, float limit);
+/* act(min(gate, limit)) * (clamp(up, -limit, limit) + plus), as of lm_expert_spec */
+lm_value lm_glu_clamped(lm_builder *b, lm_value gate, lm_value up, lm_act act, float limit, float plus);
 /* act(gate) * x, not a module; each lane of the gate is for an equal part of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a separate module */
@@ -240,6 +260,9 @@ void lm_latent_naive(lm_builder *b);
 /* `correction`: name of a vector [E] that is added to the scores only for the choice
  * ("e_score_correction_bias"), or NULL. */
 lm_value lm_route(lm_builder *b, lm_value router_logits, const lm_route_spec *spec, const char *correction);
+/* Set that the experts of these routes are those that a table of the open module has for the token, [rows,
+ * top_k], a constant that files store as integers; the logits give only their weights. */
+void lm_route_by_token(lm_builder *b, lm_value route, const char *name, uint32_t rows);
 /* Set that Hugging Face checkpoints store the correction of this choice as [1, E]; that GGUF files name it
  * without a suffix. */
 void lm_correction_in_row(lm_builder *b, lm_value route);
@@ -251,8 +274,9 @@ void lm_scale_routes(lm_builder *b, lm_value route, const char *name);
 typedef struct lm_expert_spec {
     uint32_t    n_experts, top_k, width;
     lm_act      act;
-    float       limit;           /* > 0: act(min(gate, limit)) * (clamp(up, -limit, limit) + 1); 0: act(gate)
-                                    * up */
+    float       limit;           /* > 0: act(min(gate, limit)) * (clamp(up, -limit, limit) + plus); 0:
+                                    act(gate) * up */
+    float       plus;
     bool        bias;            /* of all three */
     const char *names[3];        /* gate NULL: none; act must be relu2 */
     /* the names in folders that store gate and up in one tensor of the open module, and down in another

@@ -52,8 +52,8 @@ lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const 
                       n + v,
                       !b->latent_naive,
                       b->latent_naive,
-                      false };
-    lm_joint values = { keys.path, keys.gguf, n, v, n + v, false, false, false };
+                      false, false };
+    lm_joint values = { keys.path, keys.gguf, n, v, n + v, false, false, false, false };
     char     k_word[64], v_word[64];
 
     snprintf(k_word, sizeof k_word, "%.50s.k", name);

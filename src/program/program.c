@@ -151,33 +151,45 @@ uint32_t lm_program_context(const lm_program *p, uint32_t requested)
 
 /* ---- weights as stored ---- */
 
+/* Write the dimensions that Hugging Face checkpoints have, if they are others than those of GGUF. */
+static uint32_t folder_dims(const lm_weight *w, uint64_t d[4])
+{
+    if (w->padded) {
+        memcpy(d, (uint64_t[]){ 1, 1, w->elements, 1 }, 4 * sizeof *d);
+        return 4;
+    }
+    if (w->in_row || w->heads) {
+        d[0] = w->in_row ? 1 : w->heads;
+        d[1] = w->elements / d[0];
+        return 2;
+    }
+    if (w->scalar)
+        return 0;
+    if (w->flat) {
+        d[0] = w->elements;
+        return 1;
+    }
+    if (w->transposed && w->n_dims == 2) {
+        d[0] = w->dims[1];
+        d[1] = w->dims[0];
+    }
+    return w->n_dims;
+}
+
 uint32_t lm_weight_dims(const lm_weight *w, bool gguf, uint64_t *dims)
 {
     uint64_t d[4] = { w->dims[0], w->dims[1], w->dims[2] };
     uint32_t n    = w->n_dims;
 
-    if (w->one_between && (!gguf || w->between_in_gguf)) {
+    if (w->joint.only && n == 3) {                   /* one after the other */
+        d[0] = w->dims[0] * w->dims[1];
+        d[1] = w->dims[2];
+        n    = 2;
+    } else if (w->one_between && (!gguf || w->between_in_gguf)) {
         memcpy(d, (uint64_t[]){ w->dims[0], 1, w->dims[1] }, 3 * sizeof *d);
         n = 3;
-    } else if (!gguf && w->padded) {
-        memcpy(d, (uint64_t[]){ 1, 1, w->elements, 1 }, sizeof d);
-        n = 4;
-    } else if (!gguf && w->in_row) {
-        d[0] = 1;
-        d[1] = w->elements;
-        n    = 2;
-    } else if (!gguf && w->heads) {
-        d[0] = w->heads;
-        d[1] = w->elements / w->heads;
-        n    = 2;
-    } else if (!gguf && w->scalar) {
-        n = 0;
-    } else if (!gguf && w->flat) {
-        d[0] = w->elements;
-        n    = 1;
-    } else if (!gguf && w->transposed && n == 2) {
-        d[0] = w->dims[1];
-        d[1] = w->dims[0];
+    } else if (!gguf) {
+        n = folder_dims(w, d);
     }
     memcpy(dims, d, sizeof d);
     return n;

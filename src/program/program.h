@@ -24,6 +24,8 @@
 #define LM_MAX_WEIGHTS 6
 #define LM_MAX_EXPERTS 4096
 #define LM_MAX_GROUPS  64
+#define LM_MAX_CONNECTED 8       /* streams with hyper-connections, and rounds of their matrices */
+#define LM_MAX_ROUNDS  64
 #define LM_NONE        UINT32_MAX
 
 typedef uint32_t lm_value;       /* an index into program.values */
@@ -48,6 +50,7 @@ typedef struct lm_joint {
     bool        transposed;      /* the weight is the transpose of these rows: n is `in`, not `out` */
     bool        alone_transposed;/* the weight is the transpose of its separate tensor (weight.gguf) */
     bool        by_head;         /* there is only this kind, and checkpoints store it as [heads, of, …] */
+    bool        only;            /* there is only this kind, and all files store it as [heads of, …] */
 } lm_joint;
 
 /* The storage of weights of experts in folders that combine several weights of the program in one tensor
@@ -113,6 +116,7 @@ typedef struct lm_weight {
     uint32_t       adapter;      /* from 1: belongs to an adapter (lm_node.adapter), not in the model's
                                     file */
     bool           constant;     /* not a parameter and not counted (rotary factors stored by GGUF) */
+    uint32_t       below;        /* > 0: whole numbers less than this, stored as integers; constant */
     bool           gguf_only;    /* only GGUF stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
@@ -187,6 +191,10 @@ typedef struct lm_module {
     X(MATCH, match) \
     X(GAUSSIAN_TOP, gaussian_top) \
     X(ROUND, round) \
+    X(REPEAT, repeat) \
+    X(CONNECT, connect) \
+    X(BLEND, blend) \
+    X(MERGE, merge) \
     X(SCALE, scale) \
     X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \
@@ -301,6 +309,7 @@ static inline uint32_t lm_key_head(const lm_recurrence *r, uint32_t h)
 typedef struct lm_route_spec {
     uint32_t n_experts, top_k;
     bool     sigmoid;            /* scores are sigmoids; else a softmax over all experts */
+    bool     root_softplus;      /* scores are sqrt(softplus(x)); `sigmoid` is not set */
     bool     renormalise;        /* the chosen weights are divided by their sum */
     uint32_t n_groups, top_groups;       /* experts form equal groups, of which only the best top_groups can
                                             be chosen; 0: no groups */
@@ -312,6 +321,20 @@ typedef struct lm_route_spec {
                                     that are still open and near it: m - z <= 2 near max(|z|, m) */
     float    near;
 } lm_route_spec;
+
+/* Return how a router's logits become scores: "softmax". */
+static inline const char *lm_route_function(const lm_route_spec *r)
+{
+    return r->sigmoid ? "sigmoid" : r->root_softplus ? "sqrtsoftplus" : "softmax";
+}
+
+/* Hyper-connections: which numbers are made from a row of n (n + 2) lanes, or of n. */
+typedef struct lm_connect_spec {
+    uint32_t streams;            /* n */
+    uint32_t rounds;             /* of Sinkhorn's normalisation: rows, then columns; the first: columns */
+    float    eps;                /* added to what a branch gets, to the matrix and to its sums */
+    bool     ends;               /* the streams end here: only what is read from them, n lanes */
+} lm_connect_spec;
 
 /* The layout of sinusoidal positions in a row. */
 typedef enum lm_sinusoid_layout {
@@ -353,15 +376,23 @@ typedef struct lm_node {
          * coefficients */
         struct { uint32_t streams, first; float plus; } mix;
         struct { uint32_t groups; } match;   /* equal parts, each scaled alone */
+        lm_connect_spec connect;
+        struct { uint32_t streams; } blend;  /* of BLEND and MERGE */
         struct { lm_temperature_spec spec; } temperature;
         struct { float low, high; } clamp;
         struct { float bound; } decay;       /* of ln y, from below; 0: none */
-        struct { lm_act act; float limit; } glu;     /* of GLU, whose limit is that of experts, and ACT */
+        struct { lm_act act; float limit, plus; } glu;   /* of GLU, whose limit is that of experts, and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
-        /* weights[0]: correction added only for the choice; [1]: factors of the experts' weights; or none */
+        /* weights[0]: correction added only for the choice; [1]: factors of the experts' weights; [2]: the
+         * experts of every token, which are not chosen then; or none */
         struct { lm_route_spec spec; } route;
         /* weights: gate, up, down [E][…], then biases or none; limit: of the gates, see lm_expert_spec. */
-        struct { uint32_t n_experts, top_k, width; lm_act act; float limit; bool scaled_input; } experts;
+        struct {
+            uint32_t n_experts, top_k, width;
+            lm_act   act;
+            float    limit, plus;
+            bool     scaled_input;
+        } experts;
         struct { uint32_t groups, offset; } columns;         /* takes the lanes from `offset` on in each
                                                                 group */
         struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */

@@ -150,6 +150,7 @@ void lm_train_rows(const lm_frame *f, lm_rows *r)
         .kernels   = &f->l->engine->kernels.row,
         .out       = f->out,
         .positions = f->l->positions,
+        .tokens    = f->l->tokens,
     };
     memcpy(r->in, f->in, sizeof r->in);
     for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)

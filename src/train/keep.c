@@ -113,7 +113,8 @@ static void add_tensors(const lm_train_run *r, const lm_weight *x, lm_safetensor
         snprintf(name, sizeof name, "%s%.480s", r->adapted ? "base_model.model." : "", x->path);
         if (star)
             snprintf(name, sizeof name, "%.*s%" PRIu64 "%.200s", (int)(star - x->path), x->path, i, star + 1);
-        lm_safetensors_add_tensor(w, name, LM_F32, star ? n - 1 : n, star ? dims + 1 : dims);
+        lm_safetensors_add_tensor(w, name, x->below ? LM_I64 : LM_F32, star ? n - 1 : n,
+                                  star ? dims + 1 : dims);
     }
 }
 
@@ -142,6 +143,24 @@ static bool is_kept(const lm_train_run *r, uint32_t i)
     return !r->adapted && !r->wanted[i] && w->kind == LM_VECTOR && w->path && !w->gguf_only;
 }
 
+/* Write a vector as checkpoints store it: whole numbers as i64. */
+static lm_status write_kept(const lm_train_run *r, uint32_t i, lm_safetensors_writer *w, lm_error *e)
+{
+    const lm_weight *x    = &r->program->weights[i];
+    const float     *from = r->learner->engine->weight[i];
+    int64_t         *whole = x->below ? lm_alloc(x->elements * sizeof *whole) : NULL;
+
+    if (!x->below)
+        return lm_safetensors_write(w, from, x->elements * sizeof *from, e);
+    if (!whole)
+        return lm_fail_memory(e, "a tensor", x->elements * sizeof *whole);
+    for (uint64_t k = 0; k < x->elements; k++)
+        whole[k] = (int64_t)from[k];
+    lm_status status = lm_safetensors_write(w, whole, x->elements * sizeof *whole, e);
+    lm_free(whole);
+    return status;
+}
+
 /* Write trained weights and the constants beside them, or gradients, under their public names; `meta` in
  * pairs. */
 static lm_status write_tensors(const lm_train_run *r, const char *path, bool gradients,
@@ -164,8 +183,7 @@ static lm_status write_tensors(const lm_train_run *r, const char *path, bool gra
         status = write_trained(r, gradients, w, e);
     for (uint32_t i = 0; status == LM_OK && i < kept; i++)
         if (is_kept(r, i))
-            status = lm_safetensors_write(w, r->learner->engine->weight[i],
-                                          r->program->weights[i].elements * sizeof(float), e);
+            status = write_kept(r, i, w, e);
     if (status == LM_OK)
         return lm_safetensors_commit(w, e);
     lm_safetensors_abort(w);

@@ -174,7 +174,7 @@ static void gates(void *arg, uint64_t from, uint64_t to, unsigned worker)
         }
         if (n->experts.limit > 0)
             k->glu_clamped(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner,
-                           n->experts.act, n->experts.limit, m->inner);
+                           n->experts.act, n->experts.limit, n->experts.plus, m->inner);
         else
             k->glu(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act,
                    m->inner);
@@ -277,7 +277,7 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
         for (uint64_t k = 0; k < m->inner; k++) {
             float dg, du;
             lm_glu_lane_back(&m->f->l->kernels, gate[k], up[k], outer * back[k], n->experts.act,
-                             n->experts.limit, &dg, &du);
+                             n->experts.limit, n->experts.plus, &dg, &du);
             dg += gated ? 0 : du;
             sum += scaled ? dg * gate[k] + du * up[k] : 0;
             gate[k] = inner * dg;

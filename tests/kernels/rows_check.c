@@ -152,7 +152,7 @@ static void check_acts(rows *r)
                    size = (fabs(gate) + fabs((double)r->a[i]) + 1) * fabs(r->b[i]);
             check_close(r->y[i], gate * r->b[i], 2e-6 * size + 1e-38, "%s glu %d", r->l->name, (int)act);
         }
-        r->l->k.row.glu_clamped(r->y, r->a, r->b, act, 1.5f, r->n);
+        r->l->k.row.glu_clamped(r->y, r->a, r->b, act, 1.5f, 1, r->n);
         for (uint64_t i = 0; i < r->n; i++) {
             double x = fmin(r->a[i], 1.5), gate = exact_act(x, act), up = fmax(fmin(r->b[i], 1.5), -1.5) + 1;
             double size = (fabs(gate) + fabs(x) + 1) * (fabs(up) + 1);

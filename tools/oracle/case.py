@@ -35,6 +35,7 @@ class Case:
     peer: bool = True               # llama.cpp can run the twin
     gguf_note: str = ""             # why there is no twin, or how it differs
     gguf_patch: Callable | None = None      # changes the twin, for example adds what the converter does not write
+    converter: Callable | None = None       # methods of the converter's class that replace its own, made from the class
     plain_vocab: bool = False       # give the converter our BPE instead of the SentencePiece model or special tokens that it expects
     quantise: Any = None            # quantised files only: see quantise.py
     peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context for rows of that length

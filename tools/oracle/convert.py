@@ -66,6 +66,8 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
         kind = conversion.get_model_class(WRAPPED.get(architecture, architecture))
         if case.plain_vocab:
             kind = type(kind.__name__, (kind,), {"model_arch": kind.model_arch, "set_vocab": lambda self: self._set_vocab_gpt2()})
+        if case.converter:
+            kind = type(kind.__name__, (kind,), {"model_arch": kind.model_arch, **case.converter(kind)})
         kind.no_mtp = case.extra is None    # layers that predict further tokens
         with torch.inference_mode():
             finished(kind)(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True, hparams=hparams).write()

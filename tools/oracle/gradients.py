@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
-FULL = {"llama", "apertus", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba", "recurrent_gemma"}
+FULL = {"llama", "apertus", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba", "recurrent_gemma", "deepseek_v4"}
 FURTHER = {"gemma4/mixture", "bitnet/narrow"}   # a second model of its family, in files of its own, adapter and every weight
 FROZEN = {"bitnet/narrow"}              # adapter alone: its matrices are not trained
 LENGTHS = (11, 6, 15, 3)
@@ -61,11 +61,11 @@ def linears(model):
     """Return the names of the modules that can have an adapter: all except the head, routers and indexers. The MLPs of some families are excluded
     too: peft 0.21 takes their names for those of the routed experts and skips dense and shared ones, or refuses them, like the gate of AFMoE's attention; and it refuses out_proj of Mamba
     and Mamba-2. transformers reads the weights of dt_proj and of correction_coefs past the module, so an adapter there would have no effect.
-    Lists of matrices (altup_projections) have no adapters here."""
+    Lists of matrices (altup_projections) and products of groups (o_a_proj) have no adapters here."""
     head = model.get_output_embeddings()
     refused = {"nemotron_h": "out_proj", "falcon_h1": "out_proj", "mamba2": "out_proj", "mamba": ("out_proj", "dt_proj"),
                "falcon_mamba": ("out_proj", "dt_proj"), "jamba": "dt_proj", "afmoe": "gate_proj",
-               "gemma3n_text": ("correction_coefs", "projections.0", "projections.1", "projections.2")}.get(model.config.model_type, ())
+               "deepseek_v4": "o_a_proj", "gemma3n_text": ("correction_coefs", "projections.0", "projections.1", "projections.2")}.get(model.config.model_type, ())
     mixtures = model.config.model_type.startswith(("deepseek", "exaone_moe", "qwen3_next", "kimi_linear", "glm4_moe", "glm_moe_dsa", "mistral4", "dots1",
                                                     "ernie4_5_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2", "minimax_m3", "flex_olmo", "axk1", "phimoe", "afmoe", "laguna", "mimo_v2_flash", "cohere2_moe"))
     return [name for name, m in model.named_modules()
@@ -116,14 +116,15 @@ def everything(c: cases.Case, folder: Path, ids, labels, dtype=torch.float64) ->
     loss = loss_of(model, ids, labels)
     loss.backward()
     stored = load_file(folder / "model.safetensors")
-    name = lambda n: next((x for x in (n, c.in_files(n)) if x in stored), n.replace("lm_head", "embed_out"))      # in files of GPT-NeoX
+    words = ("*.w1", "*.w3", "*.w2") if c.family == "deepseek_v4" else ("gate_proj", "up_proj", "down_proj")         # of experts in files
+    name = lambda n: next((x for x in (n, c.in_files(n)) if x in stored), n.replace("lm_head", "embed_out") if "embed_out.weight" in stored else n)     # of GPT-NeoX
     out = {"loss": loss.detach()[None]}
     for n, p in model.named_parameters():
         if n.endswith(".experts.gate_up_proj"):         # one tensor of two matrices per expert, gate first
-            out.update((f"grad.{n.replace('gate_up_proj', f'{x}_proj.weight')}", part.float().contiguous())
-                       for x, part in zip(("gate", "up"), p.grad.chunk(2, 1)))
+            out.update((f"grad.{n.replace('gate_up_proj', f'{x}.weight')}", part.float().contiguous())
+                       for x, part in zip(words, p.grad.chunk(2, 1)))
         elif n.endswith(".experts.down_proj"):
-            out[f"grad.{n.replace('down_proj', 'down_proj.weight')}"] = p.grad.float()
+            out[f"grad.{n.replace('down_proj', f'{words[2]}.weight')}"] = p.grad.float()
         elif p.grad is not None:
             parts = [name(n)] if name(n) in stored else [x for w in "qkv" if (x := n.replace(".conv1d.", f".{w}_conv1d.")) in stored] or [name(n)]
             sizes = [len(stored[x]) for x in parts] if len(parts) > 1 else [len(p)]           # OLMo Hybrid's convolution is three in files

@@ -76,6 +76,8 @@ def hooks(model, taps):
     handles = []
     def keep(path):
         def hook(module, _args, out):
+            if type(module).__name__.endswith("HyperConnection"):   # numbers for what follows, and what the branch reads
+                out = out[-1]
             out = out[0] if isinstance(out, tuple) else out
             if isinstance(module, torch.nn.Conv1d):         # [B, C, T + padding]: the last ones are of no position
                 out = out[..., :out.shape[-1] - module.padding[0]].transpose(1, 2).contiguous()

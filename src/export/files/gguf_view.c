@@ -126,12 +126,19 @@ static bool contains(const char *name, const char *const *words)
 static bool stays_f32(const lm_gguf_tensor_view *t)
 {
     static const char *const words[] = {
-        "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv", NULL,
+        "ffn_gate_inp", "ffn_gate_tid2eid", "position_embd", "token_types", "ssm_conv1d", "shortconv.conv",
+        NULL,
     };
     lm_view                  name = lm_view_of(t->name);
 
     return t->n_dims <= 1 || !lm_view_ends(name, LM_VIEW(".weight")) ||
            lm_view_ends(name, LM_VIEW("_norm.weight")) || contains(t->name, words);
+}
+
+/* Return whether a tensor is a table of whole numbers. */
+static bool is_table(const lm_gguf_view *c, const lm_gguf_tensor_view *t)
+{
+    return !t->values && c->program->weights[t->weight].below > 0;
 }
 
 uint32_t lm_gguf_view_choose(lm_gguf_view *c, const lm_dtype *matrices)
@@ -144,7 +151,8 @@ uint32_t lm_gguf_view_choose(lm_gguf_view *c, const lm_dtype *matrices)
     for (size_t i = 0; i < c->n; i++) {
         lm_gguf_tensor_view *t    = &c->tensors[i];
         bool        wide = t->stored == LM_F16 || t->stored == LM_BF16 || t->stored == LM_F32;
-        t->type = t->values || stays_f32(t) ? LM_F32
+        t->type = is_table(c, t)            ? LM_I32
+                  : t->values || stays_f32(t) ? LM_F32
                   : t->stored == LM_MXFP4   ? LM_MXFP4
                   : matrices                ? *matrices
                   : wide                    ? t->stored

@@ -287,15 +287,15 @@ static void add_experts(words *w)
     }
     set(w, "norm_topk_prob", json_boolean(c->route.renormalise));
     set(w, "routed_scaling_factor", lm_json_float((double)c->route.scale));
-    set(w, "scoring_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
-    set(w, "moe_router_activation_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
-    set(w, "expert_selection_fn", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
+    set(w, "scoring_func", json_string(lm_route_function(&c->route)));
+    set(w, "moe_router_activation_func", json_string(lm_route_function(&c->route)));
+    set(w, "expert_selection_fn", json_string(lm_route_function(&c->route)));
     add_mlp_kinds(w);
     set(w, "num_expert_group", json_integer(c->route.n_groups));
     set(w, "topk_method",
-        json_string(c->route.sigmoid    ? "noaux_tc"
-                    : c->route.n_groups ? "group_limited_greedy"
-                                        : "greedy"));
+        json_string(c->route.sigmoid || c->route.root_softplus ? "noaux_tc"
+                    : c->route.n_groups                        ? "group_limited_greedy"
+                                                               : "greedy"));
 }
 
 static void add_act(words *w)
@@ -336,15 +336,29 @@ static void add_two_ropes(words *w, json_t *scaling)
                         json_pack("{s:o, s:o}", "full_attention", full, "sliding_attention", local));
 }
 
+/* Write the rotation of layers with compressed keys and of the others. Takes the reference. */
+static void add_compress(words *w, json_t *scaling)
+{
+    json_t *compress = scaling ? scaling : json_pack("{s:s}", "rope_type", "default");
+    json_t *plain    = json_pack("{s:s, s:o}", "rope_type", "default", "rope_theta",
+                                 lm_json_float(w->c->rope.base));
+
+    json_object_set_new(compress, "rope_theta", lm_json_float(w->c->compress.base));
+    add_share(w, compress, w->c->compress.dim, w->c->head_dim);
+    add_share(w, plain, w->c->rope.dim, w->c->head_dim);
+    json_object_set_new(w->json, "rope_parameters",
+                        json_pack("{s:o, s:o}", "main", plain, "compress", compress));
+}
+
 static lm_status add_rope(words *w, lm_error *e)
 {
-    const lm_rope_spec *r       = &w->c->rope;
+    const lm_rope_spec *r       = w->c->compress.dim ? &w->c->compress : &w->c->rope;
     json_t             *scaling = NULL;
 
     if (!w->p->n_ropes)
         return LM_OK;
     if (!w->c->local.rope.dim)
-        json_object_set_new(w->json, "rope_theta", lm_json_float(r->base));
+        json_object_set_new(w->json, "rope_theta", lm_json_float(w->c->rope.base));
     LM_TRY(lm_scaling_words(w->stored, r, &scaling, e));
     if (r->type == LM_ROPE_LONGROPE)
         json_object_set_new(w->json, "original_max_position_embeddings", json_integer(r->original_context));
@@ -352,6 +366,8 @@ static lm_status add_rope(words *w, lm_error *e)
         json_object_set_new(scaling, w->f->temperature, lm_json_float((double)w->c->temperature.beta));
     if (w->c->local.rope.dim)
         add_two_ropes(w, scaling);
+    else if (w->c->compress.dim)
+        add_compress(w, scaling);
     else if (scaling)
         json_object_set_new(w->json, "rope_scaling", scaling);
     return LM_OK;
@@ -412,6 +428,21 @@ static void add_own(words *w)
     }
 }
 
+/* Write what the family has for each layer. */
+static void add_lists(words *w)
+{
+    for (const lm_layer_list *l = w->f->lists; l && (l->hf || l->gguf); l++) {
+        json_t *list = json_array();
+        for (uint32_t i = 0; i < w->c->n_layers; i++)
+            json_array_append_new(list, l->words ? json_string(l->words[(size_t)l->of(w->c, i)])
+                                                 : json_real(l->of(w->c, i)));
+        if (l->hf)
+            json_object_set_new(w->json, l->hf, list);
+        else
+            json_decref(list);
+    }
+}
+
 lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f,
                               const lm_config *c, const lm_program *p, lm_error *e)
 {
@@ -424,5 +455,6 @@ lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm
     add_kinds(&w);
     add_cuts(&w);
     add_own(&w);
+    add_lists(&w);
     return add_rope(&w, e);
 }

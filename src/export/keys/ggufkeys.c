@@ -43,6 +43,24 @@ static void add_own(keys *k, const lm_family *f, const lm_config *c)
     }
 }
 
+/* Write what the family has for each layer. */
+static void add_lists(keys *k, const lm_family *f, const lm_config *c)
+{
+    int32_t whole_numbers[LM_MAX_LAYERS];
+    float   numbers[LM_MAX_LAYERS];
+
+    for (const lm_layer_list *l = f->lists; l && (l->hf || l->gguf); l++) {
+        for (uint32_t i = 0; i < c->n_layers; i++) {
+            numbers[i]       = (float)l->of(c, i);
+            whole_numbers[i] = (int32_t)numbers[i];
+        }
+        if (l->gguf && l->whole)
+            lm_gguf_add_i32s(k->w, key(k, l->gguf), whole_numbers, c->n_layers);
+        else if (l->gguf)
+            lm_gguf_add_f32s(k->w, key(k, l->gguf), numbers, c->n_layers);
+    }
+}
+
 const char *lm_gguf_arch_of(const lm_family *f)
 {
     return f->gguf_as ? f->gguf_as : f->gguf_archs ? f->gguf_archs[0] : NULL;
@@ -104,7 +122,7 @@ bool lm_layers_that_rotate(const lm_program *p, bool *list)
 static lm_status add_rope(keys *k, const lm_family *f, const lm_config *c, const lm_program *p,
                           lm_error *e)
 {
-    const lm_rope_spec *r = &c->rope;
+    const lm_rope_spec *r = c->compress.dim ? &c->compress : &c->rope;       /* which is scaled */
 
     if (!p->n_ropes && c->latent.kv_rank)        /* of the key that all heads share */
         whole(k, "rope.dimension_count", c->latent.rope_dim);
@@ -114,7 +132,7 @@ static lm_status add_rope(keys *k, const lm_family *f, const lm_config *c, const
     if (c->sections[0])
         lm_gguf_add_i32s(k->w, key(k, "rope.dimension_sections"),
                          (const int32_t[]){ c->sections[0], c->sections[1], c->sections[2], 0 }, 4);
-    real(k, "rope.freq_base", r->base);
+    real(k, "rope.freq_base", c->rope.base);
     if (c->local.rope.dim) {
         whole(k, "rope.dimension_count_swa", c->local.rope.dim);
         real(k, "rope.freq_base_swa", c->local.rope.base);
@@ -172,7 +190,8 @@ static lm_shared_keys shared_keys(const lm_family *f)
 
 static bool says_function(const lm_family *f, const lm_config *c)
 {
-    return c->route.sigmoid || c->latent.kv_rank || (f->mixture && f->mixture->says_function);
+    return c->route.sigmoid || c->route.root_softplus || c->latent.kv_rank ||
+           (f->mixture && f->mixture->says_function);
 }
 
 static void add_experts(keys *k, const lm_family *f, const lm_config *c)
@@ -189,7 +208,7 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     if (knows(f, "routed_scaling_factor") || (c->route.scale > 0 && c->route.scale != 1))
         real(k, "expert_weights_scale", (double)c->route.scale);
     if (says_function(f, c))
-        whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
+        whole(k, "expert_gating_func", c->route.sigmoid ? 2 : c->route.root_softplus ? 4 : 1);
     lm_shared_keys shared = shared_keys(f);
     if (c->shared_width && shared != LM_SHARED_COUNT && shared != LM_SHARED_UNSAID)
         whole(k, "expert_shared_feed_forward_length", c->shared_width);
@@ -376,6 +395,7 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     add_experts(&k, f, c);
     add_mamba(&k, c);
     add_own(&k, f, c);
+    add_lists(&k, f, c);
     if (knows(f, "use_parallel_residual"))
         lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);
     if (caps)

@@ -9,6 +9,7 @@
 #include "base/os/cpu.h"
 #include "base/rng.h"
 #include "export/synth/synthesis.h"
+#include "export/tensors/overflow.h"
 
 #define PIECE (UINT64_C(1) << 22)    /* elements per write */
 #define GRAIN (UINT64_C(1) << 14)    /* elements per task of a thread: whole blocks of every type, which fit
@@ -117,6 +118,7 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, bool gguf, lm_made_ten
     t->part   = strchr(w->path, '*') ? w->elements / w->dims[0] : w->elements;
     t->stream = lm_made_stream(w->path);
     t->mean   = norm ? size : 0.0f;
+    t->below  = w->below;
     if (norm)
         t->deviation = 0.1f * size;
     else if (w->kind == LM_VECTOR && !(n && n->code == LM_OP_CAUSAL_CONV && parameter == 0))
@@ -188,8 +190,10 @@ static uint64_t interleaved_number(const lm_made_tensor *t, uint64_t at, uint64_
 /* Give random numbers the distribution of a tensor. */
 static void shape(const lm_made_tensor *t, uint64_t n, float *out)
 {
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; !t->below && i < n; i++)
         out[i] = t->mean + t->deviation * out[i];
+    for (uint64_t i = 0; t->below && i < n; i++)         /* 4096 of a deviation: any of them is as likely */
+        out[i] = fmodf(floorf(fabsf(out[i]) * 4096), (float)t->below);
     for (uint64_t i = 0; t->exponential && i < n; i++)
         out[i] = (float)t->exponential * expf(out[i]);
 }
@@ -257,7 +261,10 @@ static void make(void *arg, unsigned worker, unsigned workers)
     for (lm_pool_range(m->n, GRAIN, worker, workers, &at, &end); at < end; at += GRAIN) {
         uint64_t n = end - at < GRAIN ? end - at : GRAIN;
         values(m->t, m->s->o->seed, m->from + at, n, mine);
-        lm_pack_quickly(m->t->type, m->s->packed + at / type->block * type->bytes, mine, n);
+        if (m->t->below)
+            lm_pack_whole(m->t->type, m->s->packed + at * type->bytes, mine, n);
+        else
+            lm_pack_quickly(m->t->type, m->s->packed + at / type->block * type->bytes, mine, n);
     }
 }
 

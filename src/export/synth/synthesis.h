@@ -28,6 +28,7 @@ typedef struct lm_made_tensor {
     int          exponential;        /* stored as exp(x) times this; 0: as x */
     const lm_weight *folded;         /* stored as in lm_weight.folds; NULL: unchanged */
     lm_row_order order;              /* of rows, or elements of a vector */
+    uint32_t     below;              /* whole numbers less than this; 0: any numbers */
     const float *values;             /* [elements] fixed values; NULL: random */
     uint32_t     joint_first, joint_of;   /* per-head matrices: their rows in the joint matrix of a checkpoint
                                              (lm_joint); 0: none */

@@ -88,12 +88,13 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
                          lm_error *e)
 {
     const lm_weight *w = &s->program->weights[i];
-    lm_made_tensor  *t = lm_add_made(s, name);
+    char             published[256];
+    lm_made_tensor  *t = lm_add_made(s, lm_published_name(s->family, name, published, sizeof published));
 
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
     lm_fill_made(s, i, false, t);
-    t->type = type;
+    t->type = w->below ? LM_I64 : type;
     t->mean -= w->plus_one ? 1.0f : 0.0f;
     if (strchr(w->path, '*')) {          /* one of several tensors that are stored separately */
         t->n_dims   = w->n_dims - 1;

@@ -91,7 +91,7 @@ static lm_status add_weight(lm_synthesis *s, uint32_t i, lm_type_chooser *types,
     t->exponential = w->exponential;
     t->folded      = w->n_folds ? w : NULL;
     LM_TRY(lm_weight_fold(w, 0, NULL, 0, e));            /* is there a form? */
-    t->type        = lm_choose_type(types, t->name, t->n_dims, t->dims);
+    t->type        = w->below ? LM_I32 : lm_choose_type(types, t->name, t->n_dims, t->dims);
     return LM_OK;
 }
 

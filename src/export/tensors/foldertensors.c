@@ -67,7 +67,12 @@ static lm_status add(lm_folder_tensors *t, const char *name, tensor_recipe recip
         t->recipes  = more;
         t->capacity = capacity;
     }
-    lm_moved m = { .name = lm_arena_strdup(t->arena, name), .n_dims = n_dims, .elements = 1, .cols = cols };
+    char        other[256];
+    const char *published = lm_published_name(t->family, name, other, sizeof other);
+    lm_moved    m = { .name = lm_arena_strdup(t->arena, published),
+                      .n_dims = n_dims,
+                      .elements = 1,
+                      .cols = cols };
     if (!m.name)
         return lm_fail_memory(e, "tensors", strlen(name));
     for (uint32_t i = 0; i < n_dims; i++) {
@@ -468,9 +473,11 @@ static lm_status choose(lm_folder_tensors *t, size_t i, lm_error *e)
         m->raw = true;
         return lm_moved_measure(m, e);
     }
-    m->own = !t->type;
-    m->to = t->type ? *t->type : is_float(m->from) ? m->from : LM_F32;
-    if (!t->type && m->to == LM_F32 && t->main != LM_F32 && is_float(m->from)) {
+    bool listed = t->folder->weights[h->weight].below > 0;
+
+    m->own = !t->type || listed;
+    m->to  = listed ? LM_I64 : t->type ? *t->type : is_float(m->from) ? m->from : LM_F32;
+    if (!t->type && !listed && m->to == LM_F32 && t->main != LM_F32 && is_float(m->from)) {
         LM_TRY(survives(t, i, t->main, &narrower, e));
         m->to = narrower ? t->main : LM_F32;
     }

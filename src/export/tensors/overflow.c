@@ -43,10 +43,24 @@ static void limit(float *x, uint64_t n, float max)
         x[i] = fminf(fmaxf(x[i], -max), max);
 }
 
+void lm_pack_whole(lm_dtype to, uint8_t *out, const float *x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t v     = (int64_t)x[i];
+        int32_t small = (int32_t)x[i];
+        if (to == LM_I64)
+            memcpy(out + i * sizeof v, &v, sizeof v);
+        else
+            memcpy(out + i * sizeof small, &small, sizeof small);
+    }
+}
+
 static void pack(lm_quantize_fn *quantize, lm_dtype to, uint8_t *out, const float *x, uint64_t n,
                  const float *importance)
 {
-    if (quantize)
+    if (to == LM_I32 || to == LM_I64)            /* indices, which float32 holds exactly */
+        lm_pack_whole(to, out, x, n);
+    else if (quantize)
         quantize(to, out, x, n, importance);
     else
         lm_dtype_of(to)->pack(out, x, n);

@@ -14,6 +14,9 @@ typedef struct lm_overflows { uint64_t n; uint32_t largest; } lm_overflows;
 void lm_pack_checked(lm_quantize_fn *quantize, lm_dtype to, uint8_t *out, float *x, uint64_t cols,
                      const float *importance, bool clamp, lm_overflows *m);
 
+/* Pack whole numbers that float32 holds exactly: i32 or i64. */
+void lm_pack_whole(lm_dtype to, uint8_t *out, const float *x, uint64_t n);
+
 /* What is done about values that do not fit. */
 typedef struct lm_overflow_rule {
     bool     clamp;                      /* they are limited */

@@ -50,20 +50,9 @@ static bool is_gguf(const lm_matrices *m)
 
 /* ---- lookup of tensors ---- */
 
-/* Find a tensor. Checkpoints of the bare decoder omit the first component of every path; others have "model."
- * before it. */
 static const lm_tensor_info *find(const lm_matrices *m, const char *name)
 {
-    const lm_tensor_info *t   = name ? lm_container_find(m->c, name) : NULL;
-    const char           *dot = name ? strchr(name, '.') : NULL;
-
-    char                  longer[256];
-
-    if (t || !dot || is_gguf(m))
-        return t;
-    snprintf(longer, sizeof longer, "model.%s", name);
-    t = lm_container_find(m->c, dot + 1);
-    return t ? t : lm_container_find(m->c, longer);
+    return name ? lm_find_tensor(m->family, m->c, name) : NULL;
 }
 
 static lm_status missing(const lm_matrices *m, const char *name, lm_error *e)
@@ -93,7 +82,9 @@ static lm_status take(lm_matrices *m, place *at, const lm_tensor_info *t, lm_err
     bool integer = t->type == LM_I8 || t->type == LM_I16 || t->type == LM_I32 || t->type == LM_I64 ||
                    t->type >= LM_BOOL;
 
-    if (at->how != CODES && (!type->unpack || integer)) {
+    bool listed = m->p->weights[at - m->places].below > 0;
+
+    if (at->how != CODES && (!type->unpack || integer != listed)) {
         lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "unsupported weight type %s", type->name);
         return lm_fail_in(e, lm_container_file_of(m->c, t));
     }

@@ -109,13 +109,14 @@ static void glu(float *y, const float *gate, const float *up, lm_act act, uint64
         y[i] = activate(gate[i], act) * up[i];
 }
 
-static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n)
+static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, float plus,
+                        uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         float g = gate[i] > limit ? limit : gate[i], u = up[i] < -limit  ? -limit
                                                          : up[i] > limit ? limit
                                                                          : up[i];
-        y[i] = activate(g, act) * (u + 1.0f);
+        y[i] = activate(g, act) * (u + plus);
     }
 }
 

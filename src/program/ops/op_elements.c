@@ -264,10 +264,10 @@ lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_
 
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
 {
-    return lm_glu_clamped(b, gate, up, act, 0);
+    return lm_glu_clamped(b, gate, up, act, 0, 0);
 }
 
-lm_value lm_glu_clamped(lm_builder *b, lm_value gate, lm_value up, lm_act act, float limit)
+lm_value lm_glu_clamped(lm_builder *b, lm_value gate, lm_value up, lm_act act, float limit, float plus)
 {
     if (b->failed)
         return LM_NONE;
@@ -279,7 +279,9 @@ lm_value lm_glu_clamped(lm_builder *b, lm_value gate, lm_value up, lm_act act, f
         lm_pop(b);
     }
     lm_value y = glu(b, lm_record_path(b, "gated"), gate, up, act);
-    b->p->nodes[b->p->values[y].producer].glu.limit = limit;
+    lm_node *n   = b->failed ? &b->nowhere : &b->p->nodes[b->p->values[y].producer];
+    n->glu.limit = limit;
+    n->glu.plus  = limit > 0 ? plus : 0;
     return y;
 }
 
@@ -294,14 +296,14 @@ static void glu_cost(const lm_program *p, const lm_node *n, lm_cost *c)
         c->flops = lm_width_out(p, n) + 4 * gates;
         c->reads = lm_width_out(p, n) + gates;
     }
-    if (n->glu.limit > 0)                        /* three comparisons and a sum */
-        c->flops += 4 * lm_width_out(p, n);
+    if (n->glu.limit > 0)                        /* three comparisons, perhaps a sum */
+        c->flops += (n->glu.plus > 0 ? 4 : 3) * lm_width_out(p, n);
 }
 
 static void glu_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_text_printf(out, "%s(gate) ⊙ %s", lm_act_id(n->glu.act), n->glu.limit > 0 ? "(up + 1)" : "up");
+    lm_text_printf(out, "%s(gate) ⊙ %s", lm_act_id(n->glu.act), n->glu.plus > 0 ? "(up + 1)" : "up");
     if (n->glu.limit > 0)
         lm_text_printf(out, _(", clamped at %g"), (double)n->glu.limit);
 }
@@ -315,6 +317,7 @@ static void act_describe(const lm_program *p, const lm_node *n, lm_text *out)
 static const lm_op_number act_numbers[] = {
     LM_NODE_NUMBER(ACT, glu.act, "activation"),
     LM_NODE_NUMBER(FLOAT, glu.limit, "activation"),
+    LM_NODE_NUMBER(FLOAT, glu.plus, "activation"),
     { 0 }
 };
 

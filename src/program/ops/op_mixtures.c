@@ -36,6 +36,22 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
     return n->out;
 }
 
+void lm_route_by_token(lm_builder *b, lm_value route, const char *name, uint32_t rows)
+{
+    if (b->failed)
+        return;
+    lm_node *n    = &b->p->nodes[b->p->values[route].producer];
+    n->weights[2] = lm_record_weight(b, lm_record_here(b), name, LM_VECTOR, 2, rows, n->route.spec.top_k);
+    lm_record_need(b, n->route.spec.n_groups == 0 && n->weights[0] == LM_NONE, n->path,
+                   "experts are either chosen or listed");
+    if (n->weights[2] == LM_NONE)
+        return;
+    lm_weight *w = &b->p->weights[n->weights[2]];
+    w->gguf      = lm_record_gguf(b, w->path, "");
+    w->below     = n->route.spec.n_experts;
+    w->constant  = true;
+}
+
 static lm_weight *correction_of(lm_builder *b, lm_value route)
 {
     return b->failed ? NULL : &b->p->weights[b->p->nodes[b->p->values[route].producer].weights[0]];
@@ -71,9 +87,13 @@ void lm_scale_routes(lm_builder *b, lm_value route, const char *name)
  * near */
 static void route_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
-    const lm_route_spec *r = &n->route.spec;
+    const lm_route_spec *r      = &n->route.spec;
+    bool                 listed = n->weights[2] != LM_NONE;
+    uint64_t             k = r->top_k, each = r->one_by_one ? 8 * k : 4 + (listed ? 0 : k);
 
-    c->flops  = (r->one_by_one ? 8 * (uint64_t)r->top_k : 4 + (uint64_t)r->top_k) * lm_width_in(p, n);
+    c->flops = each * lm_width_in(p, n);
+    if (listed)                          /* one row of the table */
+        c->weight_elements = r->top_k;
     c->reads  = lm_width_in(p, n);
     c->writes = lm_width_out(p, n);
 }
@@ -83,8 +103,12 @@ static void route_describe(const lm_program *p, const lm_node *n, lm_text *out)
     const lm_route_spec *r = &n->route.spec;
 
     (void)p;
-    lm_text_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts,
-                   r->one_by_one ? "SparseMixer" : r->sigmoid ? "sigmoid" : "softmax");
+    const char *function = r->one_by_one ? "SparseMixer" : lm_route_function(r);
+
+    if (n->weights[2] != LM_NONE)
+        lm_text_printf(out, _("the token's %u of %u by %s"), r->top_k, r->n_experts, function);
+    else
+        lm_text_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts, function);
     if (r->n_groups > 1)
         lm_text_printf(out, _(", from the best %u of %u groups"), r->top_groups, r->n_groups);
     if (r->renormalise)
@@ -99,6 +123,7 @@ static const lm_op_number route_numbers[] = {
     LM_NODE_NUMBER(U32, route.spec.n_experts, "mixture of experts"),
     LM_NODE_NUMBER(U32, route.spec.top_k, "mixture of experts"),
     LM_NODE_NUMBER(BOOL, route.spec.sigmoid, "mixture of experts"),
+    LM_NODE_NUMBER(BOOL, route.spec.root_softplus, "mixture of experts"),
     LM_NODE_NUMBER(BOOL, route.spec.renormalise, "mixture of experts"),
     LM_NODE_NUMBER(FLOAT, route.spec.scale, "mixture of experts"),
     LM_NODE_NUMBER(FLOAT, route.spec.sum_eps, NULL),
@@ -112,7 +137,7 @@ static const lm_op_number route_numbers[] = {
 
 const lm_op lm_op_route = {
     .name          = "route",
-    .weights       = { "correction", "scale" },
+    .weights       = { "correction", "scale", "experts" },
     .numbers       = route_numbers,
     .cost          = route_cost,
     .describe      = route_describe,
@@ -213,6 +238,7 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
     n->experts.width     = s->width;
     n->experts.act       = s->names[0] ? s->act : LM_ACT_RELU;
     n->experts.limit     = s->limit;
+    n->experts.plus      = s->limit > 0 ? s->plus : 0;
     n->experts.scaled_input = s->scaled_input;
     lm_value y           = n->out;
     lm_pop(b);
@@ -238,8 +264,8 @@ static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->weight_elements = n_matrices * k * d * f;
     if (n->experts.scaled_input)         /* gate and up are scaled, the sum has no weights */
         c->flops += 2 * k * f - k * d;
-    if (n->experts.limit > 0)            /* three comparisons and a sum */
-        c->flops += 4 * k * f;
+    if (n->experts.limit > 0)            /* three comparisons, perhaps a sum */
+        c->flops += (n->experts.plus > 0 ? 4 : 3) * k * f;
     if (n->weights[3] != LM_NONE) {
         c->flops += k * ((n_matrices - 1) * f + d);
         c->weight_elements += k * ((n_matrices - 1) * f + d);
@@ -251,7 +277,7 @@ static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out
     lm_text_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(%s) ⊙ %s"),
                    n->experts.n_experts, n->experts.top_k, lm_width_in(p, n), n->experts.width,
                    lm_width_out(p, n), lm_act_id(n->experts.act), lm_experts_have_gate(n) ? "gate" : "up",
-                   n->experts.limit > 0 ? "(up + 1)" : "up");
+                   n->experts.plus > 0 ? "(up + 1)" : "up");
     if (n->experts.limit > 0)
         lm_text_printf(out, _(", clamped at %g"), (double)n->experts.limit);
     if (n->experts.scaled_input)
@@ -276,6 +302,7 @@ static void experts_reverse_cost(const lm_node *n, const lm_reverse *r, const lm
 static const lm_op_number experts_numbers[] = {
     LM_NODE_NUMBER(ACT, experts.act, "activation"),
     LM_NODE_NUMBER(FLOAT, experts.limit, "activation"),
+    LM_NODE_NUMBER(FLOAT, experts.plus, "activation"),
     LM_NODE_NUMBER(BOOL, experts.scaled_input, "mixture of experts"),
     LM_NODE_NUMBER(U32, experts.n_experts, "mixture of experts"),
     LM_NODE_NUMBER(U32, experts.top_k, "mixture of experts"),

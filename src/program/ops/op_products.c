@@ -71,6 +71,20 @@ lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bo
     return (b->ternary.class_name ? ternary_linear : plain_linear)(b, name, x, out, bias);
 }
 
+lm_value lm_linear_of(lm_builder *b, const char *name, lm_value x, uint32_t out)
+{
+    if (b->failed)
+        return LM_NONE;
+    const char *path = lm_record_path(b, name);
+    uint32_t    w = lm_record_weight(b, lm_record_here(b), name, LM_MATRIX, 2, out, lm_record_width(b, x));
+    lm_node    *n = lm_record_unary(b, LM_OP_LINEAR, path, x, out);
+
+    n->weights[0] = w;
+    if (w != LM_NONE)
+        b->p->weights[w].gguf = lm_record_gguf(b, path, "");
+    return n->out;
+}
+
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to)
 {
     if (!tied_to)
@@ -172,6 +186,28 @@ lm_value lm_head_linear(lm_builder *b, const char *weight, const char *bias, lm_
     lm_value y = lm_add_bias(b, bias, lm_record_heads(b, w, path, x, n_heads, out, false)->out);
     if (y != LM_NONE && !b->failed)
         b->p->weights[b->p->nodes[b->p->values[y].producer].weights[0]].heads = n_heads;
+    return y;
+}
+
+lm_value lm_grouped_linear(lm_builder *b, const char *name, const char *class_name, lm_value x, uint32_t n,
+                           uint32_t out)
+{
+    lm_push(b, name, class_name);
+    if (b->failed)
+        return LM_NONE;
+    const char *here = lm_record_here(b);
+
+    lm_record_need(b, n && lm_record_width(b, x) % n == 0, here,
+                   "the number of matrices does not divide the width");
+    uint32_t w = lm_record_weight(b, here, "weight", LM_HEADS, 1, n, 1);
+    lm_value y = LM_NONE;
+    if (!b->failed && w != LM_NONE) {
+        lm_weight *matrix = &b->p->weights[w];
+        matrix->joint = (lm_joint){ .path = matrix->path, .gguf = matrix->gguf, .n = out, .of = out,
+                                    .only = true };
+        y             = lm_record_heads(b, w, here, x, n, out, false)->out;
+    }
+    lm_pop(b);
     return y;
 }
 

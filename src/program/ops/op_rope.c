@@ -7,16 +7,20 @@
 #include "program/op.h"
 #include "program/record.h"
 
+static bool same_lanes(const lm_rope_spec *a, const lm_rope_spec *b)
+{
+    return a->dim == b->dim && a->pairing == b->pairing && a->backwards == b->backwards && a->last == b->last;
+}
+
 static bool same_rope(const lm_rope_spec *a, const lm_rope_spec *b)
 {
-    return a->dim == b->dim && a->base == b->base && a->pairing == b->pairing && a->type == b->type &&
+    return a->base == b->base && a->type == b->type &&
            a->factor == b->factor && a->original_context == b->original_context &&
            a->max_context == b->max_context && a->stored_divisors == b->stored_divisors &&
            a->low_freq_factor == b->low_freq_factor && a->high_freq_factor == b->high_freq_factor &&
            a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->truncate == b->truncate &&
            a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
-           a->attention_factor == b->attention_factor && a->share == b->share &&
-           a->backwards == b->backwards &&
+           a->attention_factor == b->attention_factor && a->share == b->share && same_lanes(a, b) &&
            a->stored_factors == b->stored_factors && (a->short_factors != NULL) == (b->short_factors != NULL);
 }
 
@@ -110,6 +114,10 @@ static void rope_describe(const lm_program *p, const lm_node *n, lm_text *out)
                    : s->stored_factors ? _("stored factors")
                                        : lm_rope_type_name(s->type),
                    s->pairing == LM_ROPE_PAIR ? _("pairs (2i, 2i+1)") : _("pairs (i, i+n/2)"));
+    if (s->last)
+        lm_text_add_str(out, _(", the last of a head"));
+    if (s->last && s->backwards)
+        lm_text_add_str(out, _(", backwards"));
 }
 
 static const lm_op_number rope_numbers[] = {

@@ -157,7 +157,8 @@ static void run_gated(const stage_chunk *p, const lm_step *s, uint64_t from, uin
         if (n->experts.scaled_input)
             weigh_input(p, s, i, gate, up);
         if (n->experts.limit > 0)
-            p->g->kernels.row.glu_clamped(y, gate, up, n->experts.act, n->experts.limit, s->width);
+            p->g->kernels.row.glu_clamped(y, gate, up, n->experts.act, n->experts.limit, n->experts.plus,
+                                          s->width);
         else
             p->g->kernels.row.glu(y, gate, up, n->experts.act, s->width);
     }
@@ -239,6 +240,7 @@ static void run_operation(const stage_chunk *p, const lm_step *s, uint64_t from,
         .kernels   = &g->kernels.row,
         .out       = operand_of(g, s->out),
         .positions = g->positions,
+        .tokens    = g->tokens,
         .numbers   = s->domain == LM_ALL_ROWS ? NULL : g->wanted,
     };
     for (uint32_t k = 0; k < LM_MAX_INPUTS; k++)

@@ -1,6 +1,7 @@
 /* load.c - load weights into the places that the plan assigned. */
 #include "runtime/engine/load.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -94,6 +95,28 @@ static lm_status load_floats(void *arg)
         lm_cut_floats(w, x, to);
     lm_weight_from_stored(w, lm_container_kind_of(from) == LM_GGUF, to, w->elements);
     return LM_OK;
+}
+
+/* Check the entries of a table of whole numbers. */
+static lm_status check_entries(const load_job *j, const char *file, lm_error *e)
+{
+    const lm_weight *w = &j->g->program->weights[j->weight];
+    const float     *x = (const float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset);
+
+    for (uint64_t i = 0; w->below && i < w->elements; i++)
+        if (!(x[i] >= 0 && x[i] < (float)w->below)) {
+            lm_fail(e, LM_BAD_MODEL, j->g->model->tensors[j->weight]->name, LM_NO_OFFSET,
+                    "entry %" PRIu64 " is %.9g; whole numbers below %u are expected", i, (double)x[i],
+                    w->below);
+            return lm_fail_in(e, file);
+        }
+    return LM_OK;
+}
+
+static lm_status load_floats_checked(load_job *j, const char *file, lm_error *e)
+{
+    LM_TRY(lm_filemap_guard(load_floats, j, file, e));
+    return check_entries(j, file, e);
 }
 
 /* Transpose [in][out] to [out][in], elements of any size, in tiles that stay in cache. */
@@ -437,7 +460,7 @@ static lm_status load_weight(load_job *j, lm_error *e)
         return LM_OK;
     case LM_FLOATS:
         return g->program->weights[j->weight].cut ? load_float_part(j, file, e)
-                                                  : lm_filemap_guard(load_floats, j, file, e);
+                                                  : load_floats_checked(j, file, e);
     case LM_TRANSPOSED:
         j->transposed = g->weights + at->offset;
         return lm_filemap_guard(load_transposed, j, file, e);

@@ -7,21 +7,9 @@
 #include "base/map.h"
 #include "runtime/model/model.h"
 
-/* Find a tensor by name. Checkpoints of the bare decoder leave the first word of every path out ("layers.0…"
- * for "model.layers.0…", "h.0…" for "transformer.h.0…"); some put "model." before it (Mamba Codestral). */
 static const lm_tensor_info *find_named(const lm_model *m, const char *name)
 {
-    const lm_tensor_info *t   = lm_container_find(m->container, name);
-    const char           *dot = strchr(name, '.');
-
-    if (!t && dot && lm_container_kind_of(m->container) != LM_GGUF)
-        t = lm_container_find(m->container, dot + 1);
-    if (!t && lm_container_kind_of(m->container) != LM_GGUF) {
-        char longer[256];
-        snprintf(longer, sizeof longer, "model.%s", name);
-        t = lm_container_find(m->container, longer);
-    }
-    return t;
+    return lm_find_tensor(m->family, m->container, name);
 }
 
 static const lm_tensor_info *find_tensor(const lm_model *m, const lm_weight *w, const char **name)
@@ -102,7 +90,9 @@ static lm_status take_tensor(lm_model *m, uint32_t i, const lm_tensor_info *t, l
     /* codes in bytes, which bind_codes has checked */
     bool codes = m->types[i] == LM_MXFP4 && t->type == LM_U8;
 
-    if (!lm_dtype_of(t->type)->unpack || (is_integer(t->type) && !codes)) {
+    bool listed = m->program->weights[i].below > 0;          /* indices, which are checked when loaded */
+
+    if (!lm_dtype_of(t->type)->unpack || (is_integer(t->type) != listed && !codes)) {
         lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "unsupported weight type %s",
                 lm_dtype_of(t->type)->name);
         return lm_fail_in(e, lm_container_file_of(m->container, t));

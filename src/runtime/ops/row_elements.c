@@ -217,7 +217,7 @@ static void glu(const lm_rows *r, uint64_t from, uint64_t to)
     for (uint64_t i = from; i < to; i++) {
         if (r->node->glu.limit > 0)
             r->kernels->glu_clamped(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i),
-                                    r->node->glu.act, r->node->glu.limit, w);
+                                    r->node->glu.act, r->node->glu.limit, r->node->glu.plus, w);
         else if (gates == w)
             r->kernels->glu(lm_row_of(r->out, i), lm_row_of(r->in[0], i), lm_row_of(r->in[1], i),
                             r->node->glu.act, w);
@@ -254,8 +254,8 @@ static void clamped_back(const lm_rows_back *b, uint64_t i, uint64_t n)
     float          d[2];
 
     for (uint64_t k = 0; k < n; k++) {
-        lm_glu_lane_back(b->kernels, gate[k], up[k], dy[k], r->node->glu.act, r->node->glu.limit, &d[0],
-                         &d[1]);
+        lm_glu_lane_back(b->kernels, gate[k], up[k], dy[k], r->node->glu.act, r->node->glu.limit,
+                         r->node->glu.plus, &d[0], &d[1]);
         for (unsigned x = 0; x < 2; x++)
             if (b->din[x].at)
                 lm_put_gradient(lm_row_of(b->din[x], i) + k, &d[x], 1, 1, b->first[x]);

@@ -16,6 +16,12 @@ const lm_row_op lm_row_sinusoid = { .forward = sinusoid };
 
 /* ---- rope ---- */
 
+/* Return how many lanes of a head precede those that rotate. */
+static uint32_t still_lanes(const lm_node *n, const lm_rope_spec *s)
+{
+    return s->last ? n->rope.head_dim - s->dim : 0;
+}
+
 static void rope(const lm_rows *r, uint64_t from, uint64_t to)
 {
     const lm_node      *n = r->node;
@@ -27,8 +33,8 @@ static void rope(const lm_rows *r, uint64_t from, uint64_t to)
         const float *cosine = lm_row_of(r->rotation, lm_row_number(r, i));
         if (r->out.at != r->in[0].at)
             memcpy(x, lm_row_of(r->in[0], i), w * sizeof *x);
-        r->kernels->rope(x, n->rope.n_heads, n->rope.head_dim, s->dim, cosine, cosine + s->dim / 2,
-                         s->pairing == LM_ROPE_PAIR);
+        r->kernels->rope(x + still_lanes(n, s), n->rope.n_heads, n->rope.head_dim, s->dim, cosine,
+                         cosine + s->dim / 2, s->pairing == LM_ROPE_PAIR);
     }
 }
 
@@ -48,7 +54,7 @@ static void rope_back(const lm_rows_back *b, uint64_t from, uint64_t to, float *
         for (uint32_t k = 0; k < half; k++)
             sine[k] = -cosine[half + k];
         memcpy(x, lm_row_of(b->dout, i), w * sizeof *x);
-        r->kernels->rope(x, n->rope.n_heads, n->rope.head_dim, s->dim, cosine, sine,
+        r->kernels->rope(x + still_lanes(n, s), n->rope.n_heads, n->rope.head_dim, s->dim, cosine, sine,
                          s->pairing == LM_ROPE_PAIR);
         lm_put_gradient(lm_row_of(b->din[0], i), x, 1, w, b->first[0]);
     }

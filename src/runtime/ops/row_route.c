@@ -1,5 +1,6 @@
-/* row_route.c - route: which experts a row is routed to: softmax or sigmoid scores, the best groups (arXiv
- * 2405.04434), the best k experts, or two experts one after the other (2409.12136). */
+/* row_route.c - route: which experts a row is routed to: scores (softmax, sigmoids, roots of softplus), the
+ * best groups (arXiv 2405.04434), the best k experts, or two experts one after the other (2409.12136); or
+ * those that a table has for the token. */
 #include <math.h>
 #include <string.h>
 
@@ -42,7 +43,12 @@ static void close_groups(const lm_route_spec *r, const float *choice, bool *clos
         closed[i] = !taken[i / each];
 }
 
-/* Compute softmax or sigmoid of `logits`; both arrays are [n_experts]. */
+static float softplus(float x)
+{
+    return (x > 0 ? x : 0) + log1pf(expf(-fabsf(x)));
+}
+
+/* Compute the scores of `logits`; both arrays are [n_experts]. */
 static void compute_scores(const lm_route_spec *r, const float *logits, float *scores,
                            const lm_row_kernels *k)
 {
@@ -50,6 +56,9 @@ static void compute_scores(const lm_route_spec *r, const float *logits, float *s
     if (r->sigmoid)
         for (uint32_t i = 0; i < r->n_experts; i++)
             scores[i] = 1 / (1 + expf(-scores[i]));
+    else if (r->root_softplus)
+        for (uint32_t i = 0; i < r->n_experts; i++)
+            scores[i] = sqrtf(softplus(scores[i]));
     else
         k->softmax(scores, r->n_experts);
 }
@@ -86,19 +95,13 @@ static void route_one_by_one(const lm_route_spec *r, const float *logits, float 
     }
 }
 
-/* Route one row. out: [top_k] weights, then [top_k] expert numbers. `correction` [n_experts] is added for the
- * choice only, `factors` [n_experts] multiply the weights; NULL: none. */
-static void route_row(const lm_route_spec *r, const float *logits, const float *correction,
-                      const float *factors, float *out, const lm_row_kernels *k)
+/* Choose the experts with the best scores: out [top_k]. `correction` [n_experts] is added to them; NULL:
+ * none. */
+static void choose(const lm_route_spec *r, const float *scores, const float *correction, float *out)
 {
-    float scores[LM_MAX_EXPERTS], choice[LM_MAX_EXPERTS], sum = 0;
+    float choice[LM_MAX_EXPERTS];
     bool  closed[LM_MAX_EXPERTS] = { false };
 
-    if (r->one_by_one) {
-        route_one_by_one(r, logits, out);
-        return;
-    }
-    compute_scores(r, logits, scores, k);
     for (uint32_t i = 0; i < r->n_experts; i++)
         choice[i] = correction ? scores[i] + correction[i] : scores[i];
     if (r->n_groups > 1)
@@ -107,9 +110,29 @@ static void route_row(const lm_route_spec *r, const float *logits, const float *
         uint32_t e        = best_of(choice, r->n_experts, closed);
         e                 = e == LM_NONE ? 0 : e;    /* not reached: a program opens at least top_k experts */
         closed[e]         = true;
-        out[i]            = scores[e];
-        out[r->top_k + i] = (float)e;
-        sum += scores[e];
+        out[i]            = (float)e;
+    }
+}
+
+/* Route one row. out: [top_k] weights, then [top_k] expert numbers. `listed`: these [top_k], or NULL: choose.
+ * `factors` [n_experts] multiply the weights; NULL: none. */
+static void route_row(const lm_route_spec *r, const float *logits, const float *listed,
+                      const float *correction, const float *factors, float *out, const lm_row_kernels *k)
+{
+    float scores[LM_MAX_EXPERTS], *experts = out + r->top_k, sum = 0;
+
+    if (r->one_by_one) {
+        route_one_by_one(r, logits, out);
+        return;
+    }
+    compute_scores(r, logits, scores, k);
+    if (listed)
+        memcpy(experts, listed, r->top_k * sizeof *experts);
+    else
+        choose(r, scores, correction, experts);
+    for (uint32_t i = 0; i < r->top_k; i++) {
+        out[i] = scores[(uint32_t)experts[i]];
+        sum += out[i];
     }
     for (uint32_t i = 0; i < r->top_k; i++)
         out[i] = (r->renormalise ? out[i] / (sum + NO_ZERO + r->sum_eps) : out[i]) *
@@ -118,9 +141,15 @@ static void route_row(const lm_route_spec *r, const float *logits, const float *
 
 static void route(const lm_rows *r, uint64_t from, uint64_t to)
 {
-    for (uint64_t i = from; i < to; i++)
-        route_row(&r->node->route.spec, lm_row_of(r->in[0], i), r->weights[0], r->weights[1],
-                  lm_row_of(r->out, i), r->kernels);
+    const lm_route_spec *s = &r->node->route.spec;
+
+    for (uint64_t i = from; i < to; i++) {
+        const float *listed = r->weights[2];
+        if (listed)
+            listed += (uint64_t)r->tokens[lm_row_number(r, i)] * s->top_k;
+        route_row(s, lm_row_of(r->in[0], i), listed, r->weights[0], r->weights[1], lm_row_of(r->out, i),
+                  r->kernels);
+    }
 }
 
 /* Return what divides the scores of the chosen experts. */
@@ -131,6 +160,12 @@ static float sum_of_chosen(const lm_route_spec *r, const float *scores, const fl
     for (uint32_t i = 0; i < r->top_k; i++)
         sum += scores[(uint32_t)out[r->top_k + i]];
     return r->renormalise ? sum : 1;
+}
+
+/* Return the slope of a score, sqrt(softplus(x)): sigmoid(x) / (2 score). */
+static float slope_of_root(float x, float score)
+{
+    return score > 0 ? 0.5f / ((1 + expf(-x)) * score) : 0;
 }
 
 /* The selection of experts has no gradient; it flows through the scores of the selected ones only. */
@@ -146,12 +181,14 @@ static void row_back(const lm_route_spec *r, const float *logits, const float *f
     for (uint32_t i = 0; r->renormalise && i < r->top_k; i++)
         along += dw[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
     for (uint32_t i = 0; i < r->top_k; i++)
-        d[(uint32_t)out[r->top_k + i]] = (dw[i] - along) / sum;
+        d[(uint32_t)out[r->top_k + i]] += (dw[i] - along) / sum;     /* a table may list one twice */
     float mean = 0;
-    for (uint32_t i = 0; !r->sigmoid && i < r->n_experts; i++)
+    for (uint32_t i = 0; !r->sigmoid && !r->root_softplus && i < r->n_experts; i++)
         mean += d[i] * scores[i];
     for (uint32_t i = 0; i < r->n_experts; i++) {
-        float z    = r->sigmoid ? d[i] * scores[i] * (1 - scores[i]) : scores[i] * (d[i] - mean);
+        float z    = r->root_softplus ? d[i] * slope_of_root(logits[i], scores[i])
+                     : r->sigmoid     ? d[i] * scores[i] * (1 - scores[i])
+                                      : scores[i] * (d[i] - mean);
         dlogits[i] = first ? z : dlogits[i] + z;
     }
 }

@@ -12,6 +12,10 @@
     X(MATCH, match) \
     X(GAUSSIAN_TOP, gaussian_top) \
     X(ROUND, round) \
+    X(REPEAT, repeat) \
+    X(CONNECT, connect) \
+    X(BLEND, blend) \
+    X(MERGE, merge) \
     X(SCALE, scale) \
     X(TEMPERATURE, temperature) \
     X(ADD_BIAS, add_bias) \

@@ -23,6 +23,7 @@ typedef struct lm_rows {
     lm_operand            in[LM_MAX_INPUTS], out;        /* `out` may be in[0] if the operation is in place */
     const float          *weights[LM_MAX_WEIGHTS];       /* vectors; NULL: absent */
     const uint32_t       *positions;                     /* of all rows of the pass */
+    const int32_t        *tokens;                        /* the same */
     const uint32_t       *numbers;                       /* the number of row i in the pass; NULL: i */
     lm_operand            rotation;                      /* rope: cosines, then sines, by number */
 } lm_rows;

@@ -313,8 +313,8 @@ void lm_draw_moe(lm_drawing *d)
                                                            s->top_groups, s->n_groups)
                                          : "";
     uint32_t choice = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SOFTMAX, _("%s, best %u of %u%s%s"),
-                                   s->one_by_one ? "SparseMixer" : s->sigmoid ? "sigmoid" : "softmax",
-                                   s->top_k, s->n_experts,
+                                   s->one_by_one ? "SparseMixer" : lm_route_function(s), s->top_k,
+                                   s->n_experts,
                                    groups ? groups : "",
                                    s->renormalise ? _("\nweights divided by their sum") : "");
     lm_graph_link(g, x, router, NULL);

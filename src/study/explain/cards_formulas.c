@@ -30,15 +30,16 @@ void lm_read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 
     lm_find_traits(l, &t);
     float limit = t.experts ? t.experts->experts.limit : 0;
+    bool  plus  = t.experts && t.experts->experts.plus > 0;
     for (size_t i = 0; t.glu && i < sizeof forms / sizeof *forms; i++) {
         if (forms[i].act != t.act)
             continue;
         lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(x) = %s", forms[i].name,
-                       limit > 0 ? " + 1" : "", forms[i].name, forms[i].unicode);
+                       plus ? " + 1" : "", forms[i].name, forms[i].unicode);
         lm_text_printf(
             latex,
             "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(x) = %s",
-            forms[i].name, limit > 0 ? "(" : "", limit > 0 ? " + 1)" : "", forms[i].name, forms[i].latex);
+            forms[i].name, plus ? "(" : "", plus ? " + 1)" : "", forms[i].name, forms[i].latex);
         if (limit > 0) {
             lm_text_printf(unicode, _(";   gate · x at most %g, up · x from −%g to %g"), (double)limit,
                            (double)limit, (double)limit);

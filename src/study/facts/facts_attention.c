@@ -436,8 +436,7 @@ static void add_experts(lm_fact *g, const lm_traits *t)
                      "what every token visits beside the experts");
     if (!r)
         return;
-    lm_add_text(g, "router", r->one_by_one ? "sparsemixer" : r->sigmoid ? "sigmoid" : "softmax",
-                LM_FROM_PROGRAM, NULL);
+    lm_add_text(g, "router", r->one_by_one ? "sparsemixer" : lm_route_function(r), LM_FROM_PROGRAM, NULL);
     lm_add_bool(g, "router_renormalises", r->renormalise, LM_FROM_PROGRAM,
                 "the chosen weights are divided by their sum");
     lm_add_number(g, "router_scale", lm_decimal(r->scale), LM_UNIT_NONE, LM_FROM_PROGRAM, "of the weights");

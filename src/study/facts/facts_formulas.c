@@ -390,7 +390,10 @@ static void add_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
         lm_print(scale, sizeof scale, "%g x ", lm_decimal(r->scale));
     print_routed(f->s.program, linear, routed, sizeof routed);
     lm_add_textf(g, "router", LM_FROM_PROGRAM, "%s(%s%s)",
-                 r->one_by_one ? "SparseMixer" : r->sigmoid ? "sigmoid" : "softmax", routed,
+                 r->one_by_one      ? "SparseMixer"
+                 : r->root_softplus ? "sqrt softplus"
+                                    : lm_route_function(r),
+                 routed,
                  linear->weights[1] != LM_NONE ? " + b_r" : "");
     if (t->experts && t->experts->experts.scaled_input)
         lm_add_textf(g, "mixture", LM_FROM_PROGRAM, "%ssum top-%u E_i(g_i x)", shared_form(f, t), r->top_k);

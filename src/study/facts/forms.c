@@ -37,8 +37,9 @@ static bool is_aside(const lm_ledger *l, uint32_t i)
 /* Return whether an operation takes one of several streams. */
 static bool takes_stream(const lm_ledger *l, const lm_node *n)
 {
-    return n->code == LM_OP_COLUMNS && (l->program->nodes[maker(l, n->in[0])].code == LM_OP_MIX ||
-                                        lm_is_apart(l->program, l->block[n - l->program->nodes]));
+    return n->code == LM_OP_BLEND ||
+           (n->code == LM_OP_COLUMNS && (l->program->nodes[maker(l, n->in[0])].code == LM_OP_MIX ||
+                                         lm_is_apart(l->program, l->block[n - l->program->nodes])));
 }
 
 /* Return whether `v` is the residual stream, a multiple of it, or a norm of that. */
@@ -102,6 +103,21 @@ static uint32_t number_of_norm(const lm_ledger *l, uint32_t at, uint32_t *all)
 static void put_function(const form *f, const char *name)
 {
     lm_text_printf(f->out, f->w->within ? "\\mathrm{%s}" : "%s", name);
+}
+
+/* Append streams with what a part adds to them, what a part reads of them, or one value as all of them. */
+static void put_connected(const form *f, const lm_node *n)
+{
+    put_function(f, n->code == LM_OP_MERGE   ? "Merge"
+                    : n->code == LM_OP_BLEND ? "Blend"
+                                             : "Repeat");
+    lm_text_add_char(f->out, '(');
+    put(f, n->in[0], false);
+    if (n->code == LM_OP_MERGE) {
+        lm_text_add_str(f->out, ", ");
+        put(f, n->in[1], false);
+    }
+    lm_text_add_char(f->out, ')');
 }
 
 /* Append streams of a value, by their numbers from 0. */
@@ -290,6 +306,11 @@ static void put(const form *f, lm_value v, bool in_product)
     case LM_OP_MIX:
         put_mix(f, n, in_product);
         break;
+    case LM_OP_REPEAT:
+    case LM_OP_BLEND:
+    case LM_OP_MERGE:
+        put_connected(f, n);
+        break;
     case LM_OP_MATCH:
         put_function(f, "Match");
         put_of(f, "", n->in[0]);
@@ -358,7 +379,7 @@ bool lm_put_low_rank(const lm_ledger *l, lm_text *out)
     const lm_program *p = l->program;
     uint32_t          i = 0;
 
-    while (i < p->n_nodes && (!is_aside(l, i) || lm_is_apart(p, l->block[i])))
+    while (i < p->n_nodes && (!is_aside(l, i) || lm_is_apart(p, l->block[i]) || lm_connects(p, l->block[i])))
         i++;
     if (i == p->n_nodes)
         return false;

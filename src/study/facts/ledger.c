@@ -317,11 +317,22 @@ static bool joins_experts(const lm_ledger *l, const lm_node *n)
     return true;
 }
 
+bool lm_connects(const lm_program *p, uint32_t module)
+{
+    for (uint32_t i = module == LM_NONE ? LM_NONE : lm_module_op(p, module, 0); i != LM_NONE;
+         i = lm_module_op(p, module, i + 1))
+        if (p->nodes[i].code == LM_OP_CONNECT)
+            return true;
+    return false;
+}
+
 bool lm_is_residual(const lm_ledger *l, uint32_t i)
 {
     const lm_program *p = l->program;
     const lm_node    *n = &p->nodes[i];
 
+    if (n->code == LM_OP_MERGE)
+        return true;
     if (n->code != LM_OP_ADD || n->layer < 0 || joins_experts(l, n) || is_aside(l, l->block[i]))
         return false;
     for (uint32_t k = 0; k < n->n_in; k++)

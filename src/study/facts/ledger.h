@@ -49,6 +49,9 @@ static inline bool lm_is_apart(const lm_program *p, uint32_t module)
     return module != LM_NONE && p->modules[module].end_op == p->modules[module].first_op;
 }
 
+/* Return whether a module makes the numbers of hyper-connections: it prepares what a part reads. */
+bool lm_connects(const lm_program *p, uint32_t module);
+
 /* Return whether a module has several operations, or is one whose operations do not follow one another. */
 static inline bool lm_has_several(const lm_program *p, uint32_t module)
 {

@@ -166,6 +166,9 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
     case LM_OP_MIX:
         see_streams(t, n);
         break;
+    case LM_OP_CONNECT:
+        t->streams = n->connect.streams;
+        break;
     case LM_OP_POSITION:
         t->learned = true;
         break;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/config.h"
 #include "base/alloc.h"
 
 /* The decoder layers: the operations of layer k are [start[k], start[k + 1]). */
@@ -246,6 +247,8 @@ static void put_forward(lm_listing *l, const stack *s, lm_text *out)
     lm_text_add_str(
         out, "def forward(ids):\n    \"\"\"Token numbers -> the logits of every next token [T, V].\"\"\"\n"
              "    T = len(ids)\n");
+    if (lm_listing_lists_experts(l))
+        lm_text_add_str(out, "    kept[\"ids\"] = ids\n");
     for (uint32_t i = 0; i < s->start[0]; i++)
         lm_listing_line(l, i, out);
     put_loop(l, s, out);
@@ -279,6 +282,16 @@ void lm_listing_imports(const lm_listing *l, const char *more, lm_text *out)
                        more);
 }
 
+/* Return the other names that checkpoints of the family have; NULL: none. */
+static const lm_name *spellings_of(const lm_program *p)
+{
+    const lm_family *f;
+
+    for (size_t i = 0; (f = lm_family_at(i)) != NULL && strcmp(f->name, p->family) != 0; i++)
+        ;
+    return f ? f->spellings : NULL;
+}
+
 static void put_head(const lm_listing *l, lm_text *out)
 {
     const lm_program *p = l->p;
@@ -294,11 +307,11 @@ static void put_head(const lm_listing *l, lm_text *out)
         "cache.\n\n"
         "    python THIS.py FOLDER 1,2,3        the five likeliest tokens after tokens 1, 2, 3; FOLDER holds "
         "*.safetensors\n\"\"\"\n");
-    lm_listing_imports(l, "", out);
+    lm_listing_imports(l, spellings_of(p) ? "import re\n" : "", out);
     lm_text_add_str(
         out, "W = {}                                  # every weight by its name in the checkpoint\n");
     for (lm_value v = 0; v < p->n_values; v++)
-        if (l->kept[v]) {
+        if (l->kept[v] || lm_listing_lists_experts(l)) {
             lm_text_add_str(out, "kept = {}                               # what several layers read\n");
             break;
         }
@@ -374,6 +387,35 @@ static void put_reader(lm_text *out)
         "    return tensors\n\n\n");
 }
 
+/* Append the names of tensors in published files as a regular expression, or in the program. */
+static void put_spelling(const char *name, bool pattern, lm_text *out)
+{
+    unsigned n = 0;
+
+    for (const char *c = name; *c; c++)
+        if (*c == '*')
+            lm_text_printf(out, pattern ? "(\\d+)" : "\\%u", ++n);
+        else
+            lm_text_printf(out, pattern && *c == '.' ? "\\%c" : "%c", *c);
+}
+
+/* Append code that also gives tensors the names that the listing has for them. */
+static void put_spellings(const lm_name *rows, lm_text *out)
+{
+    lm_text_add_str(out, "    for name, x in list(W.items()):                    # the names in published files\n"
+                         "        for theirs, ours in [\n");
+    for (; rows->module; rows++) {
+        lm_text_add_str(out, "                (r\"(model\\.)?");
+        put_spelling(rows->gguf, true, out);
+        lm_text_add_str(out, "\", r\"");
+        put_spelling(rows->module, false, out);
+        lm_text_add_str(out, "\"),\n");
+    }
+    lm_text_add_str(out, "        ]:\n"
+                         "            if found := re.fullmatch(theirs, name):\n"
+                         "                W.setdefault(re.sub(r\"\\\\(\\d)\", lambda n: found[int(n[1]) + 1], ours), x)\n");
+}
+
 /* Append the code that loads the model and returns the weights of one layer. */
 void lm_listing_load(const lm_listing *l, lm_text *out)
 {
@@ -393,6 +435,8 @@ void lm_listing_load(const lm_listing *l, lm_text *out)
                              "        W[name[:-7]] = from_four_bits(W[name], W[name[:-7] + \"_scales\"])\n");
     if (factor_of(p))
         put_packed(l, out);
+    if (spellings_of(p))
+        put_spellings(spellings_of(p), out);
     if (dot)
         lm_text_printf(out,
                        "    for name in list(W):\n"

@@ -56,6 +56,9 @@ bool lm_listing_own(const lm_listing *l, const char **path);
 /* Find the prefix of the names of a layer's weights, without the number: "model.layers." */
 void lm_listing_layer_prefix(const lm_listing *l, int *n, const char **prefix);
 
+/* Return whether experts of some layer are listed by token. */
+bool lm_listing_lists_experts(const lm_listing *l);
+
 /* Parts of the frame shared by listings of models and of topics. */
 void lm_listing_imports(const lm_listing *l, const char *more, lm_text *out);
 void lm_listing_load(const lm_listing *l, lm_text *out);

@@ -62,6 +62,8 @@ static void find_activations(const lm_listing *l, bool seen[LM_ACT_COUNT])
             seen[n->experts.act] = true;
         if (n->code == LM_OP_ROUTE && n->route.spec.sigmoid)
             seen[LM_ACT_SIGMOID] = true;
+        if (n->code == LM_OP_ROUTE && n->route.spec.root_softplus)
+            seen[LM_ACT_SOFTPLUS] = true;
     }
 }
 
@@ -235,7 +237,7 @@ static bool turns(const lm_listing *l, uint32_t table)
 
 static lm_status put_ropes(const lm_listing *l, lm_text *out, lm_error *e)
 {
-    bool halves = false, pairs = false;
+    bool halves = false, pairs = false, last = false;
 
     for (uint32_t i = 0; i < l->p->n_ropes; i++) {
         const lm_rope_table *t = &l->p->ropes[i];
@@ -247,6 +249,7 @@ static lm_status put_ropes(const lm_listing *l, lm_text *out, lm_error *e)
                            "its folder or its config.json");
         LM_TRY(put_rotary(l, i, out, e));
         *((t->spec.pairing == LM_ROPE_PAIR) != t->spec.permuted ? &pairs : &halves) = true;
+        last |= t->spec.last;
     }
     if (halves)
         lm_listing_add(
@@ -258,7 +261,21 @@ static lm_status put_ropes(const lm_listing *l, lm_text *out, lm_error *e)
             "    x, cos, sin = x.reshape(T, heads, -1), cos[:, None], sin[:, None]\n"
             "    a, b, rest = x[..., :half], x[..., half:2 * half], x[..., 2 * half:]\n"
             "    return $cat([a * cos - b * sin, b * cos + a * sin, rest], -1).reshape(T, -1)\n\n\n");
-    if (pairs)
+    if (pairs && last)
+        lm_listing_add(
+            l, out,
+            "def rope_pairs(x, heads, cos, sin, last=False):\n"
+            "    \"\"\"Turn lane 2i of every head with lane 2i + 1, of its first lanes or its last (RoPE, "
+            "arXiv 2104.09864).\"\"\"\n"
+            "    T, half = cos.shape\n"
+            "    x, cos, sin = x.reshape(T, heads, -1), cos[:, None], sin[:, None]\n"
+            "    from_ = x.shape[2] - 2 * half if last else 0\n"
+            "    before, x, after = x[..., :from_], x[..., from_:from_ + 2 * half], x[..., from_ + 2 * "
+            "half:]\n"
+            "    a, b = x[..., 0::2], x[..., 1::2]\n"
+            "    turned = $.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(T, heads, 2 * half)\n"
+            "    return $cat([before, turned, after], -1).reshape(T, -1)\n\n\n");
+    else if (pairs)
         lm_listing_add(
             l, out,
             "def rope_pairs(x, heads, cos, sin):\n"
@@ -330,16 +347,18 @@ static const char *chosen_word(const needs *x)
 static void put_chosen(const lm_listing *l, const needs *x, lm_text *out)
 {
     if (x->by_part)
-        lm_listing_add(l, out, "    hidden = $.stack([hidden] * heads)                                   "
-                               "           # keys that a part of the heads has not chosen\n"
-                               "    for h in range(heads if chosen else 0):\n"
-                               "        for t in range(T):\n"
-                               "            of = chosen[t][h * len(chosen[t]) // heads]\n"
-                               "            hidden[h, t, [s for s in range(T) if s not in of]] = True\n");
+        lm_listing_add(l, out,
+                       "    hidden = $.stack([hidden] * heads)                                   "
+                       "           # keys that a part of the heads has not chosen\n"
+                       "    for h in range(heads if chosen else 0):\n"
+                       "        for t in range(T):\n"
+                       "            of = chosen[t][h * len(chosen[t]) // heads]\n"
+                       "            hidden[h, t, [s for s in range(T) if s not in of]] = True\n");
     else if (x->chosen)
-        lm_text_add_str(out, "    for t in range(T if chosen else 0):                                             "
-                             "# keys that are not chosen\n"
-                             "        hidden[t, [s for s in range(T) if s not in chosen[t]]] = True\n");
+        lm_text_add_str(out,
+                        "    for t in range(T if chosen else 0):                                             "
+                        "# keys that are not chosen\n"
+                        "        hidden[t, [s for s in range(T) if s not in chosen[t]]] = True\n");
 }
 
 static void put_slopes(const lm_listing *l, const needs *x, lm_text *out)
@@ -379,10 +398,11 @@ static void put_hidden(const lm_listing *l, const needs *x, lm_text *out)
             : "    hidden = behind < 0                                                             # the "
               "future\n");
     if (x->chunk)
-        lm_listing_add(l, out,
-                       "    of = $.arange(T) // (chunk or T)                                                # a "
-                       "query sees its own chunk\n"
-                       "    hidden = hidden | (of[:, None] != of)\n");
+        lm_listing_add(
+            l, out,
+            "    of = $.arange(T) // (chunk or T)                                                # a "
+            "query sees its own chunk\n"
+            "    hidden = hidden | (of[:, None] != of)\n");
 }
 
 static void put_sinks(const lm_listing *l, lm_text *out)
@@ -503,10 +523,26 @@ static void put_one_by_one(const lm_listing *l, const lm_route_spec *r, lm_text 
                                  "    return np.concatenate(weights, 1), np.concatenate(chosen, 1)\n\n\n");
 }
 
+bool lm_listing_lists_experts(const lm_listing *l)
+{
+    for (uint32_t i = l->from; i < l->to; i++)
+        if (l->p->nodes[i].code == LM_OP_ROUTE && l->p->nodes[i].weights[2] != LM_NONE)
+            return true;
+    return false;
+}
+
+static const char *root_of_scores(const lm_route_spec *r, bool torch)
+{
+    if (!r->root_softplus)
+        return "";
+    return torch ? "    scores = torch.sqrt(scores)\n" : "    scores = np.sqrt(scores)\n";
+}
+
 static void put_route(const lm_listing *l, const lm_node *n, lm_text *out)
 {
-    const lm_route_spec *r       = &n->route.spec;
-    bool                 torch   = l->in == LM_LISTING_PYTORCH, factors = n->weights[1] != LM_NONE;
+    const lm_route_spec *r = &n->route.spec;
+    bool torch = l->in == LM_LISTING_PYTORCH, factors = n->weights[1] != LM_NONE,
+         listed = lm_listing_lists_experts(l);
 
     if (r->one_by_one) {
         put_one_by_one(l, r, out);
@@ -514,11 +550,12 @@ static void put_route(const lm_listing *l, const lm_node *n, lm_text *out)
     }
 
     lm_text_printf(out,
-                   "def choose(scores, top_k, correction=None%s):\n"
+                   "def choose(scores, top_k, correction=None%s%s):\n"
                    "    \"\"\"The experts that each token visits, and how much each counts.\"\"\"\n"
                    "    scores = %s(scores)\n"
-                   "    by = scores if correction is None else scores + correction\n",
-                   factors ? ", factors=None" : "", r->sigmoid ? "sigmoid" : "softmax");
+                   "%s    by = scores if correction is None else scores + correction\n",
+                   factors ? ", factors=None" : "", listed ? ", listed=None" : "",
+                   r->root_softplus ? "softplus" : lm_route_function(r), root_of_scores(r, torch));
     if (r->n_groups > 1) {
         lm_text_printf(out,
                        "    T, E = by.shape\n"
@@ -548,10 +585,13 @@ static void put_route(const lm_listing *l, const lm_node *n, lm_text *out)
         out,
         torch
             ? "    chosen = by.topk(top_k, -1).indices                                             # [T, k]\n"
-              "    weights = scores.gather(1, chosen)\n"
             : "    chosen = (-by).argsort(-1, kind=\"stable\")[:, :top_k]                            # [T, "
-              "k]\n"
-              "    weights = np.take_along_axis(scores, chosen, 1)\n");
+              "k]\n");
+    if (listed)
+        lm_text_add_str(out, torch ? "    chosen = chosen if listed is None else listed.long()\n"
+                                   : "    chosen = chosen if listed is None else listed.astype(np.int64)\n");
+    lm_text_add_str(out, torch ? "    weights = scores.gather(1, chosen)\n"
+                               : "    weights = np.take_along_axis(scores, chosen, 1)\n");
     if (r->renormalise && r->sum_eps > 0)
         lm_text_printf(out, "    weights = weights / (weights.sum(-1, keepdims=True) + %.9g)\n",
                        (double)r->sum_eps);
@@ -583,8 +623,8 @@ static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
     lm_text_printf(out, "        g = %s @ gate(e).T%s\n        u = %s @ up(e).T%s\n", input,
                    biased ? " + gate_bias(e)" : "", input, biased ? " + up_bias(e)" : "");
     if (n->experts.limit > 0)
-        lm_text_printf(out, "        g, u = g.clip(max=%g), u.clip(-%g, %g) + 1\n", (double)n->experts.limit,
-                       (double)n->experts.limit, (double)n->experts.limit);
+        lm_text_printf(out, "        g, u = g.clip(max=%g), u.clip(-%g, %g)%s\n", (double)n->experts.limit,
+                       (double)n->experts.limit, (double)n->experts.limit, n->experts.plus > 0 ? " + 1" : "");
     if (n->experts.scaled_input)
         lm_text_printf(out, "        y[t] += %s(g) * u @ down(e).T\n    return y\n\n\n",
                        lm_act_id(n->experts.act));
@@ -613,6 +653,11 @@ static void put_join(const lm_listing *l, lm_text *out)
                   "-1).reshape(len(x), -1)\n\n\n");
 }
 
+static bool other_scores(const lm_route_spec *a, const lm_route_spec *b)
+{
+    return a->sigmoid != b->sigmoid || a->root_softplus != b->root_softplus;
+}
+
 /* Check that all operations of a kind are alike, since their function is written from the first one:
  * LM_UNSUPPORTED otherwise. */
 static lm_status check_alike(const lm_listing *l, lm_error *e)
@@ -622,7 +667,7 @@ static lm_status check_alike(const lm_listing *l, lm_error *e)
 
     for (uint32_t i = l->from; i < l->to; i++) {
         const lm_node *n = &l->p->nodes[i];
-        bool other = (n->code == LM_OP_ROUTE && (n->route.spec.sigmoid != route->route.spec.sigmoid ||
+        bool other = (n->code == LM_OP_ROUTE && (other_scores(&n->route.spec, &route->route.spec) ||
                                                  n->route.spec.n_groups != route->route.spec.n_groups ||
                                                  n->route.spec.top_groups != route->route.spec.top_groups ||
                                                  n->route.spec.renormalise != route->route.spec.renormalise ||
@@ -630,6 +675,7 @@ static lm_status check_alike(const lm_listing *l, lm_error *e)
                      (n->code == LM_OP_EXPERTS &&
                       (n->experts.n_experts != experts->experts.n_experts ||
                        n->experts.act != experts->experts.act || n->experts.limit != experts->experts.limit ||
+                       n->experts.plus != experts->experts.plus ||
                        n->experts.scaled_input != experts->experts.scaled_input ||
                        (n->weights[3] == LM_NONE) != (experts->weights[3] == LM_NONE))) ||
                      (n->code == LM_OP_SINUSOID && n->position.layout != sines->position.layout);

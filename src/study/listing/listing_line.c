@@ -114,6 +114,13 @@ static const char *candidate(const lm_listing *l, uint32_t i)
         return "seen";
     case LM_OP_COLUMNS:
         return last_word(n->path);
+    case LM_OP_REPEAT:
+    case LM_OP_MERGE:
+        return "x";
+    case LM_OP_CONNECT:
+        return "c";
+    case LM_OP_BLEND:
+        return n->layer < 0 ? "x" : "h";
     case LM_OP_JOIN:
         return n->layer < 0 ? "x" : last_word(n->path);
     case LM_OP_HEAD_LINEAR:
@@ -306,9 +313,9 @@ static void put_rope(const lm_listing *l, const lm_node *n, lm_text *out)
     char                rotary[LM_LISTING_NAME];
 
     lm_listing_rotary(l, n->rope.table, rotary);
-    lm_text_printf(out, "%s(%s, %u, *%s(T))",
+    lm_text_printf(out, "%s(%s, %u, *%s(T)%s)",
                    (s->pairing == LM_ROPE_PAIR) != s->permuted ? "rope_pairs" : "rope", in_name(l, n, 0),
-                   n->rope.n_heads, rotary);
+                   n->rope.n_heads, rotary, s->last ? ", last=True" : "");
 }
 
 static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
@@ -407,9 +414,10 @@ static void put_gated(const lm_listing *l, const lm_node *n, lm_text *out)
     uint32_t gates = l->p->values[n->in[0]].width;
 
     if (n->glu.limit > 0)
-        lm_text_printf(out, "%s(%s.clip(max=%g)) * (%s.clip(-%g, %g) + 1)", lm_act_id(n->glu.act),
-                       in_name(l, n, 0), (double)n->glu.limit, in_name(l, n, 1), (double)n->glu.limit,
-                       (double)n->glu.limit);
+        lm_text_printf(out, n->glu.plus > 0 ? "%s(%s.clip(max=%g)) * (%s.clip(-%g, %g) + 1)"
+                                            : "%s(%s.clip(max=%g)) * %s.clip(-%g, %g)",
+                       lm_act_id(n->glu.act), in_name(l, n, 0), (double)n->glu.limit, in_name(l, n, 1),
+                       (double)n->glu.limit, (double)n->glu.limit);
     else if (gates == 1 || gates == l->p->values[n->out].width)
         put_expression(l, n, lm_op_of(n->code)->expression, out);
     else
@@ -480,6 +488,11 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         if (n->weights[1] != LM_NONE) {
             lm_text_add_str(out, ",\n                    factors=");
             put_weight(l, n->weights[1], out);
+        }
+        if (n->weights[2] != LM_NONE) {
+            lm_text_add_str(out, ",\n                    listed=");
+            put_weight(l, n->weights[2], out);
+            lm_text_add_str(out, "[kept[\"ids\"]]");
         }
         lm_text_add_char(out, ')');
         return;

@@ -201,13 +201,73 @@ static lm_value route_scaled(lm_builder *b, lm_value x, lm_value y)
     return r;
 }
 
+static lm_value route_by_token(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    lm_value r = lm_route(b, x, &(lm_route_spec){ .n_experts = WIDTH, .top_k = 3, .root_softplus = true,
+                                                  .renormalise = true, .scale = 2 },
+                          NULL);
+    lm_route_by_token(b, r, "listed", 4);
+    return r;
+}
+
+static lm_value repeat(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_repeat_stream(b, "streams", x, 4);
+}
+
+/* of two streams: eight numbers */
+static lm_value eight(lm_builder *b, lm_value x)
+{
+    return lm_columns(b, "eight", x, 1, 2, 8);
+}
+
+static const char *const of_connections[2] = { "base", "scale" };
+
+static lm_value connect(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_connections(b, "connections", eight(b, x), of_connections,
+                          &(lm_connect_spec){ .streams = 2, .rounds = 3, .eps = 0.01f });
+}
+
+static lm_value connect_end(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_connections(b, "connections", lm_columns(b, "two", x, 1, 2, 2), of_connections,
+                          &(lm_connect_spec){ .streams = 2, .eps = 0.01f, .ends = true });
+}
+
+static lm_value blend(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_blend_streams(b, "blended", x, eight(b, y), 2);
+}
+
+static lm_value merge(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_merge_streams(b, "merged", x, lm_columns(b, "half", y, 1, 0, WIDTH / 2), eight(b, x), 2);
+}
+
+static lm_value rope_last(lm_builder *b, lm_value x, lm_value y)
+{
+    (void)y;
+    return lm_rope(b, x, 2, &(lm_rope_spec){ .dim = 4, .base = 100, .factor = 1, .last = true });
+}
+
+static lm_value glu_clamped(lm_builder *b, lm_value x, lm_value y)
+{
+    return lm_glu_clamped(b, x, y, LM_ACT_SILU, 0.9f, 0);
+}
+
 typedef lm_value (*maker)(lm_builder *b, lm_value x, lm_value y);
 
 static const maker makers[] = {
     rms,     layer,   layer_heads, rope, add,         scale, glu, gate, act, mul, rms_groups,
     columns, softcap, clamp,       join, join_shared, route, route_scaled,
     unit,    bias,    by_weight,   decay, softplus,   gate_lanes, bounded_decay, gate_heads, temperature,
-    xielu,   mix,     mix_plain,   match,         gaussian_top,
+    xielu,   mix,     mix_plain,   match,         gaussian_top, route_by_token, repeat, connect, connect_end,
+    blend,   merge,   rope_last,   glu_clamped,
 };
 
 /* ---- values ---- */
@@ -232,8 +292,9 @@ static void fill(float *x, uint32_t n, uint64_t seed)
 static void set_up(const lm_program *p, const lm_node *n, data *d, const lm_row_kernels *k, lm_rows *r)
 {
     static const uint32_t positions[ROWS] = { 2, 3, 40 };
+    static const int32_t  tokens[ROWS]    = { 1, 0, 3 };
 
-    *r = (lm_rows){ .program = p, .node = n, .kernels = k, .positions = positions,
+    *r = (lm_rows){ .program = p, .node = n, .kernels = k, .positions = positions, .tokens = tokens,
                     .out = { d->out, p->values[n->out].width } };
     for (uint32_t i = 0; i < n->n_in; i++) {
         fill(d->in[i], ROWS * p->values[n->in[i]].width, 7 + i);
@@ -243,6 +304,9 @@ static void set_up(const lm_program *p, const lm_node *n, data *d, const lm_row_
         if (n->weights[i] != LM_NONE) {
             fill(d->weights[i], (uint32_t)p->weights[n->weights[i]].elements, 70 + i);
             r->weights[i] = d->weights[i];
+            const lm_weight *w = &p->weights[n->weights[i]];
+            for (uint32_t j = 0; w->below && j < w->elements; j++)
+                d->weights[i][j] = (float)(j * 5 % w->below);
         }
     fill(d->rotation, ROWS * 4, 700);
     r->rotation = (lm_operand){ d->rotation, 4 };

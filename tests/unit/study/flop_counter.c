@@ -58,6 +58,8 @@ static reasons why(const lm_program *p, uint32_t m, uint64_t tokens)
         const lm_node *n = &p->nodes[i];
         if (n->code == LM_OP_MIX && n->n_in > 2 && n->in[0] == n->in[1])
             r.predicted += 2 * (uint64_t)n->mix.streams * lm_width_out(p, n) * tokens;
+        if (n->code == LM_OP_MERGE)          /* a product with a matrix in torch, too */
+            r.predicted += 2 * (uint64_t)n->blend.streams * lm_width_out(p, n) * tokens;
         if (n->code == LM_OP_CAUSAL_CONV)
             r.convolved += 2 * (uint64_t)n->conv.taps * lm_width_out(p, n) * (tokens + n->conv.taps - 1);
         if (n->code == LM_OP_EXPERTS && n->experts.scaled_input) {       /* every expert for every token */

@@ -62,7 +62,8 @@ static bool enters_layer(const lm_program *p, uint32_t i)
 /* Return whether a block is products without an activation. */
 static bool is_low_rank(const lm_ledger *l, uint32_t block)
 {
-    return lm_has_several(l->program, block) && !lm_is_apart(l->program, block) && !l->acts[block];
+    return lm_has_several(l->program, block) && !lm_is_apart(l->program, block) && !l->acts[block] &&
+           !lm_connects(l->program, block);
 }
 
 /* The branches of a layer: attention, a state, an MLP or experts, and inputs of its own, as far as it has
@@ -269,6 +270,15 @@ static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
     case LM_OP_MIX:
         if (n->n_in > 2)
             must_say(preset, f, "layer", n->in[0] == n->in[1] ? "Predict(" : "Correct(");
+        break;
+    case LM_OP_MERGE:
+        must_say(preset, f, "layer", "Merge(");
+        break;
+    case LM_OP_BLEND:
+        must_say(preset, f, behind ? "head" : "layer", "Blend(");
+        break;
+    case LM_OP_REPEAT:
+        must_say(preset, f, "embedding", "Repeat(");
         break;
     case LM_OP_MATCH:
         must_say(preset, f, behind ? "head" : "embedding", "Match(");

@@ -205,10 +205,11 @@ static void glu(float *y, const float *gate, const float *up, lm_act act, uint64
     lm_act_rows_avx2(y, gate, up, act, n);
 }
 
-static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n)
+static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, float plus,
+                        uint64_t n)
 {
     for (uint64_t i = 0; i < n; i += 8) {
-        __m256 u = _mm256_add_ps(vec_within(load(up + i, n - i), -limit, limit), vec_set(1.0f));
+        __m256 u = _mm256_add_ps(vec_within(load(up + i, n - i), -limit, limit), vec_set(plus));
         put(y + i, n - i,
             _mm256_mul_ps(activate(vec_within(load(gate + i, n - i), -INFINITY, limit), act), u));
     }
