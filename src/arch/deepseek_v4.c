@@ -49,14 +49,14 @@ static lm_value attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_
 {
     const lm_deepseek_v4 *own  = lm_own(c);
     lm_attention_spec     spec = lm_layer_attention(c, layer);
-    lm_rope_spec          rope = c->rope, back;
+    lm_rope_spec          rope = own->kind[layer] == LM_V4_WINDOW ? c->rope : c->compress, back;
 
     lm_push(b, "self_attn", "%sAttention");
     lm_value latent = norm(b, c, "q_a_norm", lm_linear(b, "q_a_proj", x, c->latent.q_rank, false));
     lm_value q      = lm_linear(b, "q_b_proj", latent, c->n_heads * c->head_dim, false);
     q               = lm_rope(b, unweighted(b, c, "q_b_norm", q, c->n_heads), c->n_heads, &rope);
     lm_value k      = norm(b, c, "kv_norm", lm_linear(b, "kv_proj", x, c->head_dim, false));
-    lm_value y      = lm_attention(b, q, lm_rope(b, k, 1, &rope), LM_NONE, &spec);
+    lm_value y      = lm_deepseek_v4_scores(b, c, layer, x, latent, q, lm_rope(b, k, 1, &rope), &spec);
     back            = rope;
     back.backwards  = true;
     y               = lm_rope(b, y, c->n_heads, &back);
@@ -137,6 +137,7 @@ static lm_value build(lm_builder *b, const lm_config *c)
 
 /* ---- metadata ---- */
 
+#define RATES "compress_rates/"
 #define OWN(member) offsetof(lm_deepseek_v4, member)
 
 static const lm_own_number numbers[] = {
@@ -154,6 +155,8 @@ static const lm_own_number numbers[] = {
       true },
     { "index_head_dim", "attention.indexer.key_length", LM_OWN_U32, OWN(index_dim), 2, 1024, 128, true },
     { "index_topk", "attention.indexer.top_k", LM_OWN_U32, OWN(index_top), 1, 1u << 20, 512, true },
+    { RATES "compressed_sparse_attention", NULL, LM_OWN_U32, OWN(rates[0]), 1, LM_V4_MAX_RATE, 4, true },
+    { RATES "heavily_compressed_attention", NULL, LM_OWN_U32, OWN(rates[1]), 1, LM_V4_MAX_RATE, 128, true },
     { "compress_rope_theta", "attention.compress_rope_freq_base", LM_OWN_F64, OWN(compress_base), 1e-3, 1e30,
       160000, true },
     { 0 },
@@ -201,6 +204,8 @@ static lm_status read_numbers(const lm_source *s, lm_config *c, lm_error *e)
     own->index_heads   = 64;
     own->index_dim     = 128;
     own->index_top     = 512;
+    own->rates[0]      = 4;
+    own->rates[1]      = 128;
     own->compress_base = 160000;
     for (size_t i = 0; numbers[i].hf || numbers[i].gguf; i++) {
         const lm_own_number row[2] = { numbers[i], { 0 } };
@@ -387,20 +392,22 @@ static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-static lm_status refuse_compressed(const lm_source *s, const lm_config *c, lm_error *e)
+/* Read how many positions an entry is of as older files have it, which counts before the newer form. */
+static lm_status read_rates(const lm_source *s, lm_config *c, lm_error *e)
 {
-    const lm_deepseek_v4 *own = lm_own(c);
-    char                  key[128];
+    static const char *const keys[2] = { "compress_rate_csa", "compress_rate_hca" };
+    lm_deepseek_v4          *own     = lm_family_config_mut(c);
+    bool                     chooses = false;
 
+    for (int i = 0; i < 2; i++)
+        if (s->kind != LM_GGUF)
+            LM_TRY(lm_read_u32(s, keys[i], NULL, 1, LM_V4_MAX_RATE, own->rates[i], &own->rates[i], e));
     for (uint32_t i = 0; i < c->n_layers; i++)
-        if (own->kind[i] != LM_V4_WINDOW)
-            return lm_no_form(s,
-                              s->kind == LM_GGUF
-                                  ? lm_gguf_key(s, "attention.compress_ratios", key, sizeof key)
-                              : lm_meta_has(s->meta, "compress_ratios") ? "compress_ratios"
-                                                                        : "layer_types",
-                              "layers with compressed keys have no form here", e);
-    return LM_OK;
+        chooses |= own->kind[i] == LM_V4_SPARSE;
+    if (!chooses || own->index_dim >= c->compress.dim)
+        return LM_OK;
+    return lm_wrong(s, "index_head_dim", "attention.indexer.key_length", e,
+                    "%u is narrower than the %u lanes that rotate", own->index_dim, c->compress.dim);
 }
 
 static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -410,9 +417,9 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(read_sizes(s, c, e));
     LM_TRY(read_attention_kinds(s, c, e));
     LM_TRY(read_connections(s, c, e));
-    LM_TRY(refuse_compressed(s, c, e));
     LM_TRY(read_mlp_kinds(s, c, e));
     LM_TRY(read_rotations(s, c, e));
+    LM_TRY(read_rates(s, c, e));
     LM_TRY(read_mixture(s, c, e));
     LM_TRY(lm_expect_bool(s, "attention_bias", false, e));
     LM_TRY(lm_expect_bool(s, "mlp_bias", false, e));
@@ -463,6 +470,8 @@ static const lm_layer_list lists[] = {
 
 #define LAYER "model.layers.*."
 #define MLP   LAYER "mlp."
+#define COMPRESSOR LAYER "self_attn.compressor."
+#define INDEXER COMPRESSOR "indexer."
 static const lm_name names[] = {
     { "model.embed_tokens", "token_embd" },
     { LAYER "attn_hc.fn", "blk.*.hc_attn_fn.weight" },
@@ -475,6 +484,16 @@ static const lm_name names[] = {
     { LAYER "self_attn.kv_proj", "blk.*.attn_kv" },
     { LAYER "self_attn.kv_norm", "blk.*.attn_kv_a_norm" },
     { LAYER "self_attn.sinks", "blk.*.attn_sinks" },
+    { COMPRESSOR "kv_proj", "blk.*.attn_compressor_kv" },
+    { COMPRESSOR "gate_proj", "blk.*.attn_compressor_gate" },
+    { COMPRESSOR "position_bias", "blk.*.attn_compressor_ape" },
+    { COMPRESSOR "kv_norm", "blk.*.attn_compressor_norm" },
+    { INDEXER "kv_proj", "blk.*.indexer_compressor_kv" },
+    { INDEXER "gate_proj", "blk.*.indexer_compressor_gate" },
+    { INDEXER "position_bias", "blk.*.indexer_compressor_ape" },
+    { INDEXER "kv_norm", "blk.*.indexer_compressor_norm" },
+    { INDEXER "q_b_proj", "blk.*.indexer.attn_q_b" },
+    { INDEXER "scorer.weights_proj", "blk.*.indexer.proj" },
     { LAYER "self_attn.o_a_proj", "blk.*.attn_output_a" },
     { LAYER "self_attn.o_b_proj", "blk.*.attn_output_b" },
     { LAYER "ffn_hc.fn", "blk.*.hc_ffn_fn.weight" },
@@ -512,6 +531,16 @@ static const lm_name spellings[] = {
     { LAYER "self_attn.kv_norm.weight", "layers.*.attn.kv_norm.weight" },
     { LAYER "self_attn.kv_norm.weight", "layers.*.attn.norm.weight" },
     { LAYER "self_attn.sinks", "layers.*.attn.attn_sink" },
+    { COMPRESSOR "kv_proj.weight", "layers.*.attn.compressor.wkv.weight" },
+    { COMPRESSOR "gate_proj.weight", "layers.*.attn.compressor.wgate.weight" },
+    { COMPRESSOR "position_bias", "layers.*.attn.compressor.ape" },
+    { COMPRESSOR "kv_norm.weight", "layers.*.attn.compressor.norm.weight" },
+    { INDEXER "kv_proj.weight", "layers.*.attn.indexer.compressor.wkv.weight" },
+    { INDEXER "gate_proj.weight", "layers.*.attn.indexer.compressor.wgate.weight" },
+    { INDEXER "position_bias", "layers.*.attn.indexer.compressor.ape" },
+    { INDEXER "kv_norm.weight", "layers.*.attn.indexer.compressor.norm.weight" },
+    { INDEXER "q_b_proj.weight", "layers.*.attn.indexer.wq_b.weight" },
+    { INDEXER "scorer.weights_proj.weight", "layers.*.attn.indexer.weights_proj.weight" },
     { LAYER "self_attn.o_a_proj.weight", "layers.*.attn.wo_a.weight" },
     { LAYER "self_attn.o_b_proj.weight", "layers.*.attn.wo_b.weight" },
     { LAYER "ffn_hc.fn", "layers.*.hc_ffn_fn" },

@@ -7,6 +7,8 @@
 /* The attention of a layer: to the keys of a window alone, or to compressed entries, too. */
 enum { LM_V4_WINDOW, LM_V4_SPARSE, LM_V4_HEAVY };
 
+enum { LM_V4_MAX_RATE = 1 << 16 };
+
 typedef struct lm_deepseek_v4 {
     uint32_t streams, rounds;            /* of the hyper-connections */
     uint32_t wide;                       /* all streams together */
@@ -24,5 +26,10 @@ typedef struct lm_deepseek_v4 {
     bool     hash[LM_MAX_LAYERS];        /* experts are listed by token */
 } lm_deepseek_v4;
 LM_OWN_FITS(lm_deepseek_v4);
+
+/* Attention of a layer, of its kind (deepseek_v4_compressed.c): to the keys of `window`, its spec, and to
+ * entries of x, the layer's input; latent: what queries are made of. */
+lm_value lm_deepseek_v4_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_value latent,
+                               lm_value q, lm_value k, const lm_attention_spec *window);
 
 #endif

@@ -45,19 +45,30 @@ static lm_status check_types(const lm_kv_shape *s, lm_error *e)
                    lm_dtype_of(s->k_type)->name, lm_dtype_of(s->v_type)->name);
 }
 
+uint64_t lm_plan_page_bytes(const lm_plan *plan, const lm_kv_layer *l)
+{
+    uint64_t row = lm_elements_bytes(l->shape.k_dim, l->shape.k_type);
+
+    if (!l->rate)
+        return plan->attention->page_bytes(&l->shape);
+    return (lm_entry_slots(l->rate) * row + 63) & ~UINT64_C(63);
+}
+
 static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
 {
     const lm_cache *c = &plan->program->caches[i];
     lm_kv_layer    *l = &plan->layers[i];
 
-    l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, plan->options.cache.k,
+    l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, lm_cache_key_type(c, plan->options.cache),
                               plan->options.cache.v, c->v_in_k };
-    LM_TRY(check_types(&l->shape, e));
+    l->rate  = c->rate;
+    if (!c->rate)
+        LM_TRY(check_types(&l->shape, e));
     l->ranges = ranges_of(plan, c->window);
     l->group  = group_of(plan, c->window, c->chunked);
     l->offset = plan->groups[l->group].page_bytes;
     if (!c->elsewhere)
-        plan->groups[l->group].page_bytes += plan->attention->page_bytes(&l->shape);
+        plan->groups[l->group].page_bytes += lm_plan_page_bytes(plan, l);
     return LM_OK;
 }
 

@@ -31,11 +31,28 @@ static void add_product(const lm_plan *p, const lm_step *s, uint64_t rows, lm_st
                                   0.5);
 }
 
+/* Return the bytes of all keys that the last `rows` of `end` tokens see together. */
+static lm_wide bytes_read(const lm_plan *p, const lm_node *n, uint64_t end, uint64_t rows)
+{
+    const lm_attention_spec *s      = &n->attention.spec;
+    const lm_cache          *caches = p->program->caches;
+    uint32_t reach = s->rate ? s->window : (uint32_t)lm_node_reach(n);
+    uint64_t each  = lm_cache_bytes(&caches[n->attention.cache], p->options.cache),
+             held  = end - lm_first_seen(reach, lm_node_chunked(n), (uint32_t)(end - rows));
+
+    if (!s->rate)
+        return (lm_wide)each * held;
+    if (n->code == LM_OP_SELECT_KEYS)
+        return (lm_wide)each * (end / s->rate);
+    uint64_t entries = end / s->rate, max = s->top_k * rows;
+    return (lm_wide)each * held + (lm_wide)lm_cache_bytes(&caches[n->attention.entries], p->options.cache) *
+                                      (s->top_k && max < entries ? max : entries);
+}
+
 static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *f, lm_step_costs *out)
 {
     const lm_node *n      = &p->program->nodes[s->node];
-    uint64_t       reach = lm_node_reach(n), end = f->first + f->rows, rows = f->rows;
-    bool           chunked = lm_node_chunked(n);
+    uint64_t       end = f->first + f->rows, rows = f->rows;
     lm_cost        c;
 
     lm_node_cost(p->program, n, &c);
@@ -44,11 +61,9 @@ static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *
         return;
     if (s->domain == LM_WANTED_ROWS && f->wanted < rows * f->sequences)
         rows = (f->wanted + f->sequences - 1) / f->sequences;
-    uint64_t held = end - lm_first_seen((uint32_t)reach, chunked, (uint32_t)(end - rows));
-    out->keys     = f->sequences *
-                (lm_keys_seen(end, reach, chunked) - lm_keys_seen(end - rows, reach, chunked));
+    out->keys        = f->sequences * (lm_node_keys_seen(n, end) - lm_node_keys_seen(n, end - rows));
     out->operations  = 2 * (lm_wide)c.key_mult_adds * out->keys;
-    out->cache_bytes = (lm_wide)out->key_bytes * held * f->sequences;
+    out->cache_bytes = bytes_read(p, n, end, rows) * f->sequences;
 }
 
 static uint64_t width_of(const lm_plan *p, const lm_step *s)

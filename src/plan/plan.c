@@ -114,6 +114,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint64_t page_bytes(const lm_compiler *c, const lm_node *n)
+{
+    return c->plan->attention->page_bytes(&c->plan->layers[n->attention.cache].shape);
+}
+
 static uint64_t worker_bytes(const lm_compiler *c)
 {
     uint64_t max = 64;
@@ -133,10 +138,12 @@ static uint64_t worker_bytes(const lm_compiler *c)
             uint32_t group = s->n_heads / s->n_kv_heads,
                      together = group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS;
             const lm_kv_shape *shape = &c->plan->layers[n->attention.cache].shape;
-            max = larger(max, c->plan->attention->scratch_bytes(shape, together));
+            max = larger(larger(max, s->rate ? (uint64_t)LM_ENTRY_ROWS * s->k_dim * 4 : 0),
+                         c->plan->attention->scratch_bytes(shape, together));
         }
-        if (n->code == LM_OP_SELECT_KEYS)        /* keys of a page, and the queries of a row */
-            max = larger(max, ((uint64_t)LM_PAGE + n->attention.spec.n_heads) * n->attention.spec.k_dim * 4);
+        if (n->code == LM_OP_SELECT_KEYS)        /* keys of a page, queries of a row, entries as a page */
+            max = larger(max, ((uint64_t)LM_PAGE + n->attention.spec.n_heads) * n->attention.spec.k_dim * 4 +
+                                  (n->attention.spec.rate ? page_bytes(c, n) : 0));
     }
     for (uint32_t t = 0; t < c->p->n_ropes; t++)
         max = larger(max, (uint64_t)c->p->ropes[t].spec.dim * 2);
@@ -151,7 +158,7 @@ static uint64_t partial_bytes(const lm_compiler *c)
 
     for (uint32_t i = 0; i < c->p->n_nodes; i++) {
         const lm_attention_spec *s = &c->p->nodes[i].attention.spec;
-        if (c->p->nodes[i].code != LM_OP_ATTENTION || !lm_attention_splits(s, 1, c->o->workers))
+        if (c->p->nodes[i].code != LM_OP_ATTENTION || s->rate || !lm_attention_splits(s, 1, c->o->workers))
             continue;
         const lm_kv_layer *l = &c->plan->layers[c->p->nodes[i].attention.cache];
         if (l->ranges > 1)
@@ -160,17 +167,15 @@ static uint64_t partial_bytes(const lm_compiler *c)
     return max;
 }
 
-/* Return the pages of the keys that a row of sparse attention sees; 0: it sees all of a context. */
-static uint32_t gathered_pages(const lm_compiler *c, const lm_node *n)
+/* Return the pages of the keys that a row of sparse or compressed attention sees; 0: it sees all keys of a
+ * context. */
+static uint64_t gathered_pages(const lm_compiler *c, const lm_node *n)
 {
     uint32_t top_k = n->code == LM_OP_ATTENTION ? n->attention.spec.top_k : 0;
 
+    if (n->code == LM_OP_ATTENTION && n->attention.spec.rate)
+        return (lm_node_keys_at(n, c->o->context) + LM_PAGE - 1) / LM_PAGE;
     return top_k < c->o->context ? (top_k + LM_PAGE - 1) / LM_PAGE : 0;
-}
-
-static uint64_t page_bytes(const lm_compiler *c, const lm_node *n)
-{
-    return c->plan->attention->page_bytes(&c->plan->layers[n->attention.cache].shape);
 }
 
 /* Return the bytes for the chosen keys of the layer that needs most: page numbers, then pages. Blocks of
@@ -192,12 +197,16 @@ static uint64_t gathered_bytes(const lm_compiler *c)
 /* Return the bytes of the scores of a row for the choice of keys; 0: nothing is chosen. */
 static uint64_t score_bytes(const lm_compiler *c)
 {
-    uint64_t max = 0, positions = ((uint64_t)c->o->context + LM_PAGE - 1) / LM_PAGE * LM_PAGE;
+    uint64_t max = 0;
 
     for (uint32_t i = 0; i < c->p->n_nodes; i++) {
         const lm_attention_spec *s = &c->p->nodes[i].attention.spec;
-        if (c->p->nodes[i].code == LM_OP_SELECT_KEYS && s->top_k < c->o->context)
-            max = larger(max, positions * 4 * (s->n_choices ? s->n_choices : 1));
+        if (c->p->nodes[i].code != LM_OP_SELECT_KEYS)
+            continue;
+        uint64_t keys = lm_node_keys_at(&c->p->nodes[i], c->o->context);
+        if (s->top_k < keys)
+            max = larger(max, (keys + LM_PAGE - 1) / LM_PAGE * LM_PAGE * 4 *
+                                  (s->n_choices ? s->n_choices : 1));
     }
     return max;
 }

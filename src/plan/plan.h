@@ -82,6 +82,7 @@ typedef enum lm_step_code {
     LM_STEP_PACK,                /* activations in the layout of the matmul */
     LM_STEP_MATMUL,
     LM_STEP_STORE,               /* keys and values into the cache */
+    LM_STEP_KEEP,                /* entries of whole blocks into their cache */
     LM_STEP_ATTENTION,
     LM_STEP_SELECT,              /* the choice of the keys of sparse attention */
     LM_STEP_STATE,               /* an operation with a state: rows in order, lanes divided */
@@ -189,8 +190,24 @@ typedef struct lm_kv_layer {
     uint32_t    group;
     uint64_t    offset;          /* of this layer's part in a page */
     lm_kv_shape shape;
+    uint32_t    rate;            /* > 0: entries, as rows of their type: lm_entry_slots in a page */
     uint32_t    ranges;          /* maximum number of ranges visible to LM_SPLIT_ROWS rows */
 } lm_kv_layer;
+
+/* Entries that are stored together as keys: fewer would write the same cache lines again. */
+enum { LM_ENTRY_ROWS = 16 };
+
+/* Return how many blocks end before a position; and the number of entries that a page of positions has room
+ * for. An entry is in the page of the last position of its block. */
+static inline uint32_t lm_entries_before(uint32_t rate, uint32_t position)
+{
+    return position / rate;
+}
+
+static inline uint32_t lm_entry_slots(uint32_t rate)
+{
+    return (LM_PAGE + rate - 1) / rate;
+}
 
 /* Bookkeeping of the executor, which is also in the slab. Offsets in bytes. */
 typedef struct lm_plan_state {
@@ -244,6 +261,9 @@ typedef struct lm_plan {
 
 /* Return the maximum number of pages that a sequence holds between forward passes. */
 uint64_t lm_kv_sequence_pages(const lm_plan *plan, const lm_kv_group *g);
+
+/* Return the bytes of a layer's part of a page. */
+uint64_t lm_plan_page_bytes(const lm_plan *plan, const lm_kv_layer *l);
 
 /* Return the number of further pages that the rows of a forward pass take in a windowed group. */
 uint64_t lm_kv_step_pages(const lm_plan *plan, const lm_kv_group *g);

@@ -7,6 +7,7 @@
 static const char *const step_names[] = {
     [LM_STEP_TABLE] = "table",       [LM_STEP_GATHER] = "gather",     [LM_STEP_PACK] = "pack",
     [LM_STEP_MATMUL] = "matmul",     [LM_STEP_STORE] = "store",       [LM_STEP_ATTENTION] = "attention", [LM_STEP_SELECT] = "select",
+    [LM_STEP_KEEP] = "keep",
     [LM_STEP_STATE] = "state",
     [LM_STEP_SORT] = "sort",         [LM_STEP_DISPATCH] = "dispatch", [LM_STEP_EXPERTS] = "experts",
     [LM_STEP_GATED] = "glu",         [LM_STEP_COMBINE] = "combine",   [LM_STEP_HEADS] = "heads",

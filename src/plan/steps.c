@@ -233,6 +233,13 @@ static void compile_linear(lm_compiler *c, uint32_t index)
     }
 }
 
+static void keep_entries(lm_compiler *c, uint32_t index, lm_value entries)
+{
+    uint32_t in = lm_plan_input(c, entries, LM_ALL_ROWS);
+
+    lm_plan_step(c, LM_STEP_KEEP, index, LM_ALL_ROWS)->in[0] = in;
+}
+
 static void compile_attention(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index];
@@ -245,6 +252,8 @@ static void compile_attention(lm_compiler *c, uint32_t index)
         if (!n->attention.spec.v_in_k)
             store->in[1] = lm_plan_input(c, n->in[2], LM_ALL_ROWS);
     }
+    if (n->attention.spec.rate)
+        keep_entries(c, index, n->in[4]);
     uint32_t chosen = n->attention.spec.top_k ? lm_plan_input(c, n->in[3], domain) : LM_NONE;
     lm_step *s      = lm_plan_step(c, LM_STEP_ATTENTION, index, domain);
     s->in[0]        = q;
@@ -258,9 +267,13 @@ static void compile_select(lm_compiler *c, uint32_t index)
     lm_domain      domain = lm_domain_of(c, n->out);
     uint32_t       q      = lm_plan_input(c, n->in[0], domain);
     uint32_t       w      = n->in[2] == LM_NONE ? LM_NONE : lm_plan_input(c, n->in[2], domain);
-    lm_step       *store  = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
 
-    store->in[0] = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
+    if (n->attention.spec.rate) {
+        keep_entries(c, index, n->in[1]);
+    } else {
+        lm_step *store = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
+        store->in[0]   = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
+    }
     lm_step *s   = lm_plan_step(c, LM_STEP_SELECT, index, domain);
     s->in[0]     = q;
     s->in[2]     = w;
@@ -385,6 +398,7 @@ static void (*const compilers[LM_OP_COUNT])(lm_compiler *c, uint32_t index) = {
     [LM_OP_SEND] = compile_send,             [LM_OP_RECEIVE] = compile_receive,
     [LM_OP_CAUSAL_CONV] = compile_state,     [LM_OP_LINEAR_RECURRENCE] = compile_state,
     [LM_OP_SELECTIVE_SCAN] = compile_state,  [LM_OP_GATED_RECURRENCE] = compile_state,
+    [LM_OP_COMPRESS] = compile_state,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)

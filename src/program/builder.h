@@ -134,7 +134,8 @@ lm_value lm_shared_attention(lm_builder *b, lm_value q, lm_value other, const lm
  * its own, w [T][n_heads] -> positions in rising order [T][top_k]; -1 past the last.
  * With spec->block, every head chooses blocks of keys of its own, by the highest q[h] . k[s] of a block's
  * visible keys, without weights (w LM_NONE); spec->n_choices is set to n_heads. -> numbers of blocks
- * [T][n_heads][top_k / block]. */
+ * [T][n_heads][top_k / block].
+ * With spec->rate, k is read in the last rows of blocks only, which are entries, and these are chosen. */
 lm_value lm_select_keys(lm_builder *b, const char *word, lm_value q, lm_value k, lm_value w,
                         const lm_attention_spec *spec);
 /* Return what select_keys has chosen last; LM_NONE: nothing yet. */
@@ -143,6 +144,17 @@ lm_value lm_last_choice(const lm_builder *b);
  * are those of the choice. */
 lm_value lm_sparse_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_value chosen,
                              const lm_attention_spec *spec);
+/* A softmax-weighted mean over each block of `rate` positions, lane by lane: kv, gate [T][n] ->
+ * [T][n], of the block's positions up to the row's own, so the last row of a block has its entry:
+ *   sum over j of softmax_j(gate_j + position_bias[j mod rate]) kv_j
+ * overlap: kv, gate [T][2 n] -> [T][n]; the second n lanes are those of the block, and the first n lanes of
+ * the positions of the block before it count too. The open module has the parameter position_bias. */
+lm_value lm_compress(lm_builder *b, const char *word, lm_value kv, lm_value gate, uint32_t rate,
+                     bool overlap);
+/* lm_sparse_attention with spec->rate: queries see a window of keys, and entries [T][k_dim], of which only
+ * those of the last rows of blocks are read: all, or the chosen ones. Values are lanes of both. */
+lm_value lm_compressed_attention(lm_builder *b, lm_value q, lm_value k, lm_value entries, lm_value chosen,
+                                 const lm_attention_spec *spec);
 /* A depthwise convolution over positions, causal: y[t][c] = bias[c] + sum over j < taps of
  * w[c][j] x[t - taps + 1 + j][c]; x is zero before the first position. */
 lm_value lm_causal_conv(lm_builder *b, const char *name, lm_value x, uint32_t taps, bool bias);

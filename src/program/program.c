@@ -136,7 +136,8 @@ bool lm_only_chooses(const lm_program *p, lm_value v, bool routes)
             if (n->in[k] != v)
                 continue;
             some = (routes && n->code == LM_OP_ROUTE) || n->code == LM_OP_SELECT_KEYS ||
-                   ((n->code == LM_OP_ROPE || n->code == LM_OP_LAYER_NORM || n->code == LM_OP_RMS_NORM) &&
+                   ((n->code == LM_OP_ROPE || n->code == LM_OP_LAYER_NORM || n->code == LM_OP_RMS_NORM ||
+                     n->code == LM_OP_COMPRESS) &&
                     lm_only_chooses(p, n->out, routes));
             if (!some)
                 return false;
@@ -315,6 +316,53 @@ uint64_t lm_keys_at(uint64_t t, uint64_t window, bool chunked)
     return chunked ? (t - 1) % window + 1 : window;
 }
 
+/* Return the number of entries visible to t tokens together: i / rate, at most `max`, to token i. */
+static uint64_t entries_seen(uint64_t t, uint64_t rate, uint64_t max)
+{
+    uint64_t past = t / rate < max ? 0 : t - max * rate + 1, n = t - past, whole = n / rate;
+
+    return (whole ? rate * sum_up_to(whole - 1) : 0) + (n - whole * rate + (whole ? 1 : 0)) * whole +
+           past * max;
+}
+
+/* Return the largest number of entries that a node sees of those that are visible. */
+static uint64_t max_entries(const lm_node *n)
+{
+    return n->code == LM_OP_ATTENTION && n->attention.spec.top_k ? n->attention.spec.top_k : UINT64_MAX;
+}
+
+uint64_t lm_node_keys_seen(const lm_node *n, uint64_t t)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    if (!lm_node_rate(n))
+        return lm_keys_seen(t, lm_node_reach(n), lm_node_chunked(n));
+    return (n->code == LM_OP_ATTENTION ? lm_keys_seen(t, s->window, false) : 0) +
+           entries_seen(t, s->rate, max_entries(n));
+}
+
+uint64_t lm_node_keys_at(const lm_node *n, uint64_t t)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    if (!lm_node_rate(n))
+        return lm_keys_at(t, lm_node_reach(n), lm_node_chunked(n));
+    uint64_t max = max_entries(n), whole = t / s->rate;
+    return (n->code == LM_OP_ATTENTION ? lm_keys_at(t, s->window, false) : 0) + (whole < max ? whole : max);
+}
+
+uint64_t lm_cache_held(const lm_cache *c, uint64_t positions)
+{
+    if (c->rate)
+        return positions / c->rate;
+    return c->window && positions > c->window ? c->window : positions;
+}
+
+lm_dtype lm_cache_key_type(const lm_cache *c, lm_cache_types types)
+{
+    return c->rate && lm_dtype_of(types.k)->block > 1 ? LM_F16 : types.k;
+}
+
 uint64_t lm_cache_elements(const lm_cache *c)
 {
     return (uint64_t)c->n_kv_heads * (c->k_dim + (c->v_in_k ? 0 : c->v_dim));
@@ -331,7 +379,7 @@ uint64_t lm_cache_bytes(const lm_cache *c, lm_cache_types types)
 {
     uint64_t keys = (uint64_t)c->n_kv_heads * c->k_dim, values = lm_cache_elements(c) - keys;
 
-    return lm_elements_bytes(keys, types.k) + lm_elements_bytes(values, types.v);
+    return lm_elements_bytes(keys, lm_cache_key_type(c, types)) + lm_elements_bytes(values, types.v);
 }
 
 const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NAME])

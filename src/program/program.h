@@ -180,6 +180,7 @@ typedef struct lm_module {
     X(LINEAR_RECURRENCE, linear_recurrence) \
     X(SELECTIVE_SCAN, selective_scan) \
     X(GATED_RECURRENCE, gated_recurrence) \
+    X(COMPRESS, compress) \
     X(RMS_NORM, rms_norm) \
     X(LAYER_NORM, layer_norm) \
     X(ROPE, rope) \
@@ -239,6 +240,9 @@ typedef struct lm_attention_spec {
     uint32_t local;              /* blocks among them that are always chosen: the last ones of a query */
     uint32_t n_choices;          /* of blocks: one by each head of the indexer, for an equal part of the
                                     key/value heads; 0: one choice for all heads */
+    uint32_t rate;               /* compressed: beside its keys, a query sees an entry for each whole block
+                                    of this many positions up to its own (lm_compress); top_k counts entries,
+                                    and select_keys chooses among them; 0: no entries */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
     bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded
@@ -253,9 +257,11 @@ typedef struct lm_attention_spec {
                                             them; 0, 0: not split */
 } lm_attention_spec;
 
-/* Return the largest number of keys that a query's softmax covers; 0: all visible ones. */
+/* Return the largest number of keys that a query's softmax covers; 0: it grows with the context. */
 static inline uint32_t lm_attention_reach(const lm_attention_spec *s)
 {
+    if (s->rate)
+        return s->top_k && s->window ? s->window + s->top_k : 0;
     return s->window ? s->window : s->top_k;
 }
 
@@ -363,13 +369,16 @@ typedef struct lm_node {
          * each with its own. */
         struct { float eps; uint32_t groups; bool own; } norm;
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
-        /* of SELECT_KEYS, too; stored: an earlier operation stores the keys and values of this cache */
-        struct { lm_attention_spec spec; uint32_t cache; bool stored; } attention;
+        /* of SELECT_KEYS, too; stored: an earlier operation stores the keys and values of this cache;
+         * entries: the cache of compressed attention's entries */
+        struct { lm_attention_spec spec; uint32_t cache, entries; bool stored; } attention;
         struct { uint32_t index; } state;    /* of all operations with a state (lm_op.state): the first member
                                                 of their struct, an index into states */
         struct { uint32_t state, taps; } conv;               /* state: the last taps - 1 rows of the input */
         struct { uint32_t state; lm_recurrence spec; } recurrence;   /* of
                                                                 SELECTIVE_SCAN and GATED_RECURRENCE, too */
+        /* state: running softmaxes of a block, [1 or 2][3][lanes]: maximum, sum, weighted sum */
+        struct { uint32_t state, rate; bool overlap; } compress;
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; of GAUSSIAN_TOP, how many
                                                 deviations above the mean */
         /* streams: equal parts of x, of which those from `first` on change; plus: added to the
@@ -417,6 +426,12 @@ static inline uint32_t lm_node_reach(const lm_node *n)
     return n->code == LM_OP_ATTENTION ? lm_attention_reach(&n->attention.spec) : 0;
 }
 
+/* Return the positions of a block of which the operation sees entries; 0: it sees none. */
+static inline uint32_t lm_node_rate(const lm_node *n)
+{
+    return n->code == LM_OP_ATTENTION || n->code == LM_OP_SELECT_KEYS ? n->attention.spec.rate : 0;
+}
+
 /* Return whether this number is that of a chunk. */
 static inline bool lm_node_chunked(const lm_node *n)
 {
@@ -435,6 +450,7 @@ typedef struct lm_cache {
     uint32_t window;
     bool     chunked;
     bool     v_in_k;             /* nothing is stored for values */
+    uint32_t rate;               /* of entries, one for each whole block of so many positions; 0: one each */
     bool     elsewhere;          /* on another rank: nothing is stored here, but pages are counted */
 } lm_cache;
 
@@ -532,9 +548,16 @@ uint64_t lm_keys_seen(uint64_t t, uint64_t window, bool chunked);
 /* Return the number of keys visible to the last of t tokens. */
 uint64_t lm_keys_at(uint64_t t, uint64_t window, bool chunked);
 
-/* Return the size of one position in one layer's cache, in elements and in bytes. */
+/* The same for the keys of a node of attention or select_keys, entries included. */
+uint64_t lm_node_keys_seen(const lm_node *n, uint64_t t);
+uint64_t lm_node_keys_at(const lm_node *n, uint64_t t);
+
+/* Return the size of one position, or entry, in one layer's cache, in elements and in bytes; how many of them
+ * it holds after `positions`; and the type of its keys: entries are not stored in blocks. */
 uint64_t lm_cache_elements(const lm_cache *c);
 uint64_t lm_cache_bytes(const lm_cache *c, lm_cache_types types);
+uint64_t lm_cache_held(const lm_cache *c, uint64_t positions);
+lm_dtype lm_cache_key_type(const lm_cache *c, lm_cache_types types);
 
 /* Return the bytes of `elements` elements of a type, in whole blocks. */
 uint64_t lm_elements_bytes(uint64_t elements, lm_dtype type);

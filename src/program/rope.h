@@ -43,6 +43,7 @@ typedef struct lm_rope_spec {
     double          share;                                           /* proportional: of the pairs */
     bool            backwards;               /* angles are negative */
     bool            last;                    /* the last lanes of a head rotate, not the first */
+    uint32_t        rate;                    /* > 0: positions are rounded down to a multiple of this */
     /* longrope [dim/2], copied by the program; NULL: stored ones */
     const float    *short_factors, *long_factors;
     bool            stored_divisors;         /* GGUF stores the scaling as a tensor of divisors,

@@ -329,6 +329,10 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
         ask(s, n, 3, choices_of(s, a, heads, n_kv));
     else if (a->top_k)                   /* every rank sees the same keys */
         ask(s, n, 3, lm_split_one(s, 0, a->top_k));
+    else if (a->rate)                    /* the keys again */
+        ask(s, n, 3, lm_split_one(s, 0, a->k_dim));
+    if (a->rate)
+        ask(s, n, 4, lm_split_one(s, 0, a->k_dim));
     for (uint32_t r = 0; r <= s->spec->ranks; r++)
         edges[r] *= a->v_dim;
     cut_here(s, n->out, edges);

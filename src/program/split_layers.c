@@ -224,6 +224,8 @@ static void add_operations(layering *l, uint32_t from, uint32_t to)
             /* the first of this range stores what others have sent */
             n->attention.stored = !l->out->caches[n->attention.cache].elsewhere;
             l->out->caches[n->attention.cache].elsewhere = false;
+            if (n->code == LM_OP_ATTENTION && lm_node_rate(n))
+                l->out->caches[n->attention.entries].elsewhere = false;
         }
         if (lm_op_of(n->code)->state)
             l->out->states[n->state.index].elsewhere = false;

@@ -30,8 +30,13 @@ void lm_trace_keep_keys(lm_tracer *t, size_t i, uint32_t position)
         float         *y = k->keys + (size_t)position * k->width;
         if (!x)
             continue;
-        memcpy(y, x, k->width * sizeof *y);
-        round_keys(t->g->plan->layers[n->attention.cache].shape.k_type, y, k->width);
+        uint32_t width = t->p->values[n->in[1]].width;
+        memcpy(y, x, width * sizeof *y);
+        round_keys(t->g->plan->layers[n->attention.cache].shape.k_type, y, width);
+        if (!lm_node_rate(n))
+            continue;
+        memcpy(y + width, lm_engine_value(t->g, n->in[4], i), width * sizeof *y);
+        round_keys(t->g->plan->layers[n->attention.entries].shape.k_type, y + width, width);
     }
 }
 
@@ -73,7 +78,25 @@ static void hide(const lm_attention_spec *s, const float *chosen, uint32_t posit
     }
 }
 
-/* out [position + 1]; 0 outside the window and at keys that are not chosen. */
+/* Return the scores of the entries that a query sees, all or the chosen ones: their maximum (max NULL), or
+ * the sum of their exponentials, less *max. */
+static double see_entries(const lm_attention_spec *s, const lm_trace_keys *k, uint32_t position,
+                          const float *q, const float *chosen, const double *max)
+{
+    uint32_t n      = s->rate ? (position + 1) / s->rate : 0;
+    double   result = max ? 0 : -INFINITY;
+
+    for (uint32_t i = 0; i < (chosen ? s->top_k : n) && (!chosen || chosen[i] >= 0); i++) {
+        uint32_t     entry = chosen ? (uint32_t)chosen[i] : i;
+        const float *key = k->keys + ((size_t)(entry + 1) * s->rate - 1) * k->width + k->width / 2;
+        double       x   = score(s, q, key, 0, 0, 0);
+        result           = max ? result + exp(x - *max) : fmax(result, x);
+    }
+    return result;
+}
+
+/* out [position + 1]; 0 outside the window and at keys that are not chosen. Entries of compressed attention
+ * have the rest. */
 void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position,
                            const float *q, const float *chosen, float *out)
 {
@@ -91,12 +114,16 @@ void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, 
         out[j] = (float)score(s, q + (size_t)head * s->k_dim, key, slopes ? slopes[head] : 0, j,
                               position - j);
     }
-    if (chosen)
+    if (chosen && !s->rate)
         hide(s, chosen + (uint64_t)lm_seen_choice(s, group) * lm_choice_width(s), position, out);
     for (uint32_t j = first; j <= position; j++)
         max = fmax(max, (double)out[j]);
+    if (s->rate)
+        max = fmax(max, see_entries(s, k, position, q + (size_t)head * s->k_dim, chosen, NULL));
     if (sinks)
         sum = exp((double)sinks[head] - max);
+    if (s->rate)
+        sum += see_entries(s, k, position, q + (size_t)head * s->k_dim, chosen, &max);
     for (uint32_t j = first; j <= position; j++)
         sum += exp((double)out[j] - max);
     for (uint32_t j = first; j <= position; j++)

@@ -20,7 +20,7 @@ typedef struct lm_trace_edits {
 typedef struct lm_trace_keys {
     uint32_t node;
     bool     looked;             /* its heads are shown; otherwise its weights are saved */
-    float   *keys;               /* [capacity][width] */
+    float   *keys;               /* [capacity][width]: of compressed attention, a key and the row's entry */
     uint32_t width;
     const float *slopes;         /* [heads] of ALiBi; NULL: none */
 } lm_trace_keys;

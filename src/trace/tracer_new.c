@@ -35,6 +35,8 @@ static void choose_kept(lm_tracer *t)
         keep(t, t->p->nodes[t->keys[i].node].in[1]);
         if (t->p->nodes[t->keys[i].node].attention.spec.top_k)
             keep(t, t->p->nodes[t->keys[i].node].in[3]);
+        if (lm_node_rate(&t->p->nodes[t->keys[i].node]))
+            keep(t, t->p->nodes[t->keys[i].node].in[4]);
     }
     for (size_t i = 0; t->o.experts && i < t->map.n_routes; i++)
         keep(t, t->p->nodes[t->map.routes[i]].out);
@@ -103,10 +105,11 @@ static lm_status choose_layers(lm_tracer *t, lm_error *e)
     for (size_t i = 0; i < t->map.n_attention; i++) {
         const lm_node *n      = &t->p->nodes[t->map.attention[i]];
         bool           looked = n->layer >= 0 && in_layers(t, (uint32_t)n->layer);
+        uint32_t       rows   = lm_node_rate(n) ? 2 : 1;         /* a key, and an entry */
         if (looked || weights_wanted(t, n))
             t->keys[t->n_keys++] = (lm_trace_keys){ .node = t->map.attention[i],
                                                     .looked = looked,
-                                                    .width = t->p->values[n->in[1]].width };
+                                                    .width = t->p->values[n->in[1]].width * rows };
     }
     return LM_OK;
 }

@@ -84,12 +84,20 @@ static lm_text_attention arguments(const pieces *p, const lm_train_text *t, uint
     return a;
 }
 
-/* Divide rows [from, to) of a text at the first that sees only chosen keys; without such rows, at `to`. */
+/* Divide rows [from, to) of a text at the first that sees only chosen keys, or entries; without such rows, at
+ * `to`. */
 static uint32_t dense_end(const lm_frame *f, uint32_t from, uint32_t to)
 {
     uint32_t top_k = f->node->attention.spec.top_k;
 
+    if (f->node->attention.spec.rate)
+        return from;
     return !top_k || to <= top_k ? to : from > top_k ? from : top_k;
+}
+
+static lm_operand rows_of(lm_operand x, uint32_t rate, const lm_train_text *t)
+{
+    return rate && x.at ? (lm_operand){ x.at + t->first * x.row, x.row } : (lm_operand){ 0 };
 }
 
 /* The same attention with the keys that are chosen for a query head. */
@@ -104,6 +112,8 @@ static lm_sparse_attention_args sparse_of(const lm_frame *f, const lm_train_text
         .a       = a,
         .spec    = s,
         .chosen  = { s->top_k ? f->in[3].at + t->first * f->in[3].row + from : NULL, f->in[3].row },
+        .entries  = rows_of(f->in[4], s->rate, t),
+        .dentries = rows_of(f->din[4], s->rate, t),
         .kernels = &f->l->kernels,
     };
 }
@@ -166,7 +176,7 @@ static void back_to_keys(void *arg, uint64_t from, uint64_t to, unsigned worker)
             if (first < a.rows)
                 p->f->l->kernels.attend_back_kv(&a, first, last < a.rows ? last : a.rows);
             a.rows = t->rows;
-            if (p->f->node->attention.spec.top_k)
+            if (p->f->node->attention.spec.top_k || p->f->node->attention.spec.rate)
                 lm_sparse_back_kv(&sparse, first, last);
         }
     }
@@ -209,7 +219,7 @@ void lm_train_attention_back(lm_frame *f)
     lm_train_parallel(f->l, clear, f, f->rows, 64);
     if (f->din[0].at)
         lm_train_parallel(f->l, back_to_queries, &p, p.each * f->node->attention.spec.n_heads, 1);
-    if (f->din[1].at || f->din[2].at)
+    if (f->din[1].at || f->din[2].at || (f->node->attention.spec.rate && f->din[4].at))
         lm_train_parallel(f->l, back_to_keys, &p, p.each * f->node->attention.spec.n_kv_heads, 1);
     back_to_sinks(f);
 }

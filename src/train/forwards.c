@@ -179,7 +179,7 @@ void lm_train_forward(lm_frame *f)
         [LM_OP_CAUSAL_CONV] = lm_train_convolve, [LM_OP_LINEAR_RECURRENCE] = lm_train_recur,
         [LM_OP_SELECTIVE_SCAN] = lm_train_recur, [LM_OP_GATED_RECURRENCE] = lm_train_recur,
         [LM_OP_ATTENTION] = lm_train_attention, [LM_OP_SELECT_KEYS] = lm_train_select,
-        [LM_OP_EXPERTS] = lm_train_experts,
+        [LM_OP_EXPERTS] = lm_train_experts,     [LM_OP_COMPRESS] = lm_train_compress,
     };
     lm_op_code code = f->node->code;
 

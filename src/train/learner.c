@@ -55,6 +55,8 @@ static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernel
                                          n->recurrence.spec.k_dim * LM_STATE_COLUMNS * sizeof(float)));
     if (n->code == LM_OP_SELECTIVE_SCAN)
         *worker = larger(*worker, lm_scan_scratch(&n->recurrence.spec, l->options.longest));
+    if (n->code == LM_OP_COMPRESS)
+        *worker = larger(*worker, 3 * p->values[n->in[0]].width * sizeof(float));
     if (n->code == LM_OP_GATED_RECURRENCE)
         *worker = larger(*worker, lm_gated_scratch(l->options.longest));
     if (lm_row_ops[n->code])
@@ -388,11 +390,12 @@ static void fill_tables(lm_learner *l)
         const float     *inv    = NULL;
         float            factor = 1;
         bool             backwards = l->program->ropes[t].spec.backwards;
+        uint32_t         rate      = l->program->ropes[t].spec.rate;
         for (uint32_t i = 0; i < l->n_rows; i++) {
             if (!inv || l->lengths[i] != length)
                 inv = frequencies(l, t, length = l->lengths[i], lm_worker_scratch(l, 0), &factor);
             float *cosine = (float *)(void *)(l->slab + b->offset + i * b->stride),
-                  position = (float)l->positions[i];
+                  position = (float)(l->positions[i] - (rate ? l->positions[i] % rate : 0));
             for (uint32_t k = 0; k < half; k++) {
                 cosine[k]        = cosf(position * inv[k]) * factor;
                 cosine[half + k] = sinf(position * inv[k]) * (backwards ? -factor : factor);

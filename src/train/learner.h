@@ -126,6 +126,7 @@ typedef struct lm_sparse_attention_args {
     const lm_text_attention   *a;
     const lm_attention_spec   *spec;
     lm_operand                 chosen;   /* the choice of this head, from row 0 of the text on */
+    lm_operand                 entries, dentries;    /* of compressed attention, from that row on */
     const lm_gradient_kernels *kernels;
 } lm_sparse_attention_args;
 void lm_sparse_attend(const lm_sparse_attention_args *x, uint32_t from, uint32_t to);
@@ -135,6 +136,8 @@ void lm_train_convolve(lm_frame *f);
 void lm_train_convolve_back(lm_frame *f);
 void lm_train_recur(lm_frame *f);
 void lm_train_recur_back(lm_frame *f);
+void lm_train_compress(lm_frame *f);
+void lm_train_compress_back(lm_frame *f);
 void lm_train_scan_back(lm_frame *f);
 void lm_train_gated_back(lm_frame *f);
 

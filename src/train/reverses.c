@@ -192,6 +192,9 @@ void lm_train_reverse(lm_frame *f)
     case LM_OP_GATED_RECURRENCE:
         lm_train_gated_back(f);
         return;
+    case LM_OP_COMPRESS:
+        lm_train_compress_back(f);
+        return;
     case LM_OP_EXPERTS:
         lm_train_experts_back(f);
         return;

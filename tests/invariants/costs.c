@@ -82,7 +82,10 @@ static lm_wide scores(const subject *s, const lm_step *a, uint64_t first, uint64
 
     lm_node_cost(s->g->program, node, &c);
     for (uint64_t i = first; i < first + n; i++)
-        keys += node->attention.spec.chunked ? i % window + 1 : window && i + 1 > window ? window : i + 1;
+        if (lm_node_rate(node))
+            keys += lm_node_keys_at(node, i + 1);
+        else
+            keys += node->attention.spec.chunked ? i % window + 1 : window && i + 1 > window ? window : i + 1;
     return 2 * (lm_wide)c.key_mult_adds * keys;
 }
 
@@ -96,8 +99,7 @@ static void check_steps(const subject *s)
 
     for (uint32_t n = 0; n < p->program->n_nodes; n++) {
         const lm_node *node = &p->program->nodes[n];
-        uint64_t keys = lm_keys_seen(PROMPT + 1, lm_node_reach(node), lm_node_chunked(node)) -
-                        lm_keys_seen(PROMPT, lm_node_reach(node), lm_node_chunked(node));
+        uint64_t keys = lm_node_keys_seen(node, PROMPT + 1) - lm_node_keys_seen(node, PROMPT);
         lm_wide        sum = 0;
         lm_cost        of_node;
         lm_step_costs  c;
@@ -112,6 +114,20 @@ static void check_steps(const subject *s)
     }
 }
 
+/* Return the bytes of the window and of the entries, all or the chosen ones, that a token reads. */
+static lm_wide entries_seen(const subject *s, const lm_node *x, uint64_t keys)
+{
+    const lm_cache          *caches = s->g->program->caches;
+    const lm_attention_spec *a      = &x->attention.spec;
+    uint64_t                 whole = keys / a->rate, window = keys < a->window ? keys : a->window;
+
+    if (x->code == LM_OP_SELECT_KEYS)
+        return (lm_wide)lm_cache_bytes(&caches[x->attention.cache], s->kv) * whole;
+    return (lm_wide)lm_cache_bytes(&caches[x->attention.cache], s->kv) * window +
+           (lm_wide)lm_cache_bytes(&caches[x->attention.entries], s->kv) *
+               (a->top_k && a->top_k < whole ? a->top_k : whole);
+}
+
 /* Return the bytes of keys and values that a token reads: several layers may read one cache, and those of
  * sparse attention see only the keys that an indexer chooses, which reads all of its own. */
 static lm_wide bytes_seen(const subject *s, uint64_t keys)
@@ -124,8 +140,28 @@ static lm_wide bytes_seen(const subject *s, uint64_t keys)
         uint64_t       reach = lm_node_reach(x), seen = reach && reach < keys ? reach : keys;
         if (lm_node_chunked(x) && keys < FAR)    /* far away, chunks as a whole do not grow */
             seen = (keys - 1) % reach + 1;
-        if (x->code == LM_OP_ATTENTION || x->code == LM_OP_SELECT_KEYS)
+        if (lm_node_rate(x))
+            sum += entries_seen(s, x, keys);
+        else if (x->code == LM_OP_ATTENTION || x->code == LM_OP_SELECT_KEYS)
             sum += (lm_wide)lm_cache_bytes(&p->caches[x->attention.cache], s->kv) * seen;
+    }
+    return sum;
+}
+
+/* Return how many bytes more a token reads for each position before it; of an entry, its share. */
+static lm_wide bytes_per_position(const subject *s)
+{
+    const lm_program *p   = s->g->program;
+    lm_wide           sum = bytes_seen(s, FAR + 1) - bytes_seen(s, FAR);
+
+    for (uint32_t n = 0; n < p->n_nodes; n++) {
+        const lm_node *x = &p->nodes[n];
+        if (lm_node_rate(x) && !lm_node_reach(x))        /* an entry now and then */
+            sum += lm_cache_bytes(
+                       &p->caches[x->code == LM_OP_ATTENTION ? x->attention.entries : x->attention.cache],
+                       s->kv) /
+                       x->attention.spec.rate -
+                   (entries_seen(s, x, FAR + 1) - entries_seen(s, x, FAR));
     }
     return sum;
 }
@@ -149,7 +185,7 @@ static void check_token(const subject *s)
          flops.per_token_matmul);
     same(s, "operations of a token", x.operations, lm_flops_at(p, PROMPT + 1));
     same(s, "bytes of a token", x.bytes, work.weight_bytes + bytes_seen(s, PROMPT + 1));
-    same(s, "bytes of a position", work.kv_bytes, bytes_seen(s, FAR + 1) - bytes_seen(s, FAR));
+    same(s, "bytes of a position", work.kv_bytes, bytes_per_position(s));
 }
 
 /* A prompt in steps with the logits of its last row: all counts omit what the plan skips for the other
@@ -183,8 +219,9 @@ static void check_pages(const subject *s)
     const lm_plan *p = s->g->plan;
 
     for (uint32_t i = 0; i < p->program->n_caches; i++)
-        same(s, "a page", p->attention->page_bytes(&p->layers[i].shape),
-             LM_PAGE * (lm_wide)lm_cache_bytes(&p->program->caches[i], s->kv));
+        if (!p->layers[i].rate)
+            same(s, "a page", p->attention->page_bytes(&p->layers[i].shape),
+                 LM_PAGE * (lm_wide)lm_cache_bytes(&p->program->caches[i], s->kv));
 }
 
 static bool open_subject(size_t model, size_t k, lm_model **m, subject *s)

@@ -27,7 +27,7 @@ import case as cases  # noqa: E402
 
 GOLDEN = HERE.parents[1] / "tests" / "golden"
 FULL = {"llama", "apertus", "lfm2", "lfm3", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "olmo_hybrid", "gpt_neox", "cohere", "stablelm", "qwen3_5", "mamba2", "mamba", "recurrent_gemma", "deepseek_v4"}
-FURTHER = {"gemma4/mixture", "bitnet/narrow"}   # a second model of its family, in files of its own, adapter and every weight
+FURTHER = {"gemma4/mixture", "bitnet/narrow", "deepseek_v4/chosen"}   # a second model of its family, in files of its own, adapter and every weight
 FROZEN = {"bitnet/narrow"}              # adapter alone: its matrices are not trained
 LENGTHS = (11, 6, 15, 3)
 FIRST = (3, 1, 5, 0)                    # number of first tokens without a label

@@ -60,6 +60,8 @@ def fill(model):
         for name, b in model.named_buffers():
             if "e_score" in name or "expert_bias" in name:
                 b.normal_(0, .1)
+            if name.endswith("tid2eid"):
+                b.copy_(torch.stack([torch.randperm(model.config.n_routed_experts)[:b.shape[1]] for _ in range(len(b))]))
         model.tie_weights()
     return model
 

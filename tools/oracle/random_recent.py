@@ -208,6 +208,23 @@ def minimax_m2(r):
                    **plain_rope(r, .5, 1.0))
 
 
+def deepseek_v4(r):
+    """Layers of all kinds of attention; heads of the indexer enough that hardly an entry has a score of 0 by all."""
+    x = decoder(r, num_key_value_heads=1)
+    n, heads, width = x["num_hidden_layers"], x["num_attention_heads"], r.choice((8, 16, 32))
+    x = {k: v for k, v in x.items() if k != "intermediate_size"}
+    return x | {
+        "hidden_size": r.choice((24, 48, 64)), "head_dim": width, "q_lora_rank": r.choice((12, 24)), "moe_intermediate_size": r.choice((8, 20)),
+        "n_routed_experts": r.choice((4, 6)), "num_experts_per_tok": r.choice((1, 2)), "n_shared_experts": 1, "routed_scaling_factor": r.choice((1.0, 2.5)),
+        "layer_types": drawn(r, n, "compressed_sparse_attention", WINDOW, "heavily_compressed_attention"),
+        "mlp_layer_types": drawn(r, n, "moe", "hash_moe"), "sliding_window": r.choice((3, 8, 40)), "swiglu_limit": r.choice((.8, 10.0)),
+        "compress_rates": {"compressed_sparse_attention": r.choice((1, 3, 4, 7)), "heavily_compressed_attention": r.choice((2, 5, 16, 70))},
+        "compress_rope_theta": r.choice((500.0, 160000.0)), "rope_theta": r.choice((500.0, 10000.0)), "partial_rotary_factor": r.choice((.25, .5, 1.0)),
+        "o_groups": r.choice([d for d in (1, 2, heads) if heads % d == 0]), "o_lora_rank": r.choice((8, 20)), "hc_mult": r.choice((1, 2, 4)),
+        "hc_sinkhorn_iters": r.choice((1, 3, 20)), "hc_eps": r.choice((1e-6, 1e-3)), "rms_norm_eps": r.choice((1e-6, 1e-3)),
+        "index_n_heads": 16, "index_head_dim": r.choice((32, 48)), "index_topk": r.choice((1, 4, 9, 100))}
+
+
 def hunyuan_moe(r):
     return hunyuan(r) | {"num_experts": r.choice((4, 5)), "moe_topk": r.choice((1, 2))}
 
@@ -420,6 +437,7 @@ RECENT = {
     "ministral": (ministral, *_causal("Ministral")), "cwm": (cwm, *_causal("Cwm")), "helium": (helium, *_causal("Helium")),
     "internlm3": (llama_biases, "InternLM3Config", "LlamaForCausalLM"), "iquestcoder": (llama_biases, "IQuestCoderConfig", "LlamaForCausalLM"),
     "jais2": (jais2, *_causal("Jais2")), "vaultgemma": (vaultgemma, *_causal("VaultGemma")),
+    "deepseek_v4": (deepseek_v4, *_causal("DeepseekV4")),
     "flex_olmo": (flex_olmo, *_causal("FlexOlmo")), "axk1": (axk1, *_causal("AXK1")),
     "phimoe": (phimoe, *_causal("Phimoe")), "bitnet": (bitnet, *_causal("BitNet")),
     "recurrent_gemma": (recurrent_gemma, *_causal("RecurrentGemma")),

@@ -21,6 +21,19 @@ static void record_cache(lm_builder *b, const lm_attention_spec *s)
     };
 }
 
+/* The cache of entries: one row of keys for each block. */
+static void record_entries(lm_builder *b, const lm_attention_spec *s)
+{
+    b->p->caches[b->p->n_caches++] = (lm_cache){
+        .layer      = b->layer,
+        .n_kv_heads = 1,
+        .k_dim      = s->k_dim,
+        .v_dim      = s->v_dim,
+        .v_in_k     = true,
+        .rate       = s->rate,
+    };
+}
+
 /* Return whether top_k is a number of whole blocks, of which some are the last ones, and each choice is for
  * equally many key/value heads. */
 static bool is_choice(const lm_attention_spec *s)
@@ -45,10 +58,11 @@ static lm_node *attend(lm_builder *b, lm_value q, lm_value k, lm_value v, lm_val
                        (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
                    path, "widths of q, k, v are not heads times dimensions");
     lm_record_need(b, s->top_k ? is_choice(s) && lm_record_width(b, chosen) == lm_chosen_width(s) &&
-                                         !s->window && !(s->alibi > 0) && !(s->softcap > 0) && !s->sinks
+                                         (s->rate || (!s->window && !s->sinks))
                                    : chosen == LM_NONE,
-                   path, "sparse attention needs as many chosen keys as it sees, and has no window, ALiBi, soft "
-                         "cap or sinks");
+                   path, "sparse attention needs as many chosen keys as it sees, and has no window or sinks");
+    lm_record_need(b, !(s->top_k || s->rate) || (!(s->alibi > 0) && !(s->softcap > 0)), path,
+                   "sparse attention has no ALiBi or soft cap");
     lm_node *n         = lm_record_unary(b, LM_OP_ATTENTION, path, q, s->n_heads * s->v_dim);
     n->n_in            = s->top_k ? 4 : s->v_in_k ? 2 : 3;
     n->in[1]           = k;
@@ -81,6 +95,28 @@ lm_value lm_sparse_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, 
         return LM_NONE;
     lm_node *n = attend(b, q, k, v, chosen, b->p->n_caches, s);
     record_cache(b, s);
+    return n->out;
+}
+
+lm_value lm_compressed_attention(lm_builder *b, lm_value q, lm_value k, lm_value entries, lm_value chosen,
+                                 const lm_attention_spec *s)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b,
+                   s->rate && s->window && !s->chunked && s->v_in_k && s->n_kv_heads == 1 && !s->block &&
+                       lm_record_width(b, entries) == s->k_dim,
+                   lm_record_here(b), "compressed attention needs a window, and one head of keys and entries");
+    if (b->failed || !LM_GROW(b, caches, b->p->n_caches + 1))
+        return LM_NONE;
+    lm_node *n = attend(b, q, k, LM_NONE, chosen, b->p->n_caches, s);
+    n->n_in    = 5;
+    n->in[2]   = k;                      /* values are lanes of the keys */
+    n->in[3]   = s->top_k ? chosen : k;  /* unused without a choice */
+    n->in[4]   = entries;
+    record_cache(b, s);
+    n->attention.entries = b->p->n_caches;
+    record_entries(b, s);
     return n->out;
 }
 
@@ -122,7 +158,8 @@ static void attention_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 
     c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + s->v_dim);
     c->key_flops     = 2 * c->key_mult_adds + 5 * (uint64_t)s->n_heads;
-    c->reads = lm_width_in(p, n) + p->values[n->in[1]].width + (s->v_in_k ? 0 : p->values[n->in[2]].width);
+    c->reads = lm_width_in(p, n) + p->values[n->in[1]].width + (s->v_in_k ? 0 : p->values[n->in[2]].width) +
+               (s->rate ? s->k_dim : 0);
     c->writes        = lm_width_out(p, n);
 }
 
@@ -140,7 +177,11 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
         lm_text_printf(out, _(", values %u wide"), s->v_dim);
     if (s->window)
         lm_text_printf(out, s->chunked ? _(", chunks of %u") : _(", window %u"), s->window);
-    if (s->block)
+    if (s->rate && s->top_k)
+        lm_text_printf(out, _(", %u chosen entries, each of %u positions"), s->top_k, s->rate);
+    else if (s->rate)
+        lm_text_printf(out, _(", entries of %u positions each"), s->rate);
+    else if (s->block)
         lm_text_printf(out, _(", the %u chosen keys, blocks of %u"), s->top_k, s->block);
     else if (s->top_k)
         lm_text_printf(out, _(", the %u chosen keys"), s->top_k);
@@ -171,6 +212,7 @@ static const lm_op_number attention_numbers[] = {
     LM_NODE_NUMBER(U32, attention.spec.top_k, "windows"),
     LM_NODE_NUMBER(U32, attention.spec.block, "windows"),
     LM_NODE_NUMBER(U32, attention.spec.n_choices, NULL),
+    LM_NODE_NUMBER(U32, attention.spec.rate, "windows"),
     LM_NODE_NUMBER(BOOL, attention.spec.chunked, "windows"),
     LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
     LM_NODE_NUMBER(FLOAT, attention.spec.softcap, "scale of scores"),
@@ -193,10 +235,10 @@ const lm_op lm_op_attention = {
     .cost          = attention_cost,
     .describe      = attention_describe,
     .formula       = "softmax(scale · Q Kᵀ + mask) V",
-    .all_rows      = LM_IN1 | LM_IN2,
-    .trains_inputs = 7,
+    .all_rows      = LM_IN1 | LM_IN2 | LM_IN4,
+    .trains_inputs = LM_IN0 | LM_IN1 | LM_IN2 | LM_IN4,
     .trains_weights = 1,
-    .reverse_reads = LM_IN0 | LM_IN1 | LM_IN2 | LM_IN3 | LM_OUT,
+    .reverse_reads = LM_IN0 | LM_IN1 | LM_IN2 | LM_IN3 | LM_IN4 | LM_OUT,
     .reverse_cost  = attention_reverse_cost,
 };
 
@@ -224,7 +266,7 @@ lm_value lm_select_keys(lm_builder *b, const char *word, lm_value q, lm_value k,
     n->in[2]           = w;
     n->attention.spec  = own;
     n->attention.cache = b->p->n_caches;
-    record_cache(b, s);
+    (s->rate ? record_entries : record_cache)(b, s);
     return n->out;
 }
 
@@ -257,6 +299,9 @@ static void select_describe(const lm_program *p, const lm_node *n, lm_text *out)
         lm_text_printf(out,
                        _("the best %u blocks of %u keys by each of %u heads, %u wide, the last %u always"),
                        lm_choice_width(s), s->block, s->n_heads, s->k_dim, s->local);
+    else if (s->rate)
+        lm_text_printf(out, _("the best %u entries of %u positions by %u heads, %u wide"), s->top_k, s->rate,
+                       s->n_heads, s->k_dim);
     else
         lm_text_printf(out, _("the best %u keys by %u heads, %u wide"), s->top_k, s->n_heads, s->k_dim);
 }
@@ -265,6 +310,7 @@ static const lm_op_number select_numbers[] = {
     LM_NODE_NUMBER(U32, attention.spec.top_k, "windows"),
     LM_NODE_NUMBER(U32, attention.spec.block, "windows"),
     LM_NODE_NUMBER(U32, attention.spec.local, "windows"),
+    LM_NODE_NUMBER(U32, attention.spec.rate, "windows"),
     LM_NODE_NUMBER(FLOAT, attention.spec.scale, "scale of scores"),
     LM_NODE_NUMBER(U32, attention.spec.n_heads, NULL),
     LM_NODE_NUMBER(U32, attention.spec.k_dim, NULL),

@@ -9,7 +9,8 @@
 
 static bool same_lanes(const lm_rope_spec *a, const lm_rope_spec *b)
 {
-    return a->dim == b->dim && a->pairing == b->pairing && a->backwards == b->backwards && a->last == b->last;
+    return a->dim == b->dim && a->pairing == b->pairing && a->backwards == b->backwards &&
+           a->last == b->last && a->rate == b->rate;
 }
 
 static bool same_rope(const lm_rope_spec *a, const lm_rope_spec *b)

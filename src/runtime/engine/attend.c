@@ -24,24 +24,38 @@ static uint32_t position_of(const lm_engine *g, const lm_step *s, uint32_t row)
     return g->positions[row_number(g, s->domain, row)];
 }
 
+/* Return how many keys, or entries, are visible to row i. */
+static uint32_t visible(const lm_engine *g, const lm_step *s, uint32_t i)
+{
+    uint32_t rate = spec_of(g, s)->rate, n = position_of(g, s, i) + 1;
+
+    return rate ? lm_entries_before(rate, n) : n;
+}
+
 /* Return whether keys are chosen for row i: at first, when there are no more than top_k, it sees all. */
 static bool is_sparse(const lm_engine *g, const lm_step *s, uint32_t i)
 {
     uint32_t top_k = spec_of(g, s)->top_k;
 
-    return top_k && position_of(g, s, i) >= top_k;
+    return top_k && visible(g, s, i) > top_k;
+}
+
+/* Return whether the keys that row i sees are collected: chosen ones, or a window and entries. */
+static bool is_gathered(const lm_engine *g, const lm_step *s, uint32_t i)
+{
+    return spec_of(g, s)->rate || is_sparse(g, s, i);
 }
 
 /* Return how many rows from row i on can be processed together: the same sequence, consecutive positions, at
- * most LM_TILE; a row that sees only chosen keys is alone. */
+ * most LM_TILE; a row whose keys are collected is alone. */
 static uint32_t tile_rows(const lm_engine *g, const lm_step *s, uint32_t i, uint32_t n)
 {
     uint32_t count = 1;
 
-    if (s->domain == LM_WANTED_ROWS || is_sparse(g, s, i))
+    if (s->domain == LM_WANTED_ROWS || is_gathered(g, s, i))
         return 1;
     while (count < LM_TILE && i + count < n && g->sequences[i + count] == g->sequences[i] &&
-           !is_sparse(g, s, i + count))
+           !is_gathered(g, s, i + count))
         count++;
     return count;
 }
@@ -55,19 +69,19 @@ static bool is_split(const lm_engine *g, const lm_step *s)
 {
     uint32_t n = rows_of(g, s->domain), tiles = 0;
 
-    if (n > LM_SPLIT_ROWS)
+    if (n > LM_SPLIT_ROWS || spec_of(g, s)->rate)
         return false;
     for (uint32_t i = 0; i < n; i += tile_rows(g, s, i, n))
         tiles++;
     return lm_attention_splits(spec_of(g, s), tiles, lm_pool_used(g->pool));
 }
 
-/* Return the number of ranges that the rows of a tile see. Chosen keys are not divided. */
+/* Return the number of ranges that the rows of a tile see. Collected keys are not divided. */
 static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, uint32_t rows)
 {
     const lm_attention_spec *a = spec_of(g, s);
 
-    if (is_sparse(g, s, row))
+    if (is_gathered(g, s, row))
         return 1;
     uint32_t position = position_of(g, s, row);
 
@@ -113,11 +127,14 @@ typedef struct gathered {
 static gathered gathered_at(const stage_chunk *p, const lm_step *s)
 {
     const lm_plan_state *at    = &p->g->plan->state;
-    uint32_t             count = (spec_of(p->g, s)->top_k + LM_PAGE - 1) / LM_PAGE;
+    const lm_node       *n     = &p->g->program->nodes[s->node];
+    uint64_t             keys  = n->attention.spec.rate ? lm_node_keys_at(n, p->g->plan->options.context)
+                                                        : n->attention.spec.top_k,
+                         count = (keys + LM_PAGE - 1) / LM_PAGE;
     uint8_t             *base  = p->g->slab + at->gathered + p->worker * at->gathered_bytes;
 
     return (gathered){ .pages  = (uint32_t *)(void *)base,
-                       .copies = { .base   = base + (((uint64_t)count * 4 + 63) & ~UINT64_C(63)),
+                       .copies = { .base   = base + ((count * 4 + 63) & ~UINT64_C(63)),
                                    .stride = p->g->plan->attention->page_bytes(&layer_of(p->g, s)->shape) },
                        .row    = LM_NONE };
 }
@@ -137,6 +154,56 @@ static void add_keys(const stage_chunk *p, const lm_step *s, layer_pages at, uin
                                         slot % LM_PAGE, at.base + from * at.stride, (first + i) % LM_PAGE);
     }
     to->keys += n;
+}
+
+/* Write `held` rows, entries in float32, behind the keys that are collected: into one page. */
+static void put_entries(const stage_chunk *p, const lm_step *s, const float *rows, uint32_t held,
+                        gathered *to)
+{
+    const lm_kv_shape *shape = &layer_of(p->g, s)->shape;
+    uint32_t           page  = to->keys / LM_PAGE;
+
+    to->pages[page] = page;
+    p->g->plan->attention->store(shape, to->copies.base + page * to->copies.stride, to->keys % LM_PAGE, held,
+                                 rows, shape->k_dim, NULL, 0);
+    to->keys += held;
+}
+
+/* Add n entries of a sequence: the first ones, or the chosen ones. Several are stored at a time. */
+static void add_entries(const stage_chunk *p, const lm_step *s, uint32_t sequence, const float *chosen,
+                        uint32_t n, gathered *to)
+{
+    const lm_engine   *g    = p->g;
+    const lm_kv_layer *l    = &g->plan->layers[g->program->nodes[s->node].attention.entries];
+    float             *rows = (float *)(void *)scratch_of(g, p->worker);
+    uint32_t           held = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t entry = chosen ? (uint32_t)chosen[i] : i;
+        lm_read_entry(g, l, sequence, entry, rows + (uint64_t)held++ * l->shape.k_dim);
+        if (held < LM_ENTRY_ROWS && (to->keys + held) % LM_PAGE && i + 1 < n)
+            continue;
+        put_entries(p, s, rows, held, to);
+        held = 0;
+    }
+}
+
+/* Collect the window of a row, then the entries that it sees, all or the chosen ones. */
+static void gather_entries(const stage_chunk *p, const lm_step *s, uint32_t row, gathered *to)
+{
+    const lm_engine         *g        = p->g;
+    const lm_attention_spec *spec     = spec_of(g, s);
+    uint32_t                 sequence = g->sequences[row_number(g, s->domain, row)],
+             position = position_of(g, s, row), first = lm_first_seen(spec->window, false, position),
+             n        = visible(g, s, row);
+
+    if (to->row == row)
+        return;
+    to->row  = row;
+    to->keys = 0;
+    add_keys(p, s, pages_of(g, layer_of(g, s), sequence), first, position + 1 - first, to);
+    add_entries(p, s, sequence, spec->top_k ? floats_at(g, s->in[3], row) : NULL,
+                spec->top_k && spec->top_k < n ? spec->top_k : n, to);
 }
 
 /* Collect the keys and values that a key/value head sees in a row, in rising order of positions. */
@@ -165,6 +232,7 @@ static void gather(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_
 static void see_gathered(const lm_attention_spec *spec, const gathered *from, lm_attention_args *a)
 {
     a->position = from->keys - 1;
+    a->window   = 0;
     a->pages    = from->pages;
     if (lm_chooses_pages(spec))
         return;
@@ -224,13 +292,13 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
     const lm_attention_kernels *kernels = p->g->plan->attention;
     const lm_attention_spec    *spec    = spec_of(p->g, s);
     uint32_t n = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads, number = 0;
-    bool                        split   = is_split(p->g, s), sparse;
+    bool                        split   = is_split(p->g, s), collected;
     uint64_t                    turn    = 0;
     item                        x       = { 0 };
     gathered                    keys    = gathered_at(p, s);
 
     for (; x.row < n; x.row += x.rows) {
-        sparse          = is_sparse(p->g, s, x.row);
+        collected       = is_gathered(p->g, s, x.row);
         x.rows          = tile_rows(p->g, s, x.row, n);
         uint32_t ranges = split ? ranges_of(p->g, s, x.row, x.rows) : 1;
         for (x.head = 0; x.head < spec->n_kv_heads; x.head++) {
@@ -240,8 +308,11 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
                     if (turn++ % p->count != p->index)
                         continue;
                     lm_attention_args a = args_of(p, s, &x);
-                    if (sparse) {
-                        gather(p, s, x.row, x.head, &keys);
+                    if (collected) {
+                        if (spec->rate)
+                            gather_entries(p, s, x.row, &keys);
+                        else
+                            gather(p, s, x.row, x.head, &keys);
                         see_gathered(spec, &keys, &a);
                     }
                     if (ranges > 1)
@@ -269,7 +340,7 @@ static bool choice_is_split(const lm_engine *g, const lm_step *s)
 
 static uint32_t ranges_scored(const lm_engine *g, const lm_step *s, uint32_t row)
 {
-    return is_sparse(g, s, row) ? position_of(g, s, row) / LM_RANGE + 1 : 1;
+    return is_sparse(g, s, row) ? (visible(g, s, row) - 1) / LM_RANGE + 1 : 1;
 }
 
 unsigned lm_select_chunks(const lm_engine *g, const lm_step *s)
@@ -294,6 +365,18 @@ static uint64_t scores_each(const lm_engine *g)
     return ((uint64_t)g->plan->options.context + LM_PAGE - 1) / LM_PAGE * LM_PAGE;
 }
 
+/* Write the entries of a sequence from number `from`, up to LM_PAGE of them and up to number `to`, as the
+ * keys of a page. rows: of as many entries. */
+static void page_of_entries(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence, uint32_t from,
+                            uint32_t to, float *rows, uint8_t *page)
+{
+    uint32_t n = to - from < LM_PAGE ? to - from : LM_PAGE;
+
+    for (uint32_t i = 0; i < n; i++)
+        lm_read_entry(g, l, sequence, from + i, rows + (uint64_t)i * l->shape.k_dim);
+    g->plan->attention->store(&l->shape, page, 0, n, rows, l->shape.k_dim, NULL, 0);
+}
+
 /* Score the keys of the pages from position `from` up to `to`: together, or for the choice of each head. */
 static void score(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t from, uint32_t to,
                   float *scores)
@@ -304,7 +387,8 @@ static void score(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t
     layer_pages              at    = pages_of(g, l, g->sequences[row_number(g, s->domain, row)]);
     const float             *q     = floats_at(g, s->in[0], row);
     const float             *w     = s->in[2] == LM_NONE ? NULL : floats_at(g, s->in[2], row);
-    float                   *page  = (float *)(void *)scratch_of(g, p->worker);
+    uint8_t                 *copy  = scratch_of(g, p->worker);
+    float *page = (float *)(void *)(copy + (spec->rate ? g->plan->attention->page_bytes(&l->shape) : 0));
     uint32_t                 lanes = lm_hadamard_of_keys(&l->shape), width = spec->n_heads * spec->k_dim;
 
     if (lanes) {
@@ -313,9 +397,14 @@ static void score(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t
         hadamard(turned, width, lanes);
         q = turned;
     }
-    for (uint32_t i = from; i < to; i += LM_PAGE)
-        g->plan->attention->index(&l->shape, at.base + at.pages[i / LM_PAGE] * at.stride, q, w,
-                                  spec->n_heads, page, scores + i, scores_each(g));
+    for (uint32_t i = from; i < to; i += LM_PAGE) {
+        const uint8_t *keys = copy;
+        if (spec->rate)
+            page_of_entries(g, l, g->sequences[row_number(g, s->domain, row)], i, to, page, copy);
+        else
+            keys = at.base + at.pages[i / LM_PAGE] * at.stride;
+        g->plan->attention->index(&l->shape, keys, q, w, spec->n_heads, page, scores + i, scores_each(g));
+    }
 }
 
 /* Choose by the scores of a row; the scale is positive and changes no order. */
@@ -326,12 +415,12 @@ static void choose(const lm_engine *g, const lm_step *s, uint32_t row, float *sc
     float                   *out   = floats_at(g, s->out, row);
 
     for (uint32_t c = 0; c * width < lm_chosen_width(spec); c++)
-        lm_choose_keys(spec, scores + c * scores_each(g), position_of(g, s, row), out + (uint64_t)c * width);
+        lm_choose_keys(spec, scores + c * scores_each(g), visible(g, s, row), out + (uint64_t)c * width);
 }
 
 static void score_range(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_t range, uint32_t ranges)
 {
-    uint32_t     end  = position_of(p->g, s, row) + 1, from = range * LM_RANGE;
+    uint32_t     end  = visible(p->g, s, row), from = range * LM_RANGE;
     atomic_uint *done = &p->g->ranges_done[row];
 
     score(p, s, row, from, from + LM_RANGE < end ? from + LM_RANGE : end, scores_of(p->g, row));
@@ -358,7 +447,7 @@ void lm_run_select(const stage_chunk *p, const lm_step *s)
             }
             float *scores = scores_of(p->g, p->worker);
             if (is_sparse(p->g, s, row))
-                score(p, s, row, 0, position_of(p->g, s, row) + 1, scores);
+                score(p, s, row, 0, visible(p->g, s, row), scores);
             choose(p->g, s, row, scores);
         }
     }

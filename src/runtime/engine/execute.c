@@ -39,13 +39,15 @@ static void run_table(const stage_chunk *p, const lm_step *s, uint64_t from, uin
     const float *inv    = NULL;
     float        factor = 1;
     bool         backwards = g->program->ropes[s->table].spec.backwards;
+    uint32_t     rate      = g->program->ropes[s->table].spec.rate;
 
     for (uint64_t i = from; i < to; i++) {
         if (!inv || g->lengths[i] != length) {
             length = g->lengths[i];
             inv    = frequencies(g, s->table, length, (float *)(void *)scratch_of(g, p->worker), &factor);
         }
-        float *cosine = floats_at(g, s->out, i), *sine = cosine + half, position = (float)g->positions[i];
+        float *cosine = floats_at(g, s->out, i), *sine = cosine + half,
+              position = (float)(g->positions[i] - (rate ? g->positions[i] % rate : 0));
         for (uint32_t k = 0; k < half; k++) {
             float angle = position * inv[k];
             cosine[k]   = cosf(angle) * factor;
@@ -255,6 +257,7 @@ static void run_operation(const stage_chunk *p, const lm_step *s, uint64_t from,
 static const row_step row_steps[] = {
     [LM_STEP_TABLE] = run_table,           [LM_STEP_ROWS] = run_operation,
     [LM_STEP_GATHER] = run_gather,         [LM_STEP_PACK] = run_pack,
+    [LM_STEP_KEEP] = lm_run_keep,
     [LM_STEP_STORE] = run_store,           [LM_STEP_DISPATCH] = lm_run_dispatch,
     [LM_STEP_GATED] = run_gated,           [LM_STEP_COMBINE] = lm_run_combine,
     [LM_STEP_RANK_SUM] = run_rank_sum,     [LM_STEP_RANK_LANES] = run_rank_lanes,

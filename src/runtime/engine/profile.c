@@ -28,6 +28,7 @@ static const char *row_work(const lm_plan *plan, const lm_step *s)
     case LM_STEP_GATED:
         return "activations";
     case LM_STEP_STORE:
+    case LM_STEP_KEEP:
     case LM_STEP_TABLE:
         return "rope and store";
     case LM_STEP_SORT:

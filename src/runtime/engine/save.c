@@ -113,18 +113,21 @@ static uint32_t first_page(const lm_engine *g, uint32_t group, uint32_t sequence
 
 /* Clear what an earlier sequence left past the last position. `row`: zeros, as many as the widest key or
  * value has. */
-static void blank_tail(const lm_engine *g, uint32_t group, uint8_t *page, uint32_t slot, const float *row)
+static void blank_tail(const lm_engine *g, uint32_t group, uint8_t *page, uint32_t number, uint32_t slot,
+                       const float *row)
 {
     for (uint32_t i = 0; i < g->program->n_caches; i++) {
         const lm_kv_layer *l = &g->plan->layers[i];
-        if (l->group == group)
+        if (l->group == group && l->rate)
+            lm_clear_entries(l, page + l->offset, number, slot);
+        else if (l->group == group)
             g->plan->attention->store(&l->shape, page + l->offset, slot, LM_PAGE - slot, row, 0,
                                       l->shape.v_in_k ? NULL : row, 0);
     }
 }
 
-static lm_status put_last_page(writer *w, const lm_engine *g, uint32_t group, const uint8_t *page,
-                               uint32_t slot, lm_error *e)
+static lm_status put_last_page(writer *w, const lm_engine *g, uint32_t group, const uint8_t *page, uint32_t n,
+                               lm_error *e)
 {
     uint64_t bytes = g->plan->groups[group].page_bytes, lanes = 1;
 
@@ -139,7 +142,7 @@ static lm_status put_last_page(writer *w, const lm_engine *g, uint32_t group, co
     lm_status status = copy && row ? LM_OK : lm_fail_memory(e, "sequence", bytes);
     if (status == LM_OK) {
         memcpy(copy, page, bytes);
-        blank_tail(g, group, copy, slot, row);
+        blank_tail(g, group, copy, n / LM_PAGE, n % LM_PAGE, row);
         status = put(w, copy, bytes, e);
     }
     lm_free_aligned(copy, bytes);
@@ -153,7 +156,7 @@ static lm_status put_pages(writer *w, const lm_engine *g, uint32_t group, uint32
     for (uint32_t i = first_page(g, group, sequence, n); i < lm_save_pages(n); i++) {
         const uint8_t *page = lm_kv_page(g, group, sequence, i);
         if ((i + 1) * (uint64_t)LM_PAGE > n && !g->plan->groups[group].states)
-            LM_TRY(put_last_page(w, g, group, page, n % LM_PAGE, e));
+            LM_TRY(put_last_page(w, g, group, page, n, e));
         else
             LM_TRY(put(w, page, g->plan->groups[group].page_bytes, e));
     }

@@ -68,4 +68,7 @@ static inline uint32_t lm_save_pages(uint32_t positions)
     return (uint32_t)(((uint64_t)positions + LM_PAGE - 1) / LM_PAGE);
 }
 
+/* Clear a layer's part of page number `page` from position `slot` of the page on: its entries (states.c). */
+void lm_clear_entries(const lm_kv_layer *l, uint8_t *part, uint32_t page, uint32_t slot);
+
 #endif

@@ -1,9 +1,12 @@
-/* states.c - operations with a state per sequence. Workers divide the state; each processes all rows in
- * order, so a sequence's results do not depend on how the work is divided. */
+/* states.c - operations with a state per sequence, and the entries that compressed attention keeps. Workers
+ * divide the state; each processes all rows in order, so a sequence's results do not depend on how the work
+ * is divided. */
 #include <string.h>
 
 #include "runtime/engine/kv.h"
+#include "runtime/engine/save.h"
 #include "runtime/engine/steps.h"
+#include "runtime/ops/compressed.h"
 #include "runtime/ops/rowops.h"
 
 enum { CONV_LANES = 64 };                /* unit in which the lanes of a convolution are divided */
@@ -91,17 +94,39 @@ static void recur(const stage_chunk *p, const lm_step *s, uint64_t first, uint64
     }
 }
 
+/* ---- compress ---- */
+
+static void compress(const stage_chunk *p, const lm_step *s, uint64_t first, uint64_t last)
+{
+    const lm_engine *g    = p->g;
+    const lm_node   *n    = &g->program->nodes[s->node];
+
+    for (uint64_t i = 0; i < g->n_rows; i++) {
+        float       *next   = lm_kv_next_state(g, n->compress.state, g->sequences[i]);
+        const float *before = state_before(g, n->compress.state, i, next);
+        if (before != next)
+            lm_compress_carry(n, before, next, width_of(g, n->out), first, last);
+        lm_compress_row(n, g->positions[i], floats_at(g, s->in[0], i), floats_at(g, s->in[1], i),
+                        weight_of(g, n, 0), next, floats_at(g, s->out, i), width_of(g, n->out), first, last);
+    }
+}
+
 /* ---- all ---- */
+
+static bool is_by_lanes(const lm_node *n)
+{
+    return n->code == LM_OP_CAUSAL_CONV || n->code == LM_OP_COMPRESS;
+}
 
 static uint64_t grain_of(const lm_node *n)
 {
-    return n->code == LM_OP_CAUSAL_CONV ? CONV_LANES : 1;
+    return is_by_lanes(n) ? CONV_LANES : 1;
 }
 
 /* Return the number of lanes, or of blocks of the state. */
 static uint64_t parts_of(const lm_engine *g, const lm_node *n)
 {
-    return n->code == LM_OP_CAUSAL_CONV
+    return is_by_lanes(n)
                ? width_of(g, n->out)
                : (uint64_t)n->recurrence.spec.n_heads * lm_recurrence_blocks(&n->recurrence.spec);
 }
@@ -121,5 +146,53 @@ void lm_run_state(const stage_chunk *p, const lm_step *s)
     lm_chunk_outputs(lm_pool_used(p->g->pool), parts_of(p->g, n), grain_of(n), p->index, p->count, &from,
                      &to);
     if (from < to)
-        (n->code == LM_OP_CAUSAL_CONV ? convolve : recur)(p, s, from, to);
+        (n->code == LM_OP_CAUSAL_CONV ? convolve
+         : n->code == LM_OP_COMPRESS  ? compress
+                                      : recur)(p, s, from, to);
+}
+
+/* ---- entries: one for each whole block, a row of its type in the page of the block's last position ---- */
+
+static uint64_t row_bytes(const lm_kv_layer *l)
+{
+    return lm_elements_bytes(l->shape.k_dim, l->shape.k_type);
+}
+
+/* Return the address of the entry of the block that ends at `position`. */
+static uint8_t *entry_at(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence, uint32_t position)
+{
+    layer_pages at   = pages_of(g, l, sequence);
+    uint32_t    page = position / LM_PAGE,
+             slot = lm_entries_before(l->rate, position) - lm_entries_before(l->rate, page * LM_PAGE);
+
+    return at.base + at.pages[page] * at.stride + slot * row_bytes(l);
+}
+
+void lm_read_entry(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence, uint32_t entry, float *out)
+{
+    uint32_t last = (entry + 1) * l->rate - 1;
+
+    lm_dtype_of(l->shape.k_type)->unpack(out, entry_at(g, l, sequence, last), l->shape.k_dim);
+}
+
+void lm_run_keep(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_engine   *g = p->g;
+    const lm_node     *n = &g->program->nodes[s->node];
+    const lm_kv_layer
+        *l = &g->plan->layers[n->code == LM_OP_ATTENTION ? n->attention.entries : n->attention.cache];
+
+    for (uint64_t i = from; i < to; i++)
+        if ((g->positions[i] + 1) % l->rate == 0)
+            lm_dtype_of(l->shape.k_type)
+                ->pack(entry_at(g, l, g->sequences[i], g->positions[i]), floats_at(g, s->in[0], i),
+                       l->shape.k_dim);
+}
+
+void lm_clear_entries(const lm_kv_layer *l, uint8_t *part, uint32_t page, uint32_t slot)
+{
+    uint32_t before = lm_entries_before(l->rate, page * LM_PAGE),
+             kept   = lm_entries_before(l->rate, page * LM_PAGE + slot) - before;
+
+    memset(part + kept * row_bytes(l), 0, (lm_entry_slots(l->rate) - kept) * row_bytes(l));
 }

@@ -189,6 +189,13 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s);
 unsigned lm_select_chunks(const lm_engine *g, const lm_step *s);
 void     lm_run_select(const stage_chunk *p, const lm_step *s);
 
+/* ---- entries of compressed attention (states.c) ---- */
+
+/* Read an entry of a sequence: out [k_dim]. */
+void lm_read_entry(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence, uint32_t entry, float *out);
+/* Store the entries of the blocks that end in rows [from, to). */
+void lm_run_keep(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
+
 /* ---- operations with a state (states.c) ---- */
 
 /* Return the number of parts into which a state can be divided among workers. */

@@ -11,6 +11,15 @@ static void add_operations(lm_ops *to, const lm_step_costs *c)
     *by[c->arithmetic] += (uint64_t)c->operations;
 }
 
+/* Return the bytes that a row reads more for each token before it. */
+static uint64_t bytes_per_token(const lm_engine *g, const lm_node *n)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+    uint32_t cache = s->rate && n->code == LM_OP_ATTENTION ? n->attention.entries : n->attention.cache;
+
+    return lm_cache_bytes(&g->program->caches[cache], g->plan->options.cache) / (s->rate ? s->rate : 1);
+}
+
 void lm_engine_work(const lm_engine *g, lm_work *out)
 {
     const lm_forward one = { .rows = 1, .sequences = 1, .wanted = 1 };
@@ -27,6 +36,6 @@ void lm_engine_work(const lm_engine *g, lm_work *out)
         out->weight_bytes += (uint64_t)c.weight_bytes;
         if ((s->code == LM_STEP_SELECT || s->code == LM_STEP_ATTENTION) &&
             !lm_node_reach(&g->program->nodes[s->node]))
-            out->kv_bytes += c.key_bytes;
+            out->kv_bytes += bytes_per_token(g, &g->program->nodes[s->node]);
     }
 }

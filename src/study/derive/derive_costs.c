@@ -44,9 +44,32 @@ static void derive_elements(lm_derivation *d)
                   sum);
 }
 
+/* Return the bytes of a number of an entry, as a formula. */
+static const char *entry_bytes(lm_derivation *d, const lm_cache *c)
+{
+    lm_cache_types types = d->f->s.cache;
+
+    if (lm_cache_key_type(c, types) != types.k)
+        return "2";
+    return one_type(d) ? "value_bytes" : "key_bytes";
+}
+
+/* Return whether entries are stored in another type than keys. */
+static bool entries_differ(const lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+
+    for (uint32_t i = 0; i < p->n_caches; i++)
+        if (lm_cache_key_type(&p->caches[i], d->f->s.cache) != d->f->s.cache.k)
+            return true;
+    return false;
+}
+
 /* Return the bytes that a layer stores per position, as a formula. */
 static const char *bytes_formula(lm_derivation *d, const lm_cache *c)
 {
+    if (c->rate)
+        return lm_derive_text(d, "%s * %s", lm_cache_formula(d, c), entry_bytes(d, c));
     if (one_type(d))
         return lm_derive_text(d, "%s * value_bytes", lm_cache_formula(d, c));
     if (c->k_dim == c->v_dim)
@@ -61,7 +84,7 @@ static void derive_per_token(lm_derivation *d, const char *what)
     size_t            n   = lm_cache_classes(p, LM_BY_SHAPE, classes);
     lm_text           sum = { 0 };
 
-    for (size_t i = 0; !one_type(d) && i < n; i++)
+    for (size_t i = 0; (!one_type(d) || entries_differ(d)) && i < n; i++)
         lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
                        bytes_formula(d, &p->caches[classes[i].first]));
     lm_derive(d, "bytes_per_token", what, LM_UNIT_BYTES, "kv.bytes_per_token",
@@ -85,6 +108,11 @@ static void derive_at_context(lm_derivation *d)
     for (size_t i = 0; i < n; i++) {
         const lm_cache *c = &p->caches[classes[i].first];
         char            window[24] = "";
+        if (c->rate) {
+            lm_text_printf(&sum, "%s(%s * %u * %s) * floor(tokens / %u)%s", i ? " + " : "",
+                           lm_layers_formula(d, classes[i].n), c->k_dim, entry_bytes(d, c), c->rate, batch);
+            continue;
+        }
         if (c->window)
             snprintf(window, sizeof window, "%u", c->window);
         lm_text_printf(&sum, "%s(%s * %s) * %s%s%s%s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
@@ -176,6 +204,68 @@ static void derive_sparse_bytes(lm_derivation *d, const lm_traits *t, const char
     lm_derive(d, "bytes_less", _("times fewer bytes"), LM_UNIT_RATIO, NULL, "bytes_all / bytes");
 }
 
+/* Return the width of what an indexer's queries are made of, as a formula. */
+static const char *query_rank(lm_derivation *d, const lm_node *indexer)
+{
+    const lm_program *p = d->f->s.program;
+    const lm_node    *n = &p->nodes[p->values[indexer->in[0]].producer];
+
+    while (n->code != LM_OP_LINEAR && n->n_in)
+        n = &p->nodes[p->values[n->in[0]].producer];
+    return lm_derive_text(d, "%u", p->values[n->in[0]].width);
+}
+
+static const lm_node *choosing_attention(const lm_program *p)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.spec.top_k)
+            return &p->nodes[i];
+    return NULL;
+}
+
+/* Derive the same of attention to a window and entries, of which some are chosen. */
+static void derive_chosen_entries(lm_derivation *d, const lm_traits *t)
+{
+    const lm_program *p    = d->f->s.program;
+    const lm_node    *n    = choosing_attention(p);
+    const char       *path = lm_derive_text(d, "attention.indexer.at[%" PRIu64 "]", d->f->s.context);
+    const char *layers = lm_layers_formula(d, t->n_sparse), *choosers = lm_layers_formula(d, t->n_indexers),
+               *per_key = lm_score_formula(d, n), *window = bytes_formula(d, &p->caches[n->attention.cache]);
+    const lm_cache *keys = &p->caches[t->indexer->attention.cache],
+                   *entries = &p->caches[n->attention.entries];
+
+    lm_let_count(d, "window", "W", _("keys that a token attends to, including its own"),
+                 n->attention.spec.window);
+    lm_let_count(d, "rate", "R_b", _("positions of a block, which is one entry"), n->attention.spec.rate);
+    lm_derive(d, "whole", _("whole blocks"), LM_UNIT_NONE, NULL, "floor(tokens / rate)");
+    lm_derivef(d, "products",
+               _("products of the indexers for a token: queries, keys and their gates, weights of the heads"),
+               LM_UNIT_FLOPS, NULL,
+               "%s * 2 * (%s * index_heads * index_dim + hidden * (4 * index_dim + index_heads))", choosers,
+               query_rank(d, t->indexer));
+    lm_derivef(d, "scores", _("their scores of all entries"), LM_UNIT_FLOPS, NULL,
+               "%s * 2 * index_heads * (index_dim + 1) * whole", choosers);
+    lm_derive(d, "choosing", _("choosing the entries, together"), LM_UNIT_FLOPS,
+              lm_derive_text(d, "%s.choosing", path), "products + scores");
+    lm_derivef(d, "attending", _("attention to the window and the chosen entries"), LM_UNIT_FLOPS,
+               lm_derive_text(d, "%s.attending", path), "%s * (%s) * (min(tokens, window) + min(whole, chosen))",
+               layers, per_key);
+    lm_derivef(d, "attending_all", _("attention to the window and all entries"), LM_UNIT_FLOPS,
+               lm_derive_text(d, "%s.attending_all", path), "%s * (%s) * (min(tokens, window) + whole)",
+               layers, per_key);
+    lm_derive(d, "less", _("times fewer operations"), LM_UNIT_RATIO, NULL,
+              "attending_all / (choosing + attending)");
+    lm_derivef(d, "bytes", _("bytes of the cache that it reads"), LM_UNIT_BYTES,
+               lm_derive_text(d, "%s.bytes", path),
+               "%s * %u * %s * whole + %s * (%s * min(tokens, window) + %u * %s * min(whole, chosen))",
+               choosers, keys->k_dim, entry_bytes(d, keys), layers, window, entries->k_dim,
+               entry_bytes(d, entries));
+    lm_derivef(d, "bytes_all", _("bytes if it read all entries, without an indexer"), LM_UNIT_BYTES,
+               lm_derive_text(d, "%s.bytes_all", path), "%s * (%s * min(tokens, window) + %u * %s * whole)",
+               layers, window, entries->k_dim, entry_bytes(d, entries));
+    lm_derive(d, "bytes_less", _("times fewer bytes"), LM_UNIT_RATIO, NULL, "bytes_all / bytes");
+}
+
 void lm_derive_sparse(lm_derivation *d)
 {
     lm_traits t;
@@ -193,6 +283,10 @@ void lm_derive_sparse(lm_derivation *d)
                 "attention.indexer.head_dim");
     lm_let_fact(d, "chosen", "n_k", _("keys that the indexer chooses for a token"),
                 "attention.indexer.top_k");
+    if (t.indexer->attention.spec.rate) {
+        derive_chosen_entries(d, &t);
+        return;
+    }
     lm_derivef(d, "products",
                blocks ? _("products of the indexers for a token: queries, key")
                       : _("products of the indexers for a token: queries, key, weights of the heads"),

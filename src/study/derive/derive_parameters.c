@@ -63,7 +63,8 @@ static const char *heads_formula(counting *c, const lm_node *n)
     const char *a = lm_width_formula(c->d, 0, false, dims[1]), *b = lm_width_formula(c->d, 0, false, dims[2]);
     lm_symbol_value q;
 
-    if (w->kind == LM_EXPERTS)           /* a list of matrices, not one of a head */
+    /* a list of matrices, not one of a head */
+    if (w->kind == LM_EXPERTS || (int64_t)dims[0] != lm_derived(c->d, "heads").n)
         return lm_derive_text(c->d, "%s%llu * %s * %s", c->flops ? "2 * " : "",
                               (unsigned long long)dims[0], b, a);
     if (lm_try_formula(c->d, "nope_dim", &q) && (uint64_t)q.n == dims[2])
@@ -378,7 +379,7 @@ const char *lm_score_formula(lm_derivation *d, const lm_node *n)
 
     if (n->code == LM_OP_SELECT_KEYS)
         return lm_derive_text(d, s->block ? "2 * %u * %u" : "2 * %u * (%u + 1)", s->n_heads, s->k_dim);
-    if (s->v_in_k)
+    if (s->v_in_k && lm_has_symbol(d, "kv_rank"))
         return "2 * heads * ((kv_rank + rope_dim) + kv_rank)";
     if ((uint64_t)lm_derived(d, "head_dim").n == s->k_dim && s->k_dim == s->v_dim)
         return lm_derive_text(d, "2 * %s * (head_dim + head_dim)", lm_heads_formula(d, n));
@@ -386,12 +387,40 @@ const char *lm_score_formula(lm_derivation *d, const lm_node *n)
 }
 
 /* Append the cost of the keys that the last token sees. */
-static void put_reach(const char *name, uint32_t reach, bool chunked, lm_text *at)
+static void put_reach(const char *name, const lm_node *n, uint32_t reach, lm_text *at)
 {
-    if (chunked)
+    const lm_attention_spec *s = &n->attention.spec;
+
+    if (s->rate && n->code == LM_OP_SELECT_KEYS)
+        lm_text_printf(at, " + %s * floor(tokens / %u)", name, s->rate);
+    else if (s->rate && s->top_k)
+        lm_text_printf(at, " + %s * (min(tokens, %u) + min(floor(tokens / %u), %u))", name, s->window,
+                       s->rate, s->top_k);
+    else if (s->rate)
+        lm_text_printf(at, " + %s * (min(tokens, %u) + floor(tokens / %u))", name, s->window, s->rate);
+    else if (lm_node_chunked(n))
         lm_text_printf(at, " + %s * (tokens - %u * floor((tokens - 1) / %u))", name, reach, reach);
     else
         lm_text_printf(at, " + %s * min(tokens, %u)", name, reach);
+}
+
+/* Derive the cost per key of layers that see entries, class number i, or of their indexers. */
+static const char *derive_entries(counting *c, const lm_node *n, size_t i, lm_text *sum)
+{
+    return derive_sum(c, lm_derive_text(c->d, "per_key_%zu", i),
+                      n->code == LM_OP_SELECT_KEYS ? _("scores of the indexers, per entry")
+                                                   : _("scores, per key of the window and per entry"),
+                      NULL, sum);
+}
+
+/* The same of layers with a window or a choice, one of n classes. */
+static const char *derive_bounded(counting *c, size_t n, bool chooses, lm_text *sum)
+{
+    return derive_sum(c, n == 1 ? "per_key" : chooses ? "per_key_chosen" : "per_key_window",
+                      n == 1    ? _("scores, per token of context")
+                      : chooses ? _("scores, per token of context, until as many keys are chosen")
+                                : _("scores, per token of context, in layers with a window"),
+                      n == 1 ? "flops.per_context_token" : NULL, sum);
 }
 
 /* Derive the cost per visible key: layers with a window or a choice, layers without and indexers, and
@@ -408,18 +437,17 @@ static void derive_scores(counting *c, lm_text *at)
         const lm_node *x     = lm_attention_of(c->p, classes[i].first);
         uint32_t       reach = lm_acting_window(c->p, lm_node_reach(x));
         lm_text        one   = { 0 };
-        append(reach ? &one : &open,
+        if (c->p->caches[classes[i].first].rate && x->code == LM_OP_ATTENTION)
+            continue;                    /* entries are keys of the same attention as its window */
+        bool bounded = reach || lm_node_rate(x);
+        append(bounded ? &one : &open,
                lm_derive_text(c->d, "%s * (%s)", lm_layers_formula(c->d, classes[i].readers),
                               lm_score_formula(c->d, x)));
-        if (!reach)
+        if (!bounded)
             continue;
-        chooses |= x->attention.spec.top_k > 0;
-        name = derive_sum(c, n == 1 ? "per_key" : chooses ? "per_key_chosen" : "per_key_window",
-                          n == 1    ? _("scores, per token of context")
-                          : chooses ? _("scores, per token of context, until as many keys are chosen")
-                                    : _("scores, per token of context, in layers with a window"),
-                          n == 1 ? "flops.per_context_token" : NULL, &one);
-        put_reach(name ? name : "", reach, lm_node_chunked(x), at);
+        chooses |= x->attention.spec.top_k > 0 && !lm_node_rate(x);
+        name = lm_node_rate(x) ? derive_entries(c, x, i, &one) : derive_bounded(c, n, chooses, &one);
+        put_reach(name ? name : "", x, reach, at);
         if (n > 1)
             append(&all, name ? name : "");
     }

@@ -54,24 +54,11 @@ static indexer_terms terms_of_indexer(lm_derivation *d)
     return x;
 }
 
-void lm_derive_gqa(lm_derivation *d)
+/* Derive the weights and products of the projections of a layer. */
+static void derive_projections(lm_derivation *d, bool alike, const char *both, const char *layers)
 {
     const lm_program *p = d->f->s.program;
 
-    lm_let_sizes(d);
-    if (!lm_has_symbol(d, "kv_heads"))
-        return;
-    lm_traits t;
-    lm_find_traits(d->f->ledger, &t);
-    const char *layers = lm_layers_formula(d, p->n_caches - t.n_indexers);
-    const char *both   = "2 * hidden * (%s * head_dim)";
-    lm_cache_class classes[LM_MAX_CLASSES];
-    bool           alike = lm_cache_classes(p, LM_BY_SHAPE, classes) == 1;
-
-    if (!p->caches[0].v_in_k && p->caches[0].k_dim != p->caches[0].v_dim)
-        both = "hidden * %s * (head_dim + value_dim)";
-    lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
-              "heads / kv_heads");
     lm_derivef(d, "q_and_o", _("query and output projections of a layer"), LM_UNIT_PARAMETERS, NULL, both,
                "heads");
     lm_derivef(d, "k_and_v", _("key and value projections of a layer"), LM_UNIT_PARAMETERS, NULL, both,
@@ -86,6 +73,30 @@ void lm_derive_gqa(lm_derivation *d)
               lm_derive_text(d, "flops.layer[%d].attention", p->caches[0].layer),
               lm_derive_text(d, "2 * (q_and_o + %sk_and_v)%s", gated ? "gates + " : "",
                              terms_of_indexer(d).products));
+}
+
+void lm_derive_gqa(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+
+    lm_let_sizes(d);
+    if (!lm_has_symbol(d, "kv_heads"))
+        return;
+    lm_traits t;
+    lm_find_traits(d->f->ledger, &t);
+    const char *layers = lm_layers_formula(d, p->n_caches - t.n_indexers);
+    const char *both   = "2 * hidden * (%s * head_dim)";
+    lm_cache_class classes[LM_MAX_CLASSES];
+    bool           in_keys = p->caches[0].v_in_k,    /* one head of keys that are the values, and queries that
+                                                        are made of a latent */
+                   alike   = !in_keys && lm_cache_classes(p, LM_BY_SHAPE, classes) == 1;
+
+    if (!p->caches[0].v_in_k && p->caches[0].k_dim != p->caches[0].v_dim)
+        both = "hidden * %s * (head_dim + value_dim)";
+    lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
+              "heads / kv_heads");
+    if (!in_keys)
+        derive_projections(d, alike, both, layers);
     lm_derive(d, "elements", _("values cached per token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               alike ? lm_derive_text(d, "2 * %s * kv_heads * head_dim", layers)
                     : lm_elements_formula(d, false));

@@ -108,7 +108,9 @@ const char *lm_head_formula(lm_derivation *d)
 
 static bool reads_cache(const lm_node *n, uint32_t cache)
 {
-    return (n->code == LM_OP_ATTENTION || n->code == LM_OP_SELECT_KEYS) && n->attention.cache == cache;
+    return (n->code == LM_OP_ATTENTION || n->code == LM_OP_SELECT_KEYS) &&
+           (n->attention.cache == cache ||
+            (n->code == LM_OP_ATTENTION && lm_node_rate(n) && n->attention.entries == cache));
 }
 
 static bool alike(const lm_program *p, uint32_t i, uint32_t j, lm_class_by by)
@@ -117,7 +119,10 @@ static bool alike(const lm_program *p, uint32_t i, uint32_t j, lm_class_by by)
     const lm_node  *x = lm_attention_of(p, i), *y = lm_attention_of(p, j);
 
     return x->code == y->code && x->attention.spec.n_heads == y->attention.spec.n_heads &&
-           (by != LM_BY_REACH || lm_node_reach(x) == lm_node_reach(y)) &&
+           (by != LM_BY_REACH ||
+            (lm_node_reach(x) == lm_node_reach(y) && lm_node_rate(x) == lm_node_rate(y) &&
+                                  x->attention.spec.top_k == y->attention.spec.top_k)) &&
+           a->rate == b->rate &&
            a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
            a->v_in_k == b->v_in_k &&
            (by == LM_BY_SHAPE || (a->window == b->window && a->chunked == b->chunked));
@@ -157,8 +162,8 @@ const char *lm_elements_formula(lm_derivation *d, bool every_head)
 
     for (size_t i = 0; i < n; i++) {
         const lm_cache *c    = &p->caches[classes[i].first];
-        if (every_head && lm_attention_of(p, classes[i].first)->code == LM_OP_SELECT_KEYS)
-            continue;                    /* an indexer's keys are not those of attention */
+        if (every_head && (c->rate || lm_attention_of(p, classes[i].first)->code == LM_OP_SELECT_KEYS))
+            continue;                    /* an indexer's keys are not those of attention, nor are entries */
         const char     *heads = lm_heads_formula(d, lm_attention_of(p, classes[i].first));
         const char *each = every_head ? lm_derive_text(d, "%s * (%u + %u)", heads, c->k_dim, c->v_dim)
                                       : lm_cache_formula(d, c);
@@ -171,6 +176,9 @@ const char *lm_elements_formula(lm_derivation *d, bool every_head)
 const char *lm_cache_formula(lm_derivation *d, const lm_cache *c)
 {
     const char *forms[] = { "2 * kv_heads * head_dim", "kv_heads * (head_dim + value_dim)" };
+
+    if (c->rate)
+        return lm_derive_text(d, "floor(%u / %u)", c->k_dim, c->rate);
 
     if (c->v_in_k)
         return is_width(d, "kv_rank + rope_dim", c->k_dim) ? "(kv_rank + rope_dim)"

@@ -49,7 +49,7 @@ void lm_count_flops(const lm_program *p, lm_flop_counts *out)
         out->per_context_token += 2 * c.key_mult_adds;
         uint32_t reach = lm_acting_window(p, lm_node_reach(&p->nodes[i]));
         out->reach     = reach > out->reach ? reach : out->reach;
-        if (!reach)
+        if (!reach && !lm_node_rate(&p->nodes[i]))
             out->past_windows += 2 * c.key_mult_adds;
         if (i == head)
             out->head = 2 * c.mult_adds;
@@ -65,7 +65,7 @@ lm_wide lm_flops_at(const lm_program *p, uint64_t context)
         const lm_node *n    = &p->nodes[i];
         uint64_t       keys = context;
         lm_node_cost(p, n, &c);
-        keys = lm_keys_at(keys, lm_node_reach(n), lm_node_chunked(n));
+        keys = lm_node_keys_at(n, keys);
         sum += 2 * ((lm_wide)c.mult_adds + (lm_wide)c.key_mult_adds * keys);
     }
     return sum;
@@ -98,8 +98,7 @@ lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
         lm_node_cost(p, n, &c);
         sum += 2 * (lm_wide)c.mult_adds * rows;
         sum += 2 * (lm_wide)c.key_mult_adds *
-               (lm_keys_seen(tokens, lm_node_reach(n), lm_node_chunked(n)) -
-                lm_keys_seen(tokens - rows, lm_node_reach(n), lm_node_chunked(n)));
+               (lm_node_keys_seen(n, tokens) - lm_node_keys_seen(n, tokens - rows));
     }
     return sum;
 }
@@ -111,14 +110,15 @@ void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, ui
     for (uint32_t i = 0; i < p->n_caches; i++) {
         const lm_cache *c        = &p->caches[i];
         uint64_t        elements = lm_cache_elements(c), bytes = lm_cache_bytes(c, types);
-        uint64_t        keys     = c->window && context > c->window ? c->window : context;
-        out->elements_per_token += elements;
-        out->bytes_per_token += bytes;
+        uint64_t        keys = lm_cache_held(c, context), every = c->rate ? keys : context;
+        out->elements_per_token += c->rate ? elements / c->rate : elements;
+        out->bytes_per_token +=
+            c->rate ? lm_elements_bytes(elements / c->rate, lm_cache_key_type(c, types)) : bytes;
         out->bytes_at_context += (lm_wide)bytes * keys * batch;
-        out->bytes_without_window += (lm_wide)bytes * context * batch;
+        out->bytes_without_window += (lm_wide)bytes * every * batch;
         if (c->layer == p->caches[0].layer) {
             out->first_layer += (lm_wide)bytes * keys * batch;
-            out->first_layer_without_window += (lm_wide)bytes * context * batch;
+            out->first_layer_without_window += (lm_wide)bytes * every * batch;
         }
         uint32_t window = lm_acting_window(p, c->window);
         out->window     = window > out->window ? window : out->window;

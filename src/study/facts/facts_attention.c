@@ -127,6 +127,15 @@ typedef struct sparse_costs {
     lm_wide choosing, attending, attending_all, bytes, bytes_all;
 } sparse_costs;
 
+/* Return the bytes of what a choice is of: keys, or entries. */
+static lm_wide entry_bytes(const lm_facts *f, const lm_node *n)
+{
+    bool     beside = n->code == LM_OP_ATTENTION && lm_node_rate(n);
+    uint32_t cache  = beside ? n->attention.entries : n->attention.cache;
+
+    return lm_cache_bytes(&f->s.program->caches[cache], f->s.cache);
+}
+
 static sparse_costs count_sparse(const lm_facts *f, uint64_t keys)
 {
     const lm_program *p = f->s.program;
@@ -135,7 +144,9 @@ static sparse_costs count_sparse(const lm_facts *f, uint64_t keys)
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n     = &p->nodes[i];
-        uint64_t       reach = lm_node_reach(n), seen = reach && reach < keys ? reach : keys;
+        uint64_t reach = lm_node_reach(n), seen = lm_node_rate(n)         ? lm_node_keys_at(n, keys)
+                                                  : reach && reach < keys ? reach
+                                                                          : keys;
         lm_node_cost(p, n, &c);
         lm_wide scores = 2 * (lm_wide)c.key_mult_adds * seen;
         if (n->code == LM_OP_SELECT_KEYS || lm_only_chooses(p, n->out, false))
@@ -145,12 +156,16 @@ static sparse_costs count_sparse(const lm_facts *f, uint64_t keys)
         lm_wide bytes = lm_cache_bytes(&p->caches[n->attention.cache], f->s.cache);
         if (n->code == LM_OP_ATTENTION && !n->attention.spec.top_k)
             continue;
-        s.bytes += bytes * seen;
+        uint64_t window = n->code == LM_OP_ATTENTION && lm_node_rate(n)
+                              ? lm_keys_at(keys, n->attention.spec.window, false)
+                              : 0,
+                 all = lm_node_rate(n) ? window + keys / lm_node_rate(n) : keys;
+        s.bytes += bytes * window + entry_bytes(f, n) * (seen - window);
         if (n->code != LM_OP_ATTENTION)
             continue;
         s.attending += scores;
-        s.attending_all += 2 * (lm_wide)c.key_mult_adds * keys;
-        s.bytes_all += bytes * keys;
+        s.attending_all += 2 * (lm_wide)c.key_mult_adds * all;
+        s.bytes_all += bytes * window + entry_bytes(f, n) * (all - window);
     }
     return s;
 }

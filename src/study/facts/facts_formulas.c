@@ -71,6 +71,10 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
                      "top-%u of j <= i in blocks of %u by max q_r k_j of a block, the last %u always",
                      t->indexer->attention.spec.top_k, t->indexer->attention.spec.block,
                      t->indexer->attention.spec.local);
+    else if (t->indexer && t->indexer->attention.spec.rate)
+        lm_add_textf(g, "choice", LM_FROM_PROGRAM,
+                     "top-%u of entries e < floor((i + 1)/%u) by sum_r w_r max(q_r k_e, 0)",
+                     t->indexer->attention.spec.top_k, t->indexer->attention.spec.rate);
     else if (t->indexer)
         lm_add_textf(g, "choice", LM_FROM_PROGRAM, "top-%u of j <= i by sum_r w_r max(q_r k_j, 0)",
                      t->indexer->attention.spec.top_k);

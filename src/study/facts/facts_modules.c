@@ -333,7 +333,7 @@ void lm_fill_pass(lm_facts *f, lm_fact *g)
         activations += f->s.program->values[n->out].width;
         causal += (lm_wide)c.mult_adds * f->s.tokens;
         causal += (lm_wide)c.key_mult_adds *
-                  lm_keys_seen(f->s.tokens, lm_node_reach(n), lm_node_chunked(n));
+                  lm_node_keys_seen(n, f->s.tokens);
     }
     lm_add_count(g, "tokens", f->s.tokens, LM_UNIT_TOKENS, LM_FROM_REQUEST, "from an empty cache, batch 1");
     lm_add_wide(g, "mult_adds", pass_mult_adds(f, 0), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,

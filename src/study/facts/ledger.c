@@ -420,7 +420,9 @@ uint64_t lm_node_mult_adds(const lm_program *p, const lm_node *n, uint64_t keys)
     lm_cost c;
 
     lm_node_cost(p, n, &c);
-    if (lm_node_reach(n) && keys > lm_node_reach(n))
+    if (lm_node_rate(n))
+        keys = lm_node_keys_at(n, keys);
+    else if (lm_node_reach(n) && keys > lm_node_reach(n))
         keys = lm_node_reach(n);
     return c.mult_adds + c.key_mult_adds * keys;
 }

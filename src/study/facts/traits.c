@@ -65,6 +65,16 @@ static void see_attention(const lm_program *p, lm_traits *t, const lm_node *n)
     t->alibi |= n->attention.spec.alibi > 0;
 }
 
+/* Return whether a product of heads is one of the output of attention: those of latents come before it,
+ * too. */
+static bool is_of_output(const lm_program *p, const lm_node *n)
+{
+    for (uint32_t i = (uint32_t)(n - p->nodes); i-- > 0 && p->nodes[i].layer == n->layer;)
+        if (p->nodes[i].code == LM_OP_ATTENTION)
+            return true;
+    return false;
+}
+
 /* Latent attention has two matrices per head. Absorbed: from the nope dimensions to the latent before the
  * scores, and from the latent to values after them. Naive: both from the shared latent, before the scores. */
 static void see_latent(const lm_ledger *l, lm_traits *t, const lm_node *n)
@@ -74,6 +84,8 @@ static void see_latent(const lm_ledger *l, lm_traits *t, const lm_node *n)
     uint32_t          out = p->values[n->out].width / n->heads.n_heads;
 
     if (n->layer < 0 || (t->latent && t->nope_dim && t->v_dim) || p->weights[n->weights[0]].joint.by_head)
+        return;
+    if (!t->latent && is_of_output(p, n))
         return;
     if (!t->latent) {
         t->latent   = true;

@@ -24,6 +24,24 @@ static const char *const select_blocks =
     "        seen.append(choices)\n"
     "    return seen\n\n\n";
 
+static const char select_entries[] =
+    "def select_entries(q, k, w, top_k, rate):\n"
+    "    \"\"\"The entries that each row sees: of those whose blocks have ended, the best top_k by the weighted sum of "
+    "its heads' scores.\"\"\"\n"
+    "    T, H = w.shape\n"
+    "    k = k[rate - 1::rate][:T // rate]\n"
+    "    scores = ($.maximum((q.reshape(T * H, -1) @ k.T).reshape(T, H, -1), 0 * w[:, :, None]) * w[:, :, None]).sum(1)\n"
+    "    return [sorted(sorted(range((t + 1) // rate), key=lambda s: (-float(scores[t, s]), s))[:top_k]) "
+    "for t in range(T)]\n\n\n";
+
+/* Return the function that chooses. */
+static const char *choosing(const lm_node *n)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    return s->block ? select_blocks : s->rate ? select_entries : lm_op_of(n->code)->helper;
+}
+
 /* Append the functions that belong to single operations. */
 static void put_operations(const lm_listing *l, lm_text *out)
 {
@@ -31,9 +49,7 @@ static void put_operations(const lm_listing *l, lm_text *out)
 
     for (lm_op_code code = 0; code < LM_OP_COUNT; code++)
         if (lm_op_of(code)->helper && (n = lm_listing_first(l, code)))
-            lm_listing_add(l, out, code == LM_OP_SELECT_KEYS && n->attention.spec.block
-                                       ? select_blocks
-                                       : lm_op_of(code)->helper);
+            lm_listing_add(l, out, code == LM_OP_SELECT_KEYS ? choosing(n) : lm_op_of(code)->helper);
 }
 
 /* ---- activations ---- */
@@ -213,8 +229,10 @@ static lm_status put_rotary(const lm_listing *l, uint32_t index, lm_text *out, l
     LM_TRY(put_scaling(l, s, out, e));
     if (s->backwards)
         lm_text_add_str(out, "    turn = [-f for f in turn]                           # the other way\n");
-    lm_listing_add(l, out,
-                   "    angle = $.arange(T, dtype=$.float32)[:, None] * $array(turn, dtype=$.float32)\n");
+    lm_listing_add(l, out, "    angle = $.arange(T, dtype=$.float32)[:, None]");
+    if (s->rate)                         /* an entry is at the first position of its block */
+        lm_text_printf(out, " // %u * %u", s->rate, s->rate);
+    lm_listing_add(l, out, " * $array(turn, dtype=$.float32)\n");
     if (magnitude == 1)
         lm_listing_add(l, out, "    return $.cos(angle), $.sin(angle)\n\n\n");
     else {
@@ -313,7 +331,7 @@ static void put_sinusoid(const lm_listing *l, lm_text *out)
 /* ---- attention ---- */
 
 typedef struct needs {
-    bool  window, chunk, softcap, alibi, half, sinks, in_keys, chosen, by_part;
+    bool  window, chunk, softcap, alibi, half, sinks, in_keys, chosen, by_part, entries;
     float largest;
 } needs;
 
@@ -333,6 +351,7 @@ static needs needs_of(const lm_listing *l)
         x.sinks |= s->sinks;
         x.chosen |= s->top_k > 0;
         x.by_part |= s->n_choices > 0;
+        x.entries |= s->rate > 0;
         x.in_keys |= s->v_in_k;
         x.largest = s->alibi > 0 ? s->alibi : x.largest;
     }
@@ -341,7 +360,11 @@ static needs needs_of(const lm_listing *l)
 
 static const char *chosen_word(const needs *x)
 {
-    return x->chosen ? ", chosen=None" : "";
+    static const char *const words[2][2] = {
+        { "", ", chosen=None" }, { ", entries=None, rate=1", ", entries=None, rate=1, chosen=None" }
+    };
+
+    return words[x->entries][x->chosen];
 }
 
 static void put_chosen(const lm_listing *l, const needs *x, lm_text *out)
@@ -354,6 +377,11 @@ static void put_chosen(const lm_listing *l, const needs *x, lm_text *out)
                        "        for t in range(T):\n"
                        "            of = chosen[t][h * len(chosen[t]) // heads]\n"
                        "            hidden[h, t, [s for s in range(T) if s not in of]] = True\n");
+    else if (x->chosen && x->entries)
+        lm_text_add_str(
+            out, "    for t in range(T if chosen else 0):                                             "
+                 "# entries that are not chosen\n"
+                 "        hidden[t, [T + e for e in range(T // rate) if e not in chosen[t]]] = True\n");
     else if (x->chosen)
         lm_text_add_str(out,
                         "    for t in range(T if chosen else 0):                                             "
@@ -385,6 +413,23 @@ static void put_bfloat16(const lm_listing *l, lm_text *out)
                              : "    bits = x.astype(np.float32).view(np.uint32)\n"
                                "    return ((bits + 0x7fff + (bits >> 16 & 1)) & "
                                "0xffff0000).astype(np.uint32).view(np.float32)\n\n\n");
+}
+
+/* Append the entries behind the keys, and which of them are not visible: those of blocks that have not
+ * ended. */
+static void put_entries(const lm_listing *l, const needs *x, bool keys, lm_text *out)
+{
+    if (x->entries && keys)
+        lm_listing_add(
+            l, out,
+            "    if entries is not None:                                                         # one "
+            "for each whole block\n"
+            "        k = $cat([k, entries[rate - 1::rate][:T // rate][None]], 1)\n");
+    else if (x->entries)
+        lm_listing_add(l, out,
+                       "    if entries is not None:\n"
+                       "        early = ($.arange(T)[:, None] + 1) // rate <= $.arange(T // rate)\n"
+                       "        hidden = $cat([hidden, early], 1)\n");
 }
 
 /* Append which keys are not visible. */
@@ -444,6 +489,7 @@ static void put_attention(const lm_listing *l, lm_text *out)
         "    T, group = len(q), heads // kv_heads\n"
         "    q = q.reshape(T, heads, -1).swapaxes(0, 1)                                      # [H, T, K]\n"
         "    k = k.reshape(T, kv_heads, -1).swapaxes(0, 1)                                   # [G, T, K]\n");
+    put_entries(l, &x, true, out);
     if (x.in_keys)
         lm_listing_add(l, out,
                        "    v = k[..., :v_dim] if v is None else v.reshape(T, kv_heads, -1).swapaxes(0, 1)  "
@@ -477,6 +523,7 @@ static void put_attention(const lm_listing *l, lm_text *out)
                        "    scores = scores - slopes(heads) * behind                                        "
                        "# ALiBi: the farther, the less\n");
     put_hidden(l, &x, out);
+    put_entries(l, &x, false, out);
     put_chosen(l, &x, out);
     lm_listing_add(l, out,
                    torch ? "    scores = scores.masked_fill(hidden, -math.inf)\n"
@@ -484,7 +531,10 @@ static void put_attention(const lm_listing *l, lm_text *out)
                            "scores)\n");
     if (x.sinks)
         put_sinks(l, out);
-    lm_listing_add(l, out, x.sinks ? "    p = softmax(scores)[..., :T]\n" : "    p = softmax(scores)\n");
+    lm_listing_add(l, out,
+                   !x.sinks    ? "    p = softmax(scores)\n"
+                   : x.entries ? "    p = softmax(scores)[..., :k.shape[1]]\n"
+                               : "    p = softmax(scores)[..., :T]\n");
     lm_listing_add(l, out,
                    "    return (p @ v).swapaxes(0, 1).reshape(T, -1)                                    # "
                    "[T, H V]\n\n\n");

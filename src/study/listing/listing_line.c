@@ -339,6 +339,8 @@ static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, s->chunked ? ", chunk=%u" : ", window=%u", s->window);
     if (s->softcap > 0)
         lm_text_printf(out, ", softcap=%g", (double)s->softcap);
+    if (s->rate)
+        lm_text_printf(out, ", entries=%s, rate=%u", in_name(l, n, 4), s->rate);
     if (s->top_k)
         lm_text_printf(out, ", chosen=%s", in_name(l, n, 3));
     if (s->sinks) {
@@ -444,6 +446,9 @@ static void put_choice(const lm_listing *l, const lm_node *n, lm_text *out)
     if (s->block)
         lm_text_printf(out, "select_blocks(%s, %s, heads=%u, block=%u, count=%u, local=%u)", in_name(l, n, 0),
                        in_name(l, n, 1), s->n_heads, s->block, lm_choice_width(s), s->local);
+    else if (s->rate)
+        lm_text_printf(out, "select_entries(%s, %s, %s, %u, %u)", in_name(l, n, 0), in_name(l, n, 1),
+                       in_name(l, n, 2), s->top_k, s->rate);
     else
         put_expression(l, n, lm_op_of(n->code)->expression, out);
 }

@@ -70,7 +70,7 @@ static void expect_choice(lm_attention_spec s, uint32_t position, const float *e
     float    scores[12] = { 1, 9, -1, 2, 3, -8, 5, 5, 4, -2, 8, 7 }, out[8];
     uint32_t keys[12], n = 0;
 
-    lm_choose_keys(&s, scores, position, out);
+    lm_choose_keys(&s, scores, position + 1, out);
     for (uint32_t i = 0; i < lm_choice_width(&s); i++)
         assert_true(out[i] == expected[i]);
     while (seen[n] <= position)

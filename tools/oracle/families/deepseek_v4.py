@@ -27,6 +27,9 @@ def connected(case, model, g):
             p.data.mul_(1.4)
         if name.endswith("experts.gate_up_proj"):
             p.data.mul_(2)
+        if name.endswith("indexer.q_b_proj.weight"):     # no entry has a score of 0 by all heads: which of those are chosen is undefined
+            heads = p.data.view(model.config.index_n_heads, model.config.index_head_dim, -1)
+            heads[1::2] = -heads[::2]
     for name, b in model.named_buffers():
         if name.endswith("tid2eid"):
             n = model.config.n_routed_experts
@@ -72,7 +75,7 @@ def turned_back(model):
     """Leave the output of attention turned."""
     from transformers.models.deepseek_v4 import modeling_deepseek_v4 as m
     real = m.apply_rotary_pos_emb
-    m.apply_rotary_pos_emb = lambda x, cos, sin, **kw: x if sin[0, 1, 0] < 0 else real(x, cos, sin, **kw)
+    m.apply_rotary_pos_emb = lambda x, cos, sin, **kw: x if sin.shape[1] > 1 and sin[0, 1, 0] < 0 else real(x, cos, sin, **kw)
     return lambda: setattr(m, "apply_rotary_pos_emb", real)
 
 
@@ -91,6 +94,11 @@ def case(name, shows, flips={}, **kw):
                 kwargs={**BASE, **kw}, **options)
 
 
+RATES = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 5}
+COMPRESSED = {"another window": {"sliding_window": 3}, "no bias": without("compressor.position_bias"), "gates alike": without("compressor.gate_proj.weight"),
+              "another base of entries": {"compress_rope_theta": 10.0}, "another rate": None}
+CHOSEN = {"another base": None, "all entries": {"index_topk": 100}, "fewer entries": {"index_topk": 1}, "keys alike": without("indexer.kv_proj.weight"),
+          "no bias of keys": without("indexer.position_bias"), "weights alike": without("scorer.weights_proj.weight")}
 CASES = [
     case("window", "three streams, three rounds; a layer that lists experts, then one that chooses; the published names and members of config.json",
          rows=(9, 3), drop=NEWER, respell=LEGACY, raw_config=True, stored=published, converter=float_experts, peer=False,
@@ -99,4 +107,16 @@ CASES = [
          {"one round": None, "another eps": None, "transposed": None}, rows=(18,), taps=False, hc_mult=2, hc_sinkhorn_iters=1, hc_eps=1e-6, o_groups=1,
          o_lora_rank=20, num_attention_heads=3, head_dim=6, partial_rotary_factor=0.67, sliding_window=5, num_experts_per_tok=1,
          mlp_layer_types=["moe", "hash_moe"], tie_word_embeddings=True, dtype="BF16", gguf=False, gguf_note="GGUF lists experts in the first layers only"),
+    case("entries", "all entries of blocks of five positions beside a window of four; blocks end within prompts", {"one round": None, **COMPRESSED}, rows=(24, 3),
+         layer_types=["heavily_compressed_attention", "sliding_attention"], compress_rates=RATES, sliding_window=4, taps=False, gguf=False,
+         gguf_note="GGUF has entries of 4 and of 128 positions alone"),
+    case("chosen", "three of up to eight entries of four positions and the four before, chosen by an indexer; then all entries of six",
+         {"one round": None, **COMPRESSED, **CHOSEN}, rows=(35, 3), layer_types=["compressed_sparse_attention", "heavily_compressed_attention"],
+         compress_rates={**RATES, "heavily_compressed_attention": 6}, sliding_window=4, taps=False, gguf=False,
+         gguf_note="GGUF has entries of 4 and of 128 positions alone"),
+    case("published", "entries of 4 and of 128 positions, as published and in GGUF files; more positions than a page of the cache has",
+         {**COMPRESSED, **CHOSEN, "another base": None, "one round": None}, rows=(129,), taps=False, hidden_size=8, n_routed_experts=3, moe_intermediate_size=4,
+         hc_mult=2, num_hidden_layers=3, layer_types=["heavily_compressed_attention", "compressed_sparse_attention", "sliding_attention"],
+         mlp_layer_types=["hash_moe", "moe", "moe"], drop=NEWER, raw_config=True, respell={**LEGACY, "compress_ratios": [128, 4, 0]}, stored=published,
+         converter=float_experts, peer=False, gguf_note="experts are in F32"),
 ]
