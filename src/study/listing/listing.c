@@ -407,7 +407,7 @@ static void put_spellings(const lm_name *rows, lm_text *out)
     for (; rows->module; rows++) {
         lm_text_add_str(out, "                (r\"(model\\.)?");
         put_spelling(rows->gguf, true, out);
-        lm_text_add_str(out, "\", r\"");
+        lm_text_add_str(out, "\",\n                 r\"");
         put_spelling(rows->module, false, out);
         lm_text_add_str(out, "\"),\n");
     }

@@ -340,7 +340,7 @@ static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
     if (s->softcap > 0)
         lm_text_printf(out, ", softcap=%g", (double)s->softcap);
     if (s->rate)
-        lm_text_printf(out, ", entries=%s, rate=%u", in_name(l, n, 4), s->rate);
+        lm_text_printf(out, ",\n                  entries=%s, rate=%u", in_name(l, n, 4), s->rate);
     if (s->top_k)
         lm_text_printf(out, ", chosen=%s", in_name(l, n, 3));
     if (s->sinks) {

@@ -54,7 +54,7 @@ def test_every_weight_is_in_the_checkpoint(listing, model):
     there |= {name.removesuffix("_blocks") for name in there}        # four bits: two tensors hold one weight
     first = code.split("W.setdefault(\"")[1].split("\"")[0] if "W.setdefault" in code else ""
     there |= {first + name for name in there}
-    for theirs, ours in re.findall(r'\(r"(.*?)", r"(.*?)"\)', code):         # the names in published files
+    for theirs, ours in re.findall(r'\(r"(.*?)",\s+r"(.*?)"\)', code):         # the names in published files
         there |= {re.sub(r"\\(\d)", lambda n: found[int(n[1]) + 1], ours) for name in there if (found := re.fullmatch(theirs, name))}
     assert len(wanted) > 5 and wanted == weights_of(numpy)
     for pattern in wanted:
