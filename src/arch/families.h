@@ -157,6 +157,18 @@ extern const lm_name lm_llama_names[];
     { "model.norm", "output_norm" },                              \
     { "lm_head", "output" }
 
+/* And of Gemma 2 and its successors. */
+#define LM_GEMMA2_NAMES                                                         \
+    LM_DECODER_NAMES,                                                           \
+    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },                 \
+    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },                 \
+    { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" }, \
+    { "model.layers.*.pre_feedforward_layernorm", "blk.*.ffn_norm" },           \
+    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },                       \
+    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },                           \
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },                       \
+    { "model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm" }
+
 /* The parts of attention, inside its module: q_proj, k_proj and v_proj; the rotation; scores and o_proj. */
 typedef struct lm_heads { lm_value q, k, v; } lm_heads;
 lm_heads  lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x);

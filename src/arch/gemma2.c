@@ -84,15 +84,7 @@ static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)
 }
 
 const lm_name lm_gemma2_names[] = {
-    LM_DECODER_NAMES,
-    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
-    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
-    { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" },
-    { "model.layers.*.pre_feedforward_layernorm", "blk.*.ffn_norm" },
-    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
-    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
-    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
-    { "model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm" },
+    LM_GEMMA2_NAMES,
     { NULL, NULL },
 };
 

@@ -404,15 +404,7 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 }
 
 static const lm_name names[] = {
-    LM_DECODER_NAMES,
-    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
-    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
-    { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" },
-    { "model.layers.*.pre_feedforward_layernorm", "blk.*.ffn_norm" },
-    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
-    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
-    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
-    { "model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm" },
+    LM_GEMMA2_NAMES,
     { "model.layers.*.altup.router_norm", "blk.*.altup_router_norm" },
     { "model.layers.*.altup.modality_router", "blk.*.altup_router" },
     { "model.layers.*.altup.prediction_coefs", "blk.*.altup_predict_coef" },
