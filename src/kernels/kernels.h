@@ -250,9 +250,9 @@ typedef struct lm_attention_kernels {
      * v [n_kv_heads][v_dim] (unused if v_in_k); strides are in floats. */
     void (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k,
                   uint64_t k_stride, const float *v, uint64_t v_stride);
-    /* Copy the key and value of a position, `from_slot` of a page, bit for bit. */
-    void (*copy)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from,
-                 uint32_t from_slot);
+    /* Copy the keys and values of those positions of a page whose bits are set in `slots`, bit for bit and in
+     * rising order, to the positions from `slot` on, which end within the page. */
+    void (*copy)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from, uint64_t slots);
     /* Score all keys of a page of one key/value head for the choice of sparse attention:
      * out [64], out[j] = sum over h of w[h] max(q[h] . key j, 0); q [n_heads][k_dim] is multiplied by the
      * Hadamard matrix where keys are. w NULL: out [h * stride + j] = q[h] . key j. scratch: 64 k_dim floats.

@@ -42,14 +42,24 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t 
     }
 }
 
-static void copy(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from, uint32_t from_slot)
+/* Copy the rows of `bytes` bytes whose bits are set. */
+static void copy_rows(uint8_t *to, const uint8_t *from, uint64_t bytes, uint64_t slots)
+{
+    for (uint32_t i = 0; i < LM_PAGE; i++)
+        if (slots >> i & 1) {
+            memcpy(to, from + i * bytes, bytes);
+            to += bytes;
+        }
+}
+
+static void copy(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from, uint64_t slots)
 {
     uint64_t k_bytes = row_bytes(kv->k_type, kv->k_dim),
              v_bytes = kv->v_in_k ? 0 : row_bytes(kv->v_type, kv->v_dim), values = LM_PAGE * k_bytes;
 
     for (uint32_t h = 0; h < kv->n_kv_heads; h++, page += head_bytes(kv), from += head_bytes(kv)) {
-        memcpy(page + slot * k_bytes, from + from_slot * k_bytes, k_bytes);
-        memcpy(page + values + slot * v_bytes, from + values + from_slot * v_bytes, v_bytes);
+        copy_rows(page + slot * k_bytes, from, k_bytes, slots);
+        copy_rows(page + values + slot * v_bytes, from + values, v_bytes, slots);
     }
 }
 

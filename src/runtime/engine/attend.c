@@ -122,6 +122,8 @@ typedef struct gathered {
     layer_pages copies;                  /* of this worker */
     uint32_t    row, choice;             /* row LM_NONE: none yet */
     uint32_t    keys;
+    uint32_t    page;                    /* of the sequence, and its positions that are yet to be copied */
+    uint64_t    slots;
 } gathered;
 
 static gathered gathered_at(const stage_chunk *p, const lm_step *s)
@@ -139,21 +141,41 @@ static gathered gathered_at(const stage_chunk *p, const lm_step *s)
                        .row    = LM_NONE };
 }
 
-/* Add n positions of a sequence from `first` on. Whole blocks begin with a page, and only the last chosen one
- * may end within a page. */
+/* Copy the positions of the last page that was added to, behind those copied so far. */
+static void copy_slots(const stage_chunk *p, const lm_step *s, layer_pages at, gathered *to)
+{
+    const uint8_t *page = to->slots ? at.base + at.pages[to->page] * at.stride : NULL;
+
+    while (to->slots) {
+        uint32_t slot = to->keys % LM_PAGE, number = to->keys / LM_PAGE;
+        uint64_t some = to->slots;
+        while (slot + (uint32_t)__builtin_popcountll(some) > LM_PAGE)
+            some &= ~(UINT64_C(1) << (63 - __builtin_clzll(some)));
+        to->pages[number] = number;
+        p->g->plan->attention->copy(&layer_of(p->g, s)->shape, to->copies.base + number * to->copies.stride,
+                                    slot, page, some);
+        to->keys += (uint32_t)__builtin_popcountll(some);
+        to->slots &= ~some;
+    }
+}
+
+/* Add n positions of a sequence from `first` on, above those added so far; copy_slots ends the last page.
+ * Whole blocks begin with a page, and only the last chosen one may end within a page. */
 static void add_keys(const stage_chunk *p, const lm_step *s, layer_pages at, uint32_t first, uint32_t n,
                      gathered *to)
 {
-    bool shared = lm_chooses_pages(spec_of(p->g, s));
-
-    for (uint32_t i = 0; i < n; i += shared ? LM_PAGE : 1) {
-        uint32_t from = at.pages[(first + i) / LM_PAGE], slot = to->keys + i, page = slot / LM_PAGE;
-        to->pages[page] = shared ? from : page;
-        if (!shared)
-            p->g->plan->attention->copy(&layer_of(p->g, s)->shape, to->copies.base + page * to->copies.stride,
-                                        slot % LM_PAGE, at.base + from * at.stride, (first + i) % LM_PAGE);
+    if (lm_chooses_pages(spec_of(p->g, s))) {
+        for (uint32_t i = 0; i < n; i += LM_PAGE)
+            to->pages[(to->keys + i) / LM_PAGE] = at.pages[(first + i) / LM_PAGE];
+        to->keys += n;
+        return;
     }
-    to->keys += n;
+    for (uint32_t i = first; i < first + n; i++) {
+        if (i / LM_PAGE != to->page)
+            copy_slots(p, s, at, to);
+        to->page = i / LM_PAGE;
+        to->slots |= UINT64_C(1) << i % LM_PAGE;
+    }
 }
 
 /* Write `held` rows, entries in float32, behind the keys that are collected: into one page. */
@@ -196,12 +218,14 @@ static void gather_entries(const stage_chunk *p, const lm_step *s, uint32_t row,
     uint32_t                 sequence = g->sequences[row_number(g, s->domain, row)],
              position = position_of(g, s, row), first = lm_first_seen(spec->window, false, position),
              n        = visible(g, s, row);
+    layer_pages              at       = pages_of(g, layer_of(g, s), sequence);
 
     if (to->row == row)
         return;
     to->row  = row;
     to->keys = 0;
-    add_keys(p, s, pages_of(g, layer_of(g, s), sequence), first, position + 1 - first, to);
+    add_keys(p, s, at, first, position + 1 - first, to);
+    copy_slots(p, s, at, to);
     add_entries(p, s, sequence, spec->top_k ? floats_at(g, s->in[3], row) : NULL,
                 spec->top_k && spec->top_k < n ? spec->top_k : n, to);
 }
@@ -226,6 +250,7 @@ static void gather(const stage_chunk *p, const lm_step *s, uint32_t row, uint32_
         uint32_t first = (uint32_t)chosen[i] * each;
         add_keys(p, s, at, first, end - first < each ? end - first : each, to);
     }
+    copy_slots(p, s, at, to);
 }
 
 /* Let a query see the gathered keys: all of them, as if they were the first positions. */
@@ -286,7 +311,8 @@ static uint8_t *partials_of(const lm_engine *g, const lm_step *s, const item *x)
     return g->slab + g->plan->state.partials + lm_attention_partial_bytes(&l->shape, first) * l->ranges;
 }
 
-/* Deal items to chunks round-robin, because later rows of a prompt see more keys. */
+/* Deal items to chunks round-robin, because later rows of a prompt see more keys. The chosen keys of a row
+ * are collected once if there are enough rows for all workers. */
 void lm_run_attention(const stage_chunk *p, const lm_step *s)
 {
     const lm_attention_kernels *kernels = p->g->plan->attention;
@@ -305,7 +331,7 @@ void lm_run_attention(const stage_chunk *p, const lm_step *s)
             for (x.first = 0; x.first < group; x.first += LM_QUERY_HEADS, number++) {
                 x.count = group - x.first < LM_QUERY_HEADS ? group - x.first : LM_QUERY_HEADS;
                 for (uint32_t k = 0; k < ranges; k++) {
-                    if (turn++ % p->count != p->index)
+                    if ((collected && n > LM_SPLIT_ROWS ? x.row : turn++) % p->count != p->index)
                         continue;
                     lm_attention_args a = args_of(p, s, &x);
                     if (collected) {

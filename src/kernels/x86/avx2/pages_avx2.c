@@ -9,6 +9,7 @@
 
 #include "kernels/attention_parts.h"
 #include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/index_keys.h"
 #include "kernels/x86/vec_256.h"
 
 static uint64_t row_bytes(lm_dtype type, uint32_t dim)
@@ -280,77 +281,88 @@ void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const ui
 
 /* ---- sparse attention ---- */
 
-/* Copy the entries of a slot in rows of 64 entries of `bytes` bytes. */
-static void copy_column(uint8_t *to, uint32_t slot, const uint8_t *from, uint32_t from_slot, uint32_t rows,
-                        const uint32_t bytes)
+/* Which of 64 entries are copied. Of entries of two bytes, eight at a time: those eights that have any, with
+ * the shuffle that moves them to the front. */
+typedef struct picked {
+    uint32_t n, eights;
+    uint8_t  at[LM_PAGE];
+    uint8_t  from[LM_PAGE / 8], count[LM_PAGE / 8];
+    __m128i  shuffle[LM_PAGE / 8];
+} picked;
+
+static picked pick(uint64_t slots)
+{
+    picked p = { 0 };
+
+    for (uint32_t i = 0; i < LM_PAGE; i += 8) {
+        uint8_t bytes[16] = { 0 };
+        uint32_t n = 0;
+        for (uint32_t k = i; k < i + 8; k++)
+            if (slots >> k & 1) {
+                p.at[p.n++] = (uint8_t)k;
+                bytes[2 * n] = (uint8_t)(2 * (k - i));
+                bytes[2 * n + 1] = (uint8_t)(2 * (k - i) + 1);
+                n++;
+            }
+        p.from[p.eights] = (uint8_t)i;
+        p.count[p.eights] = (uint8_t)n;
+        p.shuffle[p.eights] = _mm_loadu_si128((const void *)bytes);
+        p.eights += n > 0;
+    }
+    return p;
+}
+
+/* Copy the picked entries of two bytes of each row of 64. What a whole store writes past them within a row is
+ * not in use yet; the last ones of a row are stored alone. */
+static void copy_pairs(uint8_t *to, uint32_t slot, const uint8_t *from, uint32_t rows, const picked *p)
+{
+    for (uint32_t i = 0; i < rows; i++, to += LM_PAGE * 2, from += LM_PAGE * 2)
+        for (uint32_t e = 0, at = slot; e < p->eights; at += p->count[e++]) {
+            __m128i x = _mm_loadu_si128((const void *)(from + 2 * p->from[e]));
+            x = _mm_shuffle_epi8(x, p->shuffle[e]);
+            if (at + 8 <= LM_PAGE)
+                _mm_storeu_si128((void *)(to + 2 * at), x);
+            else
+                memcpy(to + 2 * at, &x, 2 * p->count[e]);
+        }
+}
+
+static void copy_entries(uint8_t *to, uint32_t slot, const uint8_t *from, uint32_t rows, const picked *p,
+                         const uint32_t bytes)
 {
     for (uint32_t i = 0; i < rows; i++, to += LM_PAGE * bytes, from += LM_PAGE * bytes)
-        memcpy(to + slot * bytes, from + from_slot * bytes, bytes);
+        for (uint32_t k = 0; k < p->n; k++)
+            memcpy(to + (slot + k) * bytes, from + p->at[k] * bytes, bytes);
 }
 
-static void copy_key(const lm_kv_shape *kv, uint8_t *to, uint32_t slot, const uint8_t *from,
-                     uint32_t from_slot)
+static void copy_keys(const lm_kv_shape *kv, uint8_t *to, uint32_t slot, const uint8_t *from, const picked *p)
 {
     const lm_dtype_info *t = lm_dtype_of(kv->k_type);
-    const uint32_t       scales = lm_block_scales(kv->k_type);
+    const uint32_t       scales = lm_block_scales(kv->k_type), past = 2 * scales * LM_PAGE;
 
-    if (!t->quantized) {
-        if (t->bytes == 4)
-            copy_column(to, slot, from, from_slot, kv->k_dim, 4);
-        else
-            copy_column(to, slot, from, from_slot, kv->k_dim, 2);
-        return;
-    }
-    for (uint32_t b = 0; b < kv->k_dim / 32; b++, to += t->bytes * LM_PAGE, from += t->bytes * LM_PAGE) {
-        const uint32_t past = 2 * scales * LM_PAGE;
-        copy_column(to, slot, from, from_slot, scales, 2);
-        copy_column(to + past, slot, from + past, from_slot, t->bytes - 2 * scales, 1);
+    if (!t->quantized && t->bytes == 4)
+        copy_entries(to, slot, from, kv->k_dim, p, 4);
+    else if (!t->quantized)
+        copy_pairs(to, slot, from, kv->k_dim, p);
+    for (uint32_t b = 0; t->quantized && b < kv->k_dim / 32; b++) {
+        copy_pairs(to, slot, from, scales, p);
+        copy_entries(to + past, slot, from + past, t->bytes - 2 * scales, p, 1);
+        to += t->bytes * LM_PAGE;
+        from += t->bytes * LM_PAGE;
     }
 }
 
-static void copy(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from, uint32_t from_slot)
+static void copy(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const uint8_t *from, uint64_t slots)
 {
+    const picked p = pick(slots);
     uint64_t bytes = lm_attention_head_bytes_avx2(kv), values = LM_PAGE * row_bytes(kv->k_type, kv->k_dim),
              v_bytes = kv->v_in_k ? 0 : row_bytes(kv->v_type, kv->v_dim);
 
     for (uint32_t h = 0; h < kv->n_kv_heads; h++, page += bytes, from += bytes) {
-        copy_key(kv, page, slot, from, from_slot);
-        memcpy(page + values + slot * v_bytes, from + values + from_slot * v_bytes, v_bytes);
+        copy_keys(kv, page, slot, from, &p);
+        for (uint32_t k = 0; v_bytes && k < p.n; k++)
+            memcpy(page + values + (slot + k) * v_bytes, from + values + p.at[k] * v_bytes, v_bytes);
     }
-}
-
-/* Lane i of keys 8 v to 8 v + 7. */
-INLINE __m256 key_lanes(const float *keys, uint32_t i, uint32_t v)
-{
-    return _mm256_loadu_ps(keys + i * LM_PAGE + 8 * v);
-}
-
-/* Products are summed in rising order of lanes, without fused operations, as in the reference. */
-static void index_keys(const lm_kv_shape *kv, const uint8_t *page, const float *q, const float *w,
-                       uint32_t n_heads, float *scratch, float *out, uint64_t stride)
-{
-    enum { VECTORS = LM_PAGE / 8 };
-    const __m256 zero = _mm256_setzero_ps();
-    __m256       total[VECTORS];
-
-    for (uint32_t v = 0; v < VECTORS; v++)
-        total[v] = zero;
-    lm_attention_keys_avx2(kv, page, scratch);
-    for (uint32_t h = 0; h < n_heads; h++, q += kv->k_dim) {
-        __m256 sum[VECTORS];
-        for (uint32_t v = 0; v < VECTORS; v++)
-            sum[v] = zero;
-        for (uint32_t i = 0; i < kv->k_dim; i++)
-            for (uint32_t v = 0; v < VECTORS; v++)
-                sum[v] = _mm256_add_ps(sum[v], _mm256_mul_ps(_mm256_set1_ps(q[i]), key_lanes(scratch, i, v)));
-        for (uint32_t v = 0; v < VECTORS && w; v++)
-            total[v] = _mm256_add_ps(total[v],
-                                     _mm256_mul_ps(_mm256_set1_ps(w[h]), _mm256_max_ps(sum[v], zero)));
-        for (uint32_t v = 0; v < VECTORS && !w; v++)
-            _mm256_storeu_ps(out + h * stride + 8 * v, sum[v]);
-    }
-    for (uint32_t v = 0; v < VECTORS && w; v++)
-        _mm256_storeu_ps(out + 8 * v, total[v]);
 }
 
 void lm_attention_pages_init_avx2(lm_attention_kernels *k)

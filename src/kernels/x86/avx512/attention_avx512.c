@@ -18,6 +18,7 @@ enum { TILE = 32, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
 #include "kernels/x86/attention_float.h"
 #include "kernels/x86/avx512/attention_512.h"
 #include "kernels/x86/avx512/pages_512.h"
+#include "kernels/x86/index_keys.h"
 
 /* A head's part of a page. */
 typedef struct page_part {
@@ -313,4 +314,5 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k)
 {
     set_runs(k);
+    k->index = index_keys;
 }
