@@ -12,6 +12,7 @@
 
 #include "lamina/lamina.h"
 #include "models.h"
+#include "runtime/model/model.h"
 
 enum { TOKENS = 420, TOP = 3 };
 
@@ -35,6 +36,7 @@ static lm_engine *start(const lm_model *m, lm_engine_options o, uint32_t threads
 typedef struct record {
     lm_generation x;
     uint32_t      length;                /* positions that the cache holds afterwards */
+    bool          has_state;             /* which goes back to earlier positions only */
     size_t        n;
     struct { float logprob; lm_logprob top[TOP]; } at[TOKENS];
 } record;
@@ -67,7 +69,8 @@ static void generate(lm_engine *g, const lm_model *m, const lm_sampler_options *
     if (lm_sampler_new(s, info.n_vocab, lm_model_tokenizer(m), &sampler, &e) != LM_OK ||
         lm_generate(g, sampler, prompt, n, reuse, &o, &r->x, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
-    r->length = lm_engine_length(g, o.sequence.sequence);
+    r->length    = lm_engine_length(g, o.sequence.sequence);
+    r->has_state = m->program->n_states > 0;
     lm_sampler_free(sampler);
 }
 
@@ -84,7 +87,9 @@ static void check_same(const char *what, record *plain, record *with)
     if (plain->x.text.size != with->x.text.size ||
         (plain->x.text.size && memcmp(plain->x.text.data, with->x.text.data, plain->x.text.size) != 0))
         fail_msg("%s: another text", what);
-    if (plain->x.stop != with->x.stop || plain->length != with->length)
+    /* a stop within drafts may leave less of a state */
+    if (plain->x.stop != with->x.stop || with->length > plain->length ||
+        (!plain->has_state && with->length != plain->length))
         fail_msg("%s: stopped by %s at %u, not by %s at %u", what, lm_stop_word(with->x.stop), with->length,
                  lm_stop_word(plain->x.stop), plain->length);
     if (plain->n != with->n || memcmp(plain->at, with->at, plain->n * sizeof *plain->at) != 0)

@@ -227,6 +227,8 @@ static uint64_t written(const lm_model *m, const lm_file_type *type)
 
 static bool has_names(const lm_model *m)
 {
+    if (!lm_gguf_arch_of(m->family))
+        return false;
     for (uint32_t i = 0; i < m->program->n_weights; i++)
         if (!m->program->weights[i].gguf)
             return false;
