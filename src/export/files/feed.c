@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "export/tensors/overflow.h"
+
 static lm_status open_folder(lm_container *folder, lm_feed *f, lm_error *e)
 {
     LM_TRY(lm_gguf_view_open(folder, &f->carrier, e));
@@ -54,8 +56,12 @@ static lm_status unpacked_bytes(const lm_feed *f, size_t i, uint64_t from, uint6
 {
     const lm_gguf_tensor_view *t = &f->carrier->tensors[i];
 
-    if (t->type == LM_F32)
-        return lm_gguf_view_floats(f->carrier, i, from, n, out, e);
+    if (t->type == LM_F32 || t->type == LM_I32)
+        LM_TRY(lm_gguf_view_floats(f->carrier, i, from, n, out, e));
+    if (t->type == LM_I32)                       /* indices, in place */
+        lm_pack_whole(LM_I32, out, out, n * t->cols);
+    if (t->type == LM_F32 || t->type == LM_I32)
+        return LM_OK;
     return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s",
                    lm_dtype_of(t->type)->name, lm_dtype_of(t->stored)->name);
 }
