@@ -289,12 +289,14 @@ static void put_compute(lm_page *v)
                        lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token_naive")),
                        lm_fig_flops(d, lm_facts_number(f, "flops.prefill_naive")));
     }
-    if (!lm_facts_has(f, "flops.per_context_token_past_windows"))
+    bool indexer = lm_facts_has(f, "attention.indexer");
+    if (!lm_facts_has(f, "flops.per_context_token_past_windows") ||
+        (indexer && !lm_facts_count(f, "flops.per_context_token_past_windows")))     /* they score entries */
         return;
     put_label(v, "");
     lm_fig_count(a, lm_facts_count(f, "flops.reach"));
     lm_fig_flops(b, lm_facts_number(f, "flops.per_context_token_past_windows"));
-    if (lm_facts_has(f, "attention.indexer"))
+    if (indexer)
         lm_text_printf(v->out, _("beyond %s tokens of context: %s per token (scores of the indexers)\n"),
                        a, b);
     else if (lm_facts_count(f, "flops.per_context_token_past_windows"))
