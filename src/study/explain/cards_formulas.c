@@ -53,13 +53,15 @@ void lm_read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 static bool stores_the_same(const lm_cache *a, const lm_cache *b)
 {
     return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
-           a->v_in_k == b->v_in_k;
+           a->v_in_k == b->v_in_k && a->rate == b->rate;
 }
 
 /* Write the values that a token stores in `n` layers, in numbers. */
 static void put_stored(const lm_cache *c, unsigned n, const char *dot, lm_text *out)
 {
-    if (c->v_in_k)
+    if (c->rate)
+        lm_text_printf(out, "%u%s%u / %u", n, dot, c->k_dim, c->rate);
+    else if (c->v_in_k)
         lm_text_printf(out, "%u%s%u", n, dot, c->k_dim);
     else if (c->k_dim == c->v_dim)
         lm_text_printf(out, "2%s%u%s%u%s%u", dot, n, dot, c->n_kv_heads, dot, c->k_dim);

@@ -89,7 +89,8 @@ static void add_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
 
 static bool stores_the_same(const lm_cache *a, const lm_cache *b)
 {
-    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim;
+    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
+           a->rate == b->rate;
 }
 
 /* Write the sum over the layers in numbers, if they do not all store the same. */
@@ -107,13 +108,26 @@ static bool put_different(const lm_program *p, lm_text *out)
         if (before)
             continue;
         lm_text_add_str(out, groups++ ? " + " : "(");
-        if (c[i].k_dim == c[i].v_dim)
+        if (c[i].rate)
+            lm_text_printf(out, "%u x %u / %u", n, c[i].k_dim, c[i].rate);
+        else if (c[i].v_in_k)
+            lm_text_printf(out, "%u x %u", n, c[i].k_dim);
+        else if (c[i].k_dim == c[i].v_dim)
             lm_text_printf(out, "2 x %u x %u x %u", n, c[i].n_kv_heads, c[i].k_dim);
         else
             lm_text_printf(out, "%u x %u x (%u + %u)", n, c[i].n_kv_heads, c[i].k_dim, c[i].v_dim);
     }
     lm_text_add_str(out, ") x tokens x bytes");
     return groups > 1;
+}
+
+/* Return whether a cache has an entry for several positions. */
+static bool has_entries(const lm_program *p)
+{
+    for (uint32_t i = 0; i < p->n_caches; i++)
+        if (p->caches[i].rate)
+            return true;
+    return false;
 }
 
 /* In models of which some layers store no keys, the number of those that do takes the place of "layers". */
@@ -124,7 +138,8 @@ static void add_kv(lm_facts *f, lm_fact *g, const lm_traits *t)
     char                     layers[16] = "layers";
     uint32_t                 stored = f->s.program->n_caches - t->n_indexers;
     lm_text                  sum = { 0 };
-    bool                     differ = !s->v_in_k && put_different(f->s.program, &sum);
+    bool                     differ = (!s->v_in_k || has_entries(f->s.program)) &&
+                                      put_different(f->s.program, &sum);
 
     if (differ)
         add_form(f, g, "kv_bytes", &sum, "layers do not all store the same");
@@ -187,10 +202,21 @@ static void print_gate(lm_facts *f, lm_fact *g, const lm_node *glu, bool biased,
     }
 }
 
+/* Write what the gate multiplies: clamped if `limit` is positive, and with `plus` 1 more. */
+static void print_up(double limit, bool plus, bool bias, char *out, size_t size)
+{
+    if (limit > 0)
+        lm_print(out, size, plus ? "(clamp(up(x)%s, -%g, %g) + 1)" : "clamp(up(x)%s, -%g, %g)",
+                 bias ? " + b_u" : "", limit, limit);
+    else
+        lm_print(out, size, "%s", bias ? "(up(x) + b_u)" : "up(x)");
+}
+
 static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *act)
 {
     bool   experts = t->glu->code == LM_OP_EXPERTS;
     double limit   = lm_decimal(experts ? t->glu->experts.limit : t->glu->glu.limit);
+    bool   plus = (experts ? t->glu->experts.plus : t->glu->glu.plus) > 0;
     bool   b_g = experts ? t->glu->weights[3] != LM_NONE : has_bias(f, LM_PRODUCT_GATE);
     bool   b_u = experts ? t->glu->weights[4] != LM_NONE : has_bias(f, LM_PRODUCT_UP);
     bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_PRODUCT_DOWN);
@@ -204,13 +230,10 @@ static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
         lm_print(gate, sizeof gate, "min(gate(x)%s, %g)", b_g ? " + b_g" : "", limit);
     else
         print_gate(f, g, t->glu, b_g, gate, sizeof gate);
-    lm_print(up, sizeof up,
-             limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)"
-             : b_u     ? "(up(x)%s)"
-                       : "up(x)%s",
-             b_u ? " + b_u" : "", limit, limit);
+    print_up(limit, plus, b_u, up, sizeof up);
     lm_add_textf(g, "mlp", LM_FROM_PROGRAM, "down(%s(%s) * %s)%s", act, gate, up, b_d ? " + b_d" : "");
-    lm_add_textf(g, "mlp_inner", LM_FROM_PROGRAM, limit > 0 ? "%s(gate) * (up + 1)" : "%s(gate) * up", act);
+    lm_add_textf(g, "mlp_inner", LM_FROM_PROGRAM,
+                 limit > 0 && plus ? "%s(gate) * (up + 1)" : "%s(gate) * up", act);
     lm_add_text(g, "mlp_parameters", experts ? "3 x D x F_E" : "3 x D x F", LM_FROM_PROGRAM,
                 experts ? "gate, up and down of one expert" : "gate, up and down");
     if (t->route && !experts)

@@ -221,7 +221,8 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         t->n_indexers++;
         break;
     case LM_OP_ROUTE:
-        t->route = t->route ? t->route : n;
+        /* one that chooses, rather than one that takes the experts of a table */
+        t->route = t->route && t->route->weights[2] == LM_NONE ? t->route : n;
         break;
     case LM_OP_EXPERTS:
         t->experts = t->experts ? t->experts : n;

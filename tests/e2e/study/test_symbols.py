@@ -49,7 +49,7 @@ def unlisted(latex, known):
     return {s for s in symbols(latex) - FUNCTIONS if not any(all(x in known or not x for x in way) for way in parts(s))}
 
 
-FUNCTIONS = {f"\\mathrm{{{x}}}" for x in "softmax GELU QuickGELU SiLU ReLU xIELU Attn MLP RoPE SparseMixer logits down gate up mean clamp sigmoid".split()}
+FUNCTIONS = {f"\\mathrm{{{x}}}" for x in "softmax GELU QuickGELU SiLU ReLU xIELU Attn MLP RoPE SparseMixer Repeat Blend Merge softplus round logits down gate up mean clamp sigmoid".split()}
 
 
 # Of a derivation, names of its quantities in other words than the list of letters has.

@@ -185,7 +185,8 @@ static void see_mixture(const char *preset, lm_facts *f, const lm_node *n)
         must_say(preset, f, "selection", n->weights[0] != LM_NONE ? "g + c" : "top-");
         return;
     }
-    snprintf(limit, sizeof limit, "-%g, %g) + 1", (double)n->experts.limit, (double)n->experts.limit);
+    snprintf(limit, sizeof limit, "-%g, %g)%s", (double)n->experts.limit, (double)n->experts.limit,
+             n->experts.plus > 0 ? " + 1" : "");
     must_say(preset, f, "mlp", n->experts.limit > 0 ? limit : "up(x)");
     bool own = n->weights[0] == n->weights[1];             /* up is its own gate */
     must_say(preset, f, "mlp", n->weights[3] != LM_NONE ? "b_g" : own ? "(up(x)) * up(x)" : "gate(x)");
@@ -287,7 +288,8 @@ static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
         must_say(preset, f, "query", "clamp(");
         break;
     case LM_OP_SELECT_KEYS:
-        snprintf(top, sizeof top, "top-%u of j", n->attention.spec.top_k);
+        snprintf(top, sizeof top, "top-%u of %s", n->attention.spec.top_k,
+                 n->attention.spec.rate ? "entries" : "j");
         must_say(preset, f, "choice", top);
         break;
     case LM_OP_RMS_NORM:
