@@ -85,7 +85,7 @@ static void row(const shape *s, lm_text *out)
 
     snprintf(heads, sizeof heads, s->info.n_heads == s->info.n_kv_heads ? "%u" : "%u:%u", s->info.n_heads,
              s->info.n_kv_heads);
-    lm_text_printf(out, "%-21s %-16s %15s %14s %6u %6u %5s %10s\n", s->preset->name, s->family,
+    lm_text_printf(out, "%-21s %-16s %17s %14s %6u %6u %5s %10s\n", s->preset->name, s->family,
                    lm_format_count(a, s->info.parameters),
                    s->info.active == s->info.parameters ? "" : lm_format_count(b, s->info.active),
                    s->info.n_layers, s->info.hidden, heads, lm_format_count(c, s->info.context_length));
@@ -94,7 +94,7 @@ static void row(const shape *s, lm_text *out)
 static void head(lm_text *out)
 {
     const struct { const char *word; int width; } cells[] = {
-        { _("name"), -21 }, { _("family"), -16 }, { _("parameters"), 15 }, { _("active"), 14 },
+        { _("name"), -21 }, { _("family"), -16 }, { _("parameters"), 17 }, { _("active"), 14 },
         { _("layers"), 6 }, { _("hidden"), 6 },   { _("heads"), 5 },       { _("context"), 10 },
     };
     const int n = sizeof cells / sizeof *cells;
