@@ -190,7 +190,7 @@ void lm_precision_types(const lm_precision *x, const lm_ledger *l, lm_dtype *out
             out[w] = x->matrices != LM_MXFP4 || p->weights[w].kind == LM_EXPERTS ? x->matrices : LM_BF16;
         else if (p->weights[w].interleaved.codes)
             out[w] = LM_MXFP4;
-        else if ((p->weights[w].kind == LM_VECTOR && p->weights[w].n_dims < 2) || l->reader[w] == LM_NONE)
+        else if (p->weights[w].kind == LM_VECTOR || l->reader[w] == LM_NONE)
             out[w] = LM_F32;
         else
             out[w] = lm_choose_type(&c, gguf_name(l, w, text), p->weights[w].n_dims, p->weights[w].dims);
